@@ -289,7 +289,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
     let mut all = Vec::new();
     for (a, b) in compared_pairs(plan) {
         for (key, base) in grid.cells().filter(|(key, _)| key.arm == a) {
-            let Some(other) = grid.get(key.of_arm(b)) else { continue };
+            let Some(other) = grid.get(key.with_arm(b)) else { continue };
             for metric in [&THROUGHPUT, &CPU] {
                 let metric = Metric::from_key(metric.key);
                 let pairs = other.series(metric).by_block_with(&base.series(metric));

@@ -35,7 +35,7 @@ impl KindCeiling {
 /// Returns the ceiling to compare a load with. `None`: none of its kind was measured, or the load
 /// is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
-pub fn of_load<'a>(
+pub fn find_for_load<'a>(
     all: &'a [KindCeiling],
     asked: &LoadConfig,
     record: &LoadRecord,
@@ -89,7 +89,7 @@ mod tests {
         let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
         (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);
         change(&mut asked, &mut record);
-        of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+        find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             let ceiling = Ceiling { throughput_rps, ..known.ceiling.clone() };
             let all =
                 [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
-            of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+            find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
         };
         assert_eq!([1.0, 0.0, -5.0, 1e300, f64::NAN].map(of), [Some(1.0), None, None, None, None]);
     }

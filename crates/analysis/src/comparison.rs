@@ -99,7 +99,7 @@ impl PairEstimate {
 /// Returns the number of pairs of subjects at a step; controls are not counted.
 fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     let is_asked =
-        |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.of_arm(*arm)).is_some();
+        |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.with_arm(*arm)).is_some();
     let arms = (0..plan.arms.len()).filter(is_asked).count();
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
@@ -125,7 +125,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let others = grid.cells().filter(|(key, _)| is_compared(key.arm));
     let none = Cell::default();
     let against = |(key, cell): (CellKey, &Cell<'_>)| {
-        let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);
+        let base = grid.get(key.with_arm(baseline)).unwrap_or(&none);
         let pairs = cell.series(&metric::THROUGHPUT).pairs_with(&base.series(&metric::THROUGHPUT));
         let tests = pairs_at(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
@@ -176,7 +176,7 @@ fn comparison(
         throughput: estimate(&metric::THROUGHPUT),
         cpu: estimate(&metric::CPU),
         tie: true,
-        throughput_bound: RatioBound::of_cells(own, base.1),
+        throughput_bound: RatioBound::from_cells(own, base.1),
         throughput_ratio,
         response_p99_ratio: of(&metric::RESPONSE_P99),
         cpu_per_request_ratio: of(&metric::CPU),

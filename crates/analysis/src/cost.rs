@@ -62,7 +62,7 @@ impl PaidUse {
 }
 
 /// Returns the price of 10⁹ requests of this many microseconds of CPU time each.
-pub(crate) fn of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> f64 {
+pub(crate) fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> f64 {
     PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)
         .map_or(f64::INFINITY, |paid| paid.price(cost))
 }
@@ -75,8 +75,8 @@ pub(crate) fn result(
     held: HeldResources,
     cost: Cost,
 ) -> Option<CostResult> {
-    let of = |us| of_billion(us, held, cost);
-    let without = of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
+    let of = |us| price_of_billion(us, held, cost);
+    let without = price_of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
     let result = CostResult {
         per_billion: of(cpu_us),
         between: between.map(|(low, high)| (of(low), of(high))),
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn cpu_time_is_priced_by_the_hour() {
         // 100 µs each are 100,000 CPU seconds, 27.8 hours.
-        assert!((of_billion(100.0, HeldResources::default(), CPU) - 1.0).abs() < 1e-12);
+        assert!((price_of_billion(100.0, HeldResources::default(), CPU) - 1.0).abs() < 1e-12);
         let half = Cost { utilisation: Some(0.5), ..CPU };
-        assert!((of_billion(100.0, HeldResources::default(), half) - 2.0).abs() < 1e-12);
+        assert!((price_of_billion(100.0, HeldResources::default(), half) - 2.0).abs() < 1e-12);
     }
 
     #[test]
@@ -111,11 +111,12 @@ mod tests {
         assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
         // A tenth of every lifetime is start-up.
         let short = Cost { lifetime_hours: Some(0.1), ..CPU };
-        assert!((of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
+        assert!((price_of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
         assert_eq!(result(100.0, None, HeldResources { startup_s: 360.0, ..held }, short), None);
         // The number of CPUs is not known.
         assert!(
-            (of_billion(100.0, HeldResources { cpus: 0.0, ..held }, memory) - 1.0).abs() < 1e-12
+            (price_of_billion(100.0, HeldResources { cpus: 0.0, ..held }, memory) - 1.0).abs()
+                < 1e-12
         );
     }
 }

@@ -97,8 +97,8 @@ fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval>
 /// only.
 fn is_plain(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
-    outcomes.total() == outcomes.completed()
-        && outcomes.wrong() == 0
+    outcomes.total() == outcomes.completed_count()
+        && outcomes.wrong_count() == 0
         && carried.total() == 0
         && dropped + pages_completed + pages_failed == 0
 }
@@ -123,7 +123,7 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
             carried_in: (carried_in + started).saturating_sub(ended.total()),
             scheduled: scheduled.saturating_sub(started),
             started: all.saturating_sub(ended.total()),
-            completed: completed.saturating_sub(ended.completed()),
+            completed: completed.saturating_sub(ended.completed_count()),
             ..record.books
         },
         // Ages at another instant are not known.

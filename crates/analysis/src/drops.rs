@@ -166,7 +166,7 @@ fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
         }
     };
     let (first, last) = (record.samples.first()?, record.samples.last()?);
-    Some(path(last).since(path(first)))
+    Some(path(last).growth_since(path(first)))
 }
 
 fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
@@ -203,7 +203,7 @@ mod tests {
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {
             let dropped = if i == last { 9 } else { 2 };
-            sample.of_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
+            sample.party_use_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
         }
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));

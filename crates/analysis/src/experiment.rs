@@ -196,7 +196,7 @@ fn effects(
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
-            because: because(&changed, factor)
+            because: confounding_reason(&changed, factor)
                 .filter(|_| !fixed_order && are_set(run, &[*from, *to], &changed)),
             fixed_order,
             not_set: !are_set(run, &[*from, *to], &changed),
@@ -208,7 +208,7 @@ fn effects(
     pairs.iter().zip(compared).map(effect).collect()
 }
 
-fn because(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
+fn confounding_reason(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
     let what = factor.unwrap_or(&only.what);
     Some(match (&only.from, &only.to) {
@@ -379,7 +379,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
         grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
     let dose = |key: CellKey, metric: &'static Metric| {
         let series: Option<Vec<Series>> =
-            arms.iter().map(|arm| Some(grid.get(key.of_arm(*arm))?.series(metric))).collect();
+            arms.iter().map(|arm| Some(grid.get(key.with_arm(*arm))?.series(metric))).collect();
         let by_block = slopes(&levels, &series?);
         let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
         Some(DoseEffect {
@@ -388,7 +388,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
             metric: metric.key,
             title: metric.title,
             // In a fixed order, the level and the drift are confounded.
-            doubling: Estimate::of_pairs_at(Looks::from_plan(plan), &doublings)
+            doubling: Estimate::from_pairs_at(Looks::from_plan(plan), &doublings)
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
         })
@@ -412,8 +412,10 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    let all: Option<Vec<f64>> =
-        Series::together(&series.iter().collect::<Vec<_>>()).into_iter().map(of_block).collect();
+    let all: Option<Vec<f64>> = Series::common_points(&series.iter().collect::<Vec<_>>())
+        .into_iter()
+        .map(of_block)
+        .collect();
     all.unwrap_or_default()
 }
 

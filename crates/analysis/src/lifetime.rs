@@ -61,7 +61,7 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     );
     // The CPU time includes start-ups and warm-ups already.
     let price = |cost: &Cost| {
-        Some(cost::of_billion(cpu_us_per_request.median?, HeldResources::default(), *cost))
+        Some(cost::price_of_billion(cpu_us_per_request.median?, HeldResources::default(), *cost))
     };
     Lifetimes {
         cost_per_billion_requests: plan.cost.as_ref().and_then(price),
@@ -199,7 +199,7 @@ mod tests {
             answers.push((later, in_window, right_answers(trial, |phase| phase == Phase::Drain)));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);
-                sample.of_mut(Party::SUBJECT).cgroup =
+                sample.party_use_mut(Party::SUBJECT).cgroup =
                     Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
             }
         }

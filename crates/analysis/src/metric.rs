@@ -130,7 +130,7 @@ impl Metric {
 
     /// Returns the metric in the rounds of a trial that took turns, or was one of several at the
     /// same time. `None`: the trial ran alone.
-    pub(crate) fn turned(&self, trial: &TrialResult) -> Option<TurnValues> {
+    pub(crate) fn turn_values(&self, trial: &TrialResult) -> Option<TurnValues> {
         let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
             of_turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;

@@ -498,13 +498,13 @@ impl<'a> RowMaker<'a> {
         at: Option<&Summary>,
     ) -> (Option<CostResult>, Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
         let Some(at) = at else { return (None, None, None) };
-        let (paid, paid_between) = self.uses(arm, subject, at);
+        let (paid, paid_between) = self.paid_uses(arm, subject, at);
         (self.cost(self.held_resources(arm, subject, at), at), paid, paid_between)
     }
 
     /// Returns the use of the requests at a step, and the use at both ends of the interval of their
     /// CPU time.
-    fn uses(
+    fn paid_uses(
         &self,
         arm: usize,
         subject: &SubjectResult,

@@ -49,7 +49,7 @@ pub enum RatioBound {
 }
 
 impl RatioBound {
-    pub(crate) fn of_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
+    pub(crate) fn from_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
         match (is_open(own), is_open(base)) {
             (false, false) => RatioBound::Exact,
             (true, false) => RatioBound::AtLeast,

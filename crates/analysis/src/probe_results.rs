@@ -90,7 +90,7 @@ impl InsideSummary {
     /// Returns the system calls next to those of another server, the largest difference first.
     /// Without another server, the most frequent call comes first.
     #[must_use]
-    pub fn calls_beside<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
+    pub fn pair_calls<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
         let names: BTreeSet<&String> = self
             .syscalls
@@ -114,7 +114,7 @@ impl InsideSummary {
         all
     }
 
-    pub(crate) fn of_cell(cell: &Cell<'_>) -> InsideSummary {
+    pub(crate) fn from_cell(cell: &Cell<'_>) -> InsideSummary {
         let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
         InsideSummary {
             syscalls: syscalls(&servers),
@@ -259,13 +259,13 @@ mod tests {
             all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>()
         };
         let (here, there) = (of(2.0, 1.0), of(2.1, 3.0));
-        assert_eq!(names(here.calls_beside(None)), ["read", "write"]);
-        assert_eq!(names(here.calls_beside(Some(&there))), ["write", "read"]);
+        assert_eq!(names(here.pair_calls(None)), ["read", "write"]);
+        assert_eq!(names(here.pair_calls(Some(&there))), ["write", "read"]);
         let futex = InsideSummary {
             syscalls: [("futex(wait)".into(), CallSummary::default())].into(),
             ..InsideSummary::default()
         };
-        assert_eq!(names(here.calls_beside(Some(&futex))), ["read", "write", "futex(wait)"]);
+        assert_eq!(names(here.pair_calls(Some(&futex))), ["read", "write", "futex(wait)"]);
     }
 
     #[test]

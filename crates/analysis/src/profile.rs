@@ -180,7 +180,7 @@ pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     let plan = &run.header.plan;
     let mut cells: BTreeMap<CellKey, Vec<&ProfileRecord>> = BTreeMap::new();
     for profile in &run.profiles {
-        cells.entry(CellKey::of_trial(&plan.trials[profile.trial])).or_default().push(profile);
+        cells.entry(CellKey::from_trial(&plan.trials[profile.trial])).or_default().push(profile);
     }
     cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
 }

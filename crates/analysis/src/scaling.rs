@@ -94,7 +94,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
-        let key = CellKey::of_trial(trial);
+        let key = CellKey::from_trial(trial);
         // A planned level that did not run is as open as a refused one.
         if step.arrivals.is_closed()
             && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)
@@ -208,7 +208,7 @@ fn without_each_launch(law: &Law, points: &[Point]) -> Vec<Law> {
     let without = |left_out: &u32| {
         let rest = points.iter().filter(|point| point.block != *left_out);
         let rest: Vec<(f64, f64)> = rest.map(|point| (point.in_flight as f64, point.rps)).collect();
-        law.refitted(&rest)
+        law.refit(&rest)
     };
     blocks.iter().map(without).collect()
 }

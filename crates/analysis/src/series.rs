@@ -1,6 +1,6 @@
 //! A metric in a cell, value by block, with its median and spread, and ratios to another series.
 
-use crate::load::place::over_repeats;
+use crate::load::place::repeated_percentile;
 use std::collections::BTreeMap;
 
 use crate::stats::{Pairs, Repeated};
@@ -83,7 +83,7 @@ impl Series {
 
     /// Number of repeats in which the percentile lies among the unanswered.
     #[must_use]
-    pub fn beyond(&self) -> usize {
+    pub fn unanswered_count(&self) -> usize {
         self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Beyond).count()
     }
 
@@ -110,7 +110,7 @@ impl Series {
     /// Median, range and interval over the repeats.
     #[must_use]
     pub fn repeated(&self) -> Repeated {
-        over_repeats(self.values().collect(), self.beyond())
+        repeated_percentile(self.values().collect(), self.unanswered_count())
     }
 
     /// Returns ratios to another series, block by block. Trials of one block are close in time, so
@@ -160,7 +160,7 @@ impl Series {
 
     /// Returns the points of blocks that all series have, if all took turns with each other, or
     /// none did.
-    pub(crate) fn together(all: &[&Series]) -> Vec<Vec<RepeatValue>> {
+    pub(crate) fn common_points(all: &[&Series]) -> Vec<Vec<RepeatValue>> {
         let Some((first, others)) = all.split_first() else { return Vec::new() };
         let of_block = |(block, point): &(u32, RepeatValue)| {
             let is_alike = |other: &&Series| other.turned.get(block) == first.turned.get(block);
@@ -178,7 +178,7 @@ impl Series {
         &self,
         other: &Series,
     ) -> impl Iterator<Item = (RepeatValue, RepeatValue)> {
-        Series::together(&[self, other]).into_iter().map(|both| (both[0], both[1]))
+        Series::common_points(&[self, other]).into_iter().map(|both| (both[0], both[1]))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     fn unanswered_repeats_rank_above_answered_ones() {
         let some =
             series_from_points(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
-        assert_eq!((some.known_count(), some.beyond()), (2, 1));
+        assert_eq!((some.known_count(), some.unanswered_count()), (2, 1));
         assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));
     }
 }

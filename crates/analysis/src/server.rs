@@ -27,7 +27,7 @@ pub use complete::UnreadCounters;
 pub use runtime::RuntimeMetrics;
 pub use sockets::{ListenQueue, Sockets, TcpLosses};
 pub use threads::{RoleUse, ServingThreads};
-use threads::{ThreadDeltas, Threads, run_s_between};
+use threads::{ThreadDeltas, Threads, run_time_s};
 
 /// The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
 /// reason.
@@ -132,7 +132,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    fn from_readings(first: &Seen<'_>, last: &Seen<'_>) -> Option<Throttling> {
+    fn from_readings(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<Throttling> {
         let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0)?;
         let throttled_periods = cgroup_delta(first, last, |c| c.throttled_periods)?;
         Some(Throttling { periods, throttled_periods })
@@ -199,7 +199,7 @@ const BUSY_THREAD: f64 = 0.25;
 
 /// One party's counters in a sample, with those of the generator and the machine.
 #[derive(Clone, Copy, Debug)]
-struct Seen<'a> {
+struct PartySample<'a> {
     sample: &'a Sample,
     at_ns: u64,
     took_ns: u64,
@@ -217,11 +217,11 @@ struct Seen<'a> {
     host: Option<&'a HostUse>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> PartySample<'a> {
     /// `None`: the party was not watched.
-    fn new(sample: &'a Sample, party: Party) -> Option<Seen<'a>> {
+    fn new(sample: &'a Sample, party: Party) -> Option<PartySample<'a>> {
         let used = sample.party_use(party)?;
-        Some(Seen {
+        Some(PartySample {
             sample,
             at_ns: sample.at_ns,
             took_ns: sample.took_ns,
@@ -268,13 +268,13 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns the use of its threads up to a later sample.
-    fn threads_until(&self, last: &Seen<'_>) -> ThreadDeltas {
+    fn threads_until(&self, last: &PartySample<'_>) -> ThreadDeltas {
         ThreadDeltas::new(self.living_and_ended(), last.living_and_ended())
     }
 }
 
-fn window_samples(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
-    record.samples.iter().filter_map(|sample| Seen::new(sample, party)).collect()
+fn window_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
+    record.samples.iter().filter_map(|sample| PartySample::new(sample, party)).collect()
 }
 
 /// Memory within the window, in bytes: the highest of the samples.
@@ -289,7 +289,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn from_samples(window: &[&Seen<'_>], last: &Seen<'_>) -> Memory {
+    fn from_samples(window: &[&PartySample<'_>], last: &PartySample<'_>) -> Memory {
         let highest = |pick: fn(&CgroupUse) -> Option<u64>| {
             window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
         };
@@ -325,7 +325,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // observed window.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| is_between(s, first, last)).collect();
+    let window: Vec<_> = seen.iter().filter(|s| is_between(s, first, last)).collect();
     let PartyDeltas { mut threads, cpu_s, split, unread } =
         PartyDeltas::new(&window, Some(answers));
     threads.attribute(cpu_s);
@@ -335,6 +335,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     let split = Split::new(&threads, split);
     let calls =
         first.calls.zip(last.calls).and_then(|(first, last)| CallRates::from_readings(first, last));
+    let network = first.network.zip(last.network);
     let cpu_us = cpu_s.and_then(|s| per_answer(s * 1e6));
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     // If the kernel's tick saw neither, all counts as the kernel's.
@@ -365,10 +366,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
-        network: first
-            .network
-            .zip(last.network)
-            .map(|(first, last)| TcpLosses::from_readings(first, last)),
+        network: network.map(|(first, last)| TcpLosses::from_readings(first, last)),
         runtime: runtime_of(record, party),
         sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
@@ -496,7 +494,7 @@ pub struct Used {
 impl Used {
     #[must_use]
     pub fn from_samples(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
-        let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
+        let (first, last) = (&PartySample::new(first, party)?, &PartySample::new(last, party)?);
         let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Some(Used {
@@ -510,8 +508,8 @@ impl Used {
 /// The samples nearest to the edges of the measured window.
 fn edges<'a, 'b>(
     record: &LoadRecord,
-    seen: &'b [Seen<'a>],
-) -> Option<(&'b Seen<'a>, &'b Seen<'a>)> {
+    seen: &'b [PartySample<'a>],
+) -> Option<(&'b PartySample<'a>, &'b PartySample<'a>)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
         seen.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
@@ -520,63 +518,64 @@ fn edges<'a, 'b>(
     (last.at_ns > first.at_ns).then_some((first, last))
 }
 
-fn is_between(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
+fn is_between(sample: &PartySample<'_>, first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
 fn cgroup_delta(
-    first: &Seen<'_>,
-    last: &Seen<'_>,
+    first: &PartySample<'_>,
+    last: &PartySample<'_>,
     pick: impl Fn(&CgroupUse) -> Option<u64>,
 ) -> Option<u64> {
     Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
 }
 
-fn cpu_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn cpu_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
 }
 
-fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
+fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64, f64)> {
     let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
     let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
     Some((user as f64, sys as f64))
 }
 
 /// CPU seconds of the machine that no watched party used; `None`: not known.
-fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
     let of = |party: Party| match party {
-        Party::Generator(_) => Some(run_s_between(first.generator, last.generator)),
+        Party::Generator(_) => Some(run_time_s(first.generator, last.generator)),
         Party::Subject(_) | Party::Backend(_) => {
             Used::from_samples(party, first.sample, last.sample)?.cpu_s
         }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    let others_ns =
-        |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns);
+    let others_ns = |seen: &PartySample<'_>| {
+        seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns)
+    };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
     Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
 }
 
-fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
     let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
     let all = total(b).saturating_sub(total(a));
     (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
 }
 
-fn stolen_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
-fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
+fn intervals(began_ns: u64, seen: &[PartySample<'_>]) -> Vec<ServerInterval> {
     seen.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
 }
 
-fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
+fn interval(began_ns: u64, first: &PartySample<'_>, last: &PartySample<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
-    let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    let since_begin = |s: &PartySample<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {
         start_s: since_begin(first),
@@ -586,7 +585,7 @@ fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval 
         cpu_sys: split_between(first, last).map(|(_, sys)| sys / 1e9 / seconds),
         cpu_jit: threads.roles.get("jit").map(|role| role.cpu_s / seconds),
         generator_cpu: (!last.generator.is_empty())
-            .then(|| run_s_between(first.generator, last.generator) / seconds),
+            .then(|| run_time_s(first.generator, last.generator) / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         memory_anon_bytes: last.anon_bytes().or(last.rss_bytes),

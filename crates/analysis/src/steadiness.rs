@@ -253,7 +253,7 @@ fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
 fn levels(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(LEAST_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
-    let mut ends = changes::ends(&tamed(logs, noise), PIECE, penalty);
+    let mut ends = changes::ends(&without_outliers(logs, noise), PIECE, penalty);
     // Neighbours with nearly the same level are merged: the closest first.
     loop {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
@@ -281,7 +281,7 @@ fn noise(logs: &[f64]) -> f64 {
 }
 
 /// Returns the series without outliers: an interval far from both neighbours is no level.
-fn tamed(logs: &[f64], noise: f64) -> Vec<f64> {
+fn without_outliers(logs: &[f64], noise: f64) -> Vec<f64> {
     const FAR: f64 = 4.0;
     let around =
         |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);

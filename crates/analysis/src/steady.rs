@@ -153,7 +153,7 @@ pub fn state(rounds: &[Round]) -> WarmUpState {
 
 /// Returns the basis for judging the last rounds.
 #[must_use]
-pub fn judged_by(rounds: &[Round]) -> WarmUpEvidence {
+pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
     match cheapness(last_of(PARTS, rounds)) {
         Some(_) => WarmUpEvidence::ThroughputAndCpu,
         None => WarmUpEvidence::Throughput,
@@ -312,7 +312,7 @@ mod tests {
         let unknown: Vec<Round> =
             rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!(
-            (state(&unknown), judged_by(&unknown)),
+            (state(&unknown), evidence(&unknown)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
         // CPU times may be missing in up to half of the rounds.
@@ -322,12 +322,12 @@ mod tests {
         };
         let (half, fewer) = (sampled(2), sampled(3));
         assert!(matches!(state(&half), WarmUpState::Cheaper(_)), "{:?}", state(&half));
-        assert_eq!(judged_by(&half), WarmUpEvidence::ThroughputAndCpu);
+        assert_eq!(evidence(&half), WarmUpEvidence::ThroughputAndCpu);
         assert_eq!(
-            (state(&fewer), judged_by(&fewer)),
+            (state(&fewer), evidence(&fewer)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
-        assert_eq!(judged_by(&rounds), WarmUpEvidence::ThroughputAndCpu);
+        assert_eq!(evidence(&rounds), WarmUpEvidence::ThroughputAndCpu);
         let rising: Vec<Round> = (1..9)
             .map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) })
             .collect();

@@ -195,8 +195,8 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         version: planned.version.clone(),
         control: planned.control,
         build: planned.build.as_ref().map(build_result),
-        startup_ms: startup_over(&parts),
-        backends: backend::of_arm(plan, arm, &starts),
+        startup_ms: summarize_startup(&parts),
+        backends: backend::arm_backends(plan, arm, &starts),
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
         binary: parts.iter().find_map(|p| p.binary.clone()),
@@ -226,7 +226,7 @@ pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
 }
 
 /// The start-up times of a part over its starts.
-pub(crate) fn startup_over(parts: &[&PartStart]) -> StartupSummary {
+pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
     let over = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         let all = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
         Repeated::new(all.map(|ns| ns as f64 / 1e6).collect())

@@ -122,7 +122,7 @@ const EXCUSES: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::
 
 /// Sorts caveats, the most severe first. Among those that refuse a trial, the server's faults come
 /// first, because readers see the first.
-pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
+pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
     let groups = [&[Code::BackendFailed][..], &BREAKS, &EXCUSES, &LOSES];
     let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
@@ -214,7 +214,7 @@ pub(crate) fn trial(
     let is_watched = start.is_none() || part.is_some();
     let judge =
         Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
-    let Counted { own, load, server, steadiness } = judge.counted_load(party, &used);
+    let CountedPart { own, load, server, steadiness } = judge.counted_load(party, &used);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
@@ -232,9 +232,9 @@ pub(crate) fn trial(
             steadiness: steadiness.as_ref(),
         },
     );
-    let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
+    let backends = backend::trial_backends(plan, start, (record.trial, &own), &server);
     TrialResult {
-        cell: CellKey::of_trial(&planned),
+        cell: CellKey::from_trial(&planned),
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
         subject_id: arm.name.clone(),
@@ -280,7 +280,11 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// Returns the counted part of the load: its window, or the last level of a server that got
     /// faster within it, if no other server was loaded at the same time.
-    fn counted_load(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
+    fn counted_load(
+        &self,
+        party: Party,
+        used: &dyn Fn(&LoadRecord) -> ServerUse,
+    ) -> CountedPart<'a> {
         let whole = turns::in_own_time(&self.record.load);
         let server = used(&whole);
         let load = self.load(&whole, &server);
@@ -297,12 +301,12 @@ impl<'a> Judge<'a> {
             .and_then(|seen| counted_window::counts_from(&whole, party, (&load, &server), seen));
         let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
         let Some(from_ns) = from_ns else {
-            return Counted { own: whole, load, server, steadiness };
+            return CountedPart { own: whole, load, server, steadiness };
         };
         let later = counted_window::with_later_window(&whole, from_ns);
         let server = used(&later);
         let load = counted_window::result_in_window(load, self.load(&later, &server));
-        Counted { own: Cow::Owned(later), load, server, steadiness }
+        CountedPart { own: Cow::Owned(later), load, server, steadiness }
     }
 
     /// Returns the trial's load, or a part of it, judged with what its server used meanwhile.
@@ -323,7 +327,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The counted part of a load.
-struct Counted<'a> {
+struct CountedPart<'a> {
     own: Cow<'a, LoadRecord>,
     load: LoadResult,
     server: ServerUse,

@@ -146,7 +146,7 @@ fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
 fn keep_sockets(before: Sample, sample: &mut Sample) {
     for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
         if sample.party_use(used.party).is_some_and(|now| now.sockets.is_none()) {
-            sample.of_mut(used.party).sockets = used.sockets;
+            sample.party_use_mut(used.party).sockets = used.sockets;
         }
     }
 }

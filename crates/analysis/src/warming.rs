@@ -45,7 +45,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
-            judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices))
+            judged_by_cpu: steady::evidence(&steady::rounds(&warmup.slices))
                 == WarmUpEvidence::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })

@@ -201,7 +201,7 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
     // Later bytes are read only to find unsolicited ones.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
-        let taken = Instant(answered.at_ns).since(played.began);
+        let taken = Instant(answered.at_ns).ns_since(played.began);
         let intended = answered.to.intended_ns;
         // The answer crossed the client's cancellation. Only the time limit is a reason not to
         // wait.
@@ -363,11 +363,11 @@ proptest! {
             recording.seal()
         };
         let missing = |count| UnansweredRequests { count, longest_ns: Some(1) };
-        let before = Percentiles::of_due(&times(&values), missing(failures));
+        let before = Percentiles::from_due(&times(&values), missing(failures));
         let turned = turned.min(values.len());
-        let one_more = Percentiles::of_due(&times(&values), missing(failures + 1));
+        let one_more = Percentiles::from_due(&times(&values), missing(failures + 1));
         let lost = missing(failures + turned as u64);
-        let turned = Percentiles::of_due(&times(&values[turned..]), lost);
+        let turned = Percentiles::from_due(&times(&values[turned..]), lost);
         for after in [one_more, turned] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {

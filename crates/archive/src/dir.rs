@@ -222,7 +222,7 @@ impl RunDir {
     /// Returns the trials that were queued for a re-run: the index of each, and when its load
     /// began, nanoseconds of the monotonic clock. It is called during a run, so that it reads no
     /// other files.
-    pub fn trials_put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
+    pub fn queued_reruns(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
             trial: usize,
@@ -254,7 +254,7 @@ impl RunDir {
             self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
         holds_together(&self.path.join(folder), twice)?;
-        holds_together(&self.path.join(folder), check::plan_check::together(&all))?;
+        holds_together(&self.path.join(folder), check::plan_check::check_together(&all))?;
         all.sort_by_key(|t| t.trial);
         Ok(all)
     }

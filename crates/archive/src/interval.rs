@@ -187,7 +187,7 @@ impl Interval {
     /// were requested.
     #[must_use]
     pub fn answers(&self) -> u64 {
-        self.outcomes.completed() + self.carried.completed()
+        self.outcomes.completed_count() + self.carried.completed_count()
     }
 
     #[must_use]

@@ -223,7 +223,7 @@ impl TcpCounters {
     }
 
     #[must_use]
-    pub fn since(&self, earlier: &TcpCounters) -> TcpCounters {
+    pub fn growth_since(&self, earlier: &TcpCounters) -> TcpCounters {
         TcpCounters {
             data_segments_in: self.data_segments_in.saturating_sub(earlier.data_segments_in),
             segments_in: self.segments_in.saturating_sub(earlier.segments_in),

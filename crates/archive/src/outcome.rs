@@ -124,13 +124,13 @@ impl Outcomes {
 
     /// Whole answers that were not what was expected.
     #[must_use]
-    pub fn wrong(&self) -> u64 {
-        self.completed() - self.get(Outcome::Ok)
+    pub fn wrong_count(&self) -> u64 {
+        self.completed_count() - self.get(Outcome::Ok)
     }
 
     /// Exchanges whose whole answer arrived.
     #[must_use]
-    pub fn completed(&self) -> u64 {
+    pub fn completed_count(&self) -> u64 {
         self.iter().filter(|(o, _)| o.is_completed()).map(|(_, n)| n).sum()
     }
 

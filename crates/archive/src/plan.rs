@@ -100,7 +100,7 @@ impl Plan {
     pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
         let placement = &self.arms[arm].conditions.placement;
         let is_second = self.launches[launch].block % 2 == 1;
-        if self.swaps_cpus && is_second { placement.swapped() } else { placement.clone() }
+        if self.swaps_cpus && is_second { placement.swap() } else { placement.clone() }
     }
 
     /// Returns whether neither an arm's subject nor its back ends run on the generator's CPUs.
@@ -229,7 +229,7 @@ pub struct Placement {
 impl Placement {
     /// The same with places changed.
     #[must_use]
-    pub fn swapped(&self) -> Placement {
+    pub fn swap(&self) -> Placement {
         Placement { subject: self.generator.clone(), generator: self.subject.clone() }
     }
 

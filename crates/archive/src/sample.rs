@@ -73,7 +73,7 @@ impl Sample {
     }
 
     /// The same, to be changed; made where it is not there.
-    pub fn of_mut(&mut self, party: Party) -> &mut PartyUse {
+    pub fn party_use_mut(&mut self, party: Party) -> &mut PartyUse {
         let known = self.parties.iter().position(|used| used.party == party);
         let at = known.unwrap_or_else(|| {
             self.parties.push(PartyUse::nothing(party));
@@ -270,9 +270,10 @@ impl NetworkUse {
     /// Returns the growth of the counters since an earlier reading of the same network. A counter
     /// that one of the readings lacks is not known.
     #[must_use]
-    pub fn since(self, earlier: NetworkUse) -> NetworkUse {
+    pub fn growth_since(self, earlier: NetworkUse) -> NetworkUse {
         let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
-        let tracking = self.tracking.zip(earlier.tracking).map(|(last, first)| last.since(first));
+        let tracking =
+            self.tracking.zip(earlier.tracking).map(|(last, first)| last.growth_since(first));
         NetworkUse {
             listen_overflows: since(self.listen_overflows, earlier.listen_overflows),
             listen_drops: since(self.listen_drops, earlier.listen_drops),
@@ -335,7 +336,7 @@ impl Default for CallUse {
 impl CallUse {
     /// Returns these calls multiplied by a factor, rounded.
     #[must_use]
-    pub fn scaled(&self, times: f64) -> CallUse {
+    pub fn scale(&self, times: f64) -> CallUse {
         let scaled = |n: u64| (n as f64 * times).round() as u64;
         CallUse {
             count: scaled(self.count),
@@ -356,7 +357,7 @@ impl CallUse {
 
     /// Returns the calls made after `base` was read.
     #[must_use]
-    pub fn since(&self, base: &CallUse) -> CallUse {
+    pub fn growth_since(&self, base: &CallUse) -> CallUse {
         let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
         CallUse {
             count: self.count.saturating_sub(base.count),
@@ -374,7 +375,7 @@ impl CallUse {
     ) -> BTreeMap<String, CallUse> {
         let none = CallUse::default();
         let since = |(name, now): (&String, &CallUse)| {
-            (name.clone(), now.since(base.get(name).unwrap_or(&none)))
+            (name.clone(), now.growth_since(base.get(name).unwrap_or(&none)))
         };
         now.iter().map(since).filter(|(_, made)| made.count > 0).collect()
     }

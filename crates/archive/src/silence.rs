@@ -21,7 +21,7 @@ impl Silence {
 
     /// Returns the part of it in which requests were in flight, within a window.
     #[must_use]
-    pub fn clipped(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
+    pub fn clip(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
         let end_ns = self.end_ns.min(closes);
         (start_ns < end_ns).then_some(Silence { start_ns, busy_ns: start_ns, end_ns, ..*self })
@@ -45,7 +45,7 @@ pub fn least_ns(window_ns: u64) -> u64 {
 #[must_use]
 pub fn long_silences(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
-    let clipped = all.iter().filter_map(|silence| silence.clipped(window_ns));
+    let clipped = all.iter().filter_map(|silence| silence.clip(window_ns));
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
 
@@ -127,8 +127,8 @@ mod tests {
             in_flight: 0,
         };
         assert_eq!(common(&[stuck], &[idle]), [stuck]);
-        assert_eq!(idle.clipped((0, 1000)), None);
-        assert_eq!(stuck.clipped((200, 800)), Some(silence(200, 800, 1)));
-        assert_eq!(stuck.clipped((900, 1000)), None);
+        assert_eq!(idle.clip((0, 1000)), None);
+        assert_eq!(stuck.clip((200, 800)), Some(silence(200, 800, 1)));
+        assert_eq!(stuck.clip((900, 1000)), None);
     }
 }

@@ -373,7 +373,7 @@ mod v2 {
             .map_err(|error| error.to_string())?;
         let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("cut off")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
-        if header[..4] != COOKIE.to_be_bytes() || bounds != ours() {
+        if header[..4] != COOKIE.to_be_bytes() || bounds != header_bytes() {
             return Err(
                 "a histogram with other bounds than 1 ns to one hour at three digits".into()
             );
@@ -381,7 +381,7 @@ mod v2 {
         Ok(payload.to_vec())
     }
 
-    const fn ours() -> (&'static [u8], &'static [u8], &'static [u8]) {
+    const fn header_bytes() -> (&'static [u8], &'static [u8], &'static [u8]) {
         const ONE: [u8; 8] = 1u64.to_be_bytes();
         const MAX: [u8; 8] = MAX_NS.to_be_bytes();
         const THREE: [u8; 4] = DIGITS.to_be_bytes();

@@ -143,7 +143,7 @@ impl Wire<'_> {
             from = to;
         }
         let answer = self.answer(0, "the answer to a request in four pieces")?;
-        Ok(crate::description::got(&answer))
+        Ok(crate::description::answer_text(&answer))
     }
 
     fn closes(mut self) -> Result<String, Problem> {

@@ -8,7 +8,7 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::{Request, Workload};
 use dyno_engine::Http2;
 use dyno_engine::traffic::Template;
-use dyno_launch::folder::read_within;
+use dyno_launch::folder::read_in_folder;
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
 use dyno_workload::header;
@@ -71,7 +71,7 @@ impl Contract {
             let file = format!("{name}.toml");
             let path = folder.join(&file);
             let wrong = |error: FileError| NotFound::Wrong(Box::new(error));
-            match read_within(Path::new(&file), folder, BODY_BYTES) {
+            match read_in_folder(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
                     let source = String::from_utf8(bytes).map_err(|_| {
                         wrong(FileError::whole(&path, "cannot be read: it is no text"))
@@ -98,7 +98,7 @@ impl Contract {
     fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         Contract::parse(path, name, source, &|file| {
-            read_within(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
+            read_in_folder(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
         })
     }
 
@@ -289,7 +289,9 @@ fn protocols_of(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
         return Err(mistake("protocols", "`protocols` is empty; leave it out for all of them"));
     }
     match all.iter().position(|p| *p == Protocol::Auto) {
-        Some(i) => Err(mistake("protocols", "\"auto\" is for loads; name a protocol").below(i)),
+        Some(i) => {
+            Err(mistake("protocols", "\"auto\" is for loads; name a protocol").with_child(i))
+        }
         None => Ok(all),
     }
 }
@@ -336,7 +338,7 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
             header::fault(protocol, name, value).map(|why| (name, why))
         });
         if let Some((name, why)) = fault {
-            return Some((i, mistake("headers", why).below(name.clone())));
+            return Some((i, mistake("headers", why).with_child(name.clone())));
         }
         let workload = Workload {
             name: String::new(),
@@ -366,7 +368,7 @@ pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = 
 }
 
 /// Returns the promises of these contracts about a server's life.
-pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
+pub fn lifecycle_promises(kept: &[Contract]) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
     all.filter_map(|check| Some((check, check.life.as_ref()?)))
 }
@@ -375,14 +377,14 @@ impl Check {
     /// Returns the check's name at one protocol, by which a subject may waive it for that protocol
     /// only: `json over h2`.
     #[must_use]
-    pub fn name_over(&self, protocol: Protocol) -> String {
+    pub fn name_at_protocol(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
     }
 
     /// Returns whether one of these names means it at this protocol.
     #[must_use]
     pub fn is_among(&self, names: &[String], protocol: Protocol) -> bool {
-        names.contains(&self.name) || names.contains(&self.name_over(protocol))
+        names.contains(&self.name) || names.contains(&self.name_at_protocol(protocol))
     }
 }
 
@@ -390,7 +392,7 @@ impl Check {
 #[must_use]
 pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
     let answers: usize = protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum();
-    answers + life_of(kept).count()
+    answers + lifecycle_promises(kept).count()
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(crate) fn expectation_text(expect: &Expect) -> String {
 }
 
 /// `200, text/plain, 13 bytes`: a correct answer in few words.
-pub(crate) fn got(answer: &Answer) -> String {
+pub(crate) fn answer_text(answer: &Answer) -> String {
     let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
     format!("{}{media}, {} bytes", answer.status, answer.body.len())
 }

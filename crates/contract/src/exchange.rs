@@ -138,7 +138,7 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         fault.map_err(|fault| {
             Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.to_text()))
         })?;
-        last = description::got(&answer);
+        last = description::answer_text(&answer);
     }
     Ok(if check.times > 1 { format!("each time {last}") } else { last })
 }

@@ -268,7 +268,7 @@ fn check_sightings(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSi
     }
     for (i, raw) in all.iter().enumerate() {
         if let Err(message) = raw.sighting.expression(1) {
-            return Err(mistake(key, message).below(i).below("matches"));
+            return Err(mistake(key, message).with_child(i).with_child("matches"));
         }
     }
     Ok(all)
@@ -278,7 +278,7 @@ fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
     let all = check_sightings("prints", all)?;
     if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
         let message = "`backend` belongs to `asks`: printed output goes to no back end";
-        return Err(mistake("prints", message).below(i).below("backend"));
+        return Err(mistake("prints", message).with_child(i).with_child("backend"));
     }
     Ok(all.into_iter().map(|raw| raw.sighting).collect())
 }
@@ -287,7 +287,9 @@ fn checked_asks(all: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistak
     let all = check_sightings("asks", all)?;
     let named = all.into_iter().enumerate().map(|(i, raw)| match raw.backend {
         Some(backend) => Ok((backend, raw.sighting)),
-        None => Err(mistake("asks", "it needs the name of the `backend` that is asked").below(i)),
+        None => {
+            Err(mistake("asks", "it needs the name of the `backend` that is asked").with_child(i))
+        }
     });
     named.collect()
 }

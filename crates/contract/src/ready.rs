@@ -82,7 +82,7 @@ pub fn wait(
     // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
     // time.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
-    process.gather();
+    process.move_back_strays();
     Ok(Startup {
         listening_ns: seen.listening_ns,
         first_answer_ns: seen.first_answer_ns,
@@ -92,7 +92,7 @@ pub fn wait(
 }
 
 /// Times at which the part became ready, nanoseconds from exec.
-struct Seen {
+struct ReadyTimes {
     /// Address of the request.
     at: Option<SocketAddr>,
     listening_ns: Option<u64>,
@@ -112,7 +112,7 @@ impl Waiting<'_> {
         to: &ProbeClient,
         path: &str,
         status: Status,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<ReadyTimes, Failure> {
         let addr = to.listener().addr;
         let mut stream = self.connect(addr)?;
         // The kernel has completed a handshake: from here on the part listens.
@@ -126,7 +126,7 @@ impl Waiting<'_> {
         }
         // The first answer with an expected status has arrived completely.
         let answered_ns = self.now();
-        Ok(Seen {
+        Ok(ReadyTimes {
             at: Some(addr),
             listening_ns: Some(listening_ns),
             first_answer_ns: Some(answered_ns),
@@ -134,13 +134,13 @@ impl Waiting<'_> {
         })
     }
 
-    fn for_ports(&mut self, ports: &[u16]) -> Result<Seen, Failure> {
+    fn for_ports(&mut self, ports: &[u16]) -> Result<ReadyTimes, Failure> {
         for &port in ports {
             self.connect(local(port))?;
         }
         // The kernel has completed a handshake on the last of its ports.
         let listening_ns = self.now();
-        Ok(Seen {
+        Ok(ReadyTimes {
             at: None,
             listening_ns: Some(listening_ns),
             first_answer_ns: None,
@@ -151,7 +151,7 @@ impl Waiting<'_> {
     fn for_command(
         &mut self,
         command: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<ReadyTimes, Failure> {
         loop {
             self.go_on()?;
             let Err(why) = command() else { break };
@@ -164,7 +164,7 @@ impl Waiting<'_> {
             std::thread::sleep(COMMAND_POLL);
         }
         // The command has exited; the time includes its own run time of some milliseconds.
-        Ok(Seen { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
+        Ok(ReadyTimes { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
     }
 
     /// Nanoseconds from exec.
@@ -217,13 +217,13 @@ impl Waiting<'_> {
     /// listens, if any.
     fn never_connected(&mut self, port: u16, error: &io::Error) -> Failure {
         let listeners = proc::listeners(&self.process.pids());
-        self.never(&unconnected(port, error, &listeners))
+        self.never(&connect_failure_text(port, error, &listeners))
     }
 }
 
 /// Explains why no connection to a port was made, by the error of the last attempt. A closed port
 /// refuses at once; a dropped packet has no answer.
-fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
+fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
     let problem = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             format!("nothing listened on port {port} (connection refused)")
@@ -293,7 +293,8 @@ fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> R
 /// Checks that a process of the part owns the port: another one may have taken it before the part's
 /// start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
-    match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+    match proc::listener_in_network_of(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+    {
         Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
             "port {port} is in use by another program: {name}, process {pid}"
         ))),
@@ -323,7 +324,8 @@ mod tests {
     #[test]
     fn refused_connections_differ_from_timed_out_ones() {
         let at = [SocketAddr::from(([0, 0, 0, 0], 8))];
-        let words = |kind: io::ErrorKind, at: &[SocketAddr]| unconnected(7, &kind.into(), at);
+        let words =
+            |kind: io::ErrorKind, at: &[SocketAddr]| connect_failure_text(7, &kind.into(), at);
         assert_eq!(
             words(io::ErrorKind::ConnectionRefused, &[]),
             "nothing listened on port 7 (connection refused)"

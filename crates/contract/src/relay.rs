@@ -13,12 +13,12 @@ use crate::limits::RELAYED_BYTES;
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
-    seen: Arc<Seen>,
+    seen: Arc<SharedState>,
 }
 
 /// State that all connections of a relay share.
 #[derive(Debug, Default)]
-struct Seen {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,7 +41,7 @@ impl Relay {
     pub fn new(port: u16) -> io::Result<Relay> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let own = listener.local_addr()?.port();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(SharedState::default());
         let shared = Arc::clone(&seen);
         thread::spawn(move || accept(&listener, port, &shared));
         Ok(Relay { port: own, seen })
@@ -93,7 +93,7 @@ impl Drop for Relay {
     }
 }
 
-impl Seen {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
+fn accept(listener: &TcpListener, port: u16, seen: &Arc<SharedState>) {
     let to = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
     while let Ok((server, _)) = listener.accept() {
         if seen.lock().is_closed {
@@ -130,7 +130,7 @@ fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
 }
 
 /// Forwards in both directions, each on its own thread.
-fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<Seen>) -> io::Result<()> {
+fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<SharedState>) -> io::Result<()> {
     server.set_nodelay(true)?;
     behind.set_nodelay(true)?;
     let connection = {

@@ -281,7 +281,7 @@ impl Epoll {
 
     /// Sleeps until a socket is ready or until `until`. Returns how many are.
     fn sleep(&mut self, now: Instant, until: Instant) -> usize {
-        let wait_ns = (until != Instant::NEVER).then(|| until.since(now));
+        let wait_ns = (until != Instant::NEVER).then(|| until.ns_since(now));
         let result = match self.timers {
             Timers::Exact => self.wait_exactly(wait_ns),
             Timers::Milliseconds => self.wait_roughly(wait_ns),

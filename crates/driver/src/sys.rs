@@ -96,7 +96,7 @@ impl Poll {
     /// is none of it.
     pub(crate) fn idle_ns(self, idle_until: Instant) -> u64 {
         let used = thread_run_ns() - self.run_ns;
-        idle_until.since(self.began).min(used)
+        idle_until.ns_since(self.began).min(used)
     }
 }
 

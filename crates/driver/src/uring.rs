@@ -324,7 +324,7 @@ impl Uring {
             }
         } else {
             // Queued bytes leave now, before any wait: their hand-over has been stamped.
-            self.glance();
+            self.poll_completions();
         }
         if wait.until <= now {
             return 0;
@@ -348,11 +348,11 @@ impl Uring {
     }
 
     fn sleep(&mut self, now: Instant, until: Instant) {
-        let result = if until == Instant::NEVER || until.since(now) > limits::STANDING_TIMER_NS {
+        let result = if until == Instant::NEVER || until.ns_since(now) > limits::STANDING_TIMER_NS {
             self.keep_timer(until);
             self.ring.0.submitter().submit_and_wait(1)
         } else {
-            let ns = until.since(now);
+            let ns = until.ns_since(now);
             let timeout =
                 types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
             let args = types::SubmitArgs::new().timespec(&timeout);
@@ -380,7 +380,7 @@ impl Uring {
     }
 
     /// Collects completions without waiting.
-    fn glance(&mut self) {
+    fn poll_completions(&mut self) {
         let queued = self.ring.0.submission().len() as u32;
         // SAFETY: no argument is passed.
         let result = unsafe { self.ring.0.submitter().enter::<()>(queued, 0, GETEVENTS, None) };
@@ -391,7 +391,7 @@ impl Uring {
         let poll = sys::Poll::begin();
         let mut now = poll.began;
         while now < until {
-            self.glance();
+            self.poll_completions();
             if !self.is_nothing_there() {
                 break;
             }

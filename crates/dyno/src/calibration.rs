@@ -51,11 +51,12 @@ pub fn machine() -> String {
 
 /// The kept ceiling to compare a load with, if there is one.
 pub fn ceiling_for(asked: &LoadConfig, record: &LoadRecord) -> Option<Ceiling> {
-    ceiling::of_load(&CalibrationFile::read(&cache_folder())?.ceilings, asked, record).cloned()
+    ceiling::find_for_load(&CalibrationFile::read(&cache_folder())?.ceilings, asked, record)
+        .cloned()
 }
 
 /// The file of the kept ceilings.
-pub fn kept_file() -> PathBuf {
+pub fn ceilings_file() -> PathBuf {
     CalibrationFile::place(&cache_folder())
 }
 

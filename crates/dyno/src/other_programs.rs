@@ -47,7 +47,7 @@ impl Reading {
             at: Duration::from_nanos(monotonic_ns()),
             cpus: host::each_cpu(),
             own_ns: proc::own_cpu_ns(),
-            programs: proc::others(),
+            programs: proc::other_processes(),
             ours: proc::own_tree(),
         }
     }
@@ -66,13 +66,17 @@ impl ForeignUse {
     fn from_readings(first: &Reading, last: &Reading) -> ForeignUse {
         let sum = |pick: fn(&CpuUse) -> u64| {
             let earlier = |cpu: &CpuUse| first.cpus.iter().find(|of| of.cpu == cpu.cpu);
-            last.cpus.iter().filter_map(|cpu| Some(pick(&cpu.since(earlier(cpu)?)))).sum::<u64>()
+            last.cpus
+                .iter()
+                .filter_map(|cpu| Some(pick(&cpu.growth_since(earlier(cpu)?))))
+                .sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for (program, ns) in proc::used_between(&first.programs, &last.programs, &last.ours, all_ns)
+        for (program, ns) in
+            proc::cpu_time_between(&first.programs, &last.programs, &last.ours, all_ns)
         {
             *by_name.entry(&program.name).or_default() += ns;
         }

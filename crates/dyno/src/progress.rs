@@ -9,7 +9,7 @@ use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
 use dyno_report::format::{count, micros, number, percent, wait_so_far};
-use dyno_report::terminal::{coloured, escape_controls, line};
+use dyno_report::terminal::{escape_controls, escape_foreign, line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::RunEvent;
@@ -68,7 +68,7 @@ impl Progress {
         match event {
             RunEvent::Building { name } => self.now(&format!("building {name}")),
             RunEvent::Printed { name, line } => self.now(&format!("{name} · {line}")),
-            RunEvent::Built { name, result } => self.built(name, *result),
+            RunEvent::Built { name, result } => self.show_built(name, *result),
             RunEvent::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
                 self.bar.set_prefix(format!(
@@ -81,7 +81,7 @@ impl Progress {
             RunEvent::Warming { slice, .. } => {
                 self.now(&format!("warming up · {}", warming(slice)))
             }
-            RunEvent::Warmed { launch, warmup } => self.warmed(plan, *launch, warmup),
+            RunEvent::Warmed { launch, warmup } => self.show_warmed(plan, *launch, warmup),
             RunEvent::TrialStarted { trial } => {
                 self.now(&format!("{} · begins", shape(plan, *trial)))
             }
@@ -120,7 +120,7 @@ impl Progress {
         }
     }
 
-    fn built(&self, name: &str, result: Result<&Built, &String>) {
+    fn show_built(&self, name: &str, result: Result<&Built, &String>) {
         match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
             Err(why) => self.line(&escape_controls(&format!("{name:<22} build failed: {why}"))),
             Ok(Some(build)) => {
@@ -134,7 +134,7 @@ impl Progress {
         }
     }
 
-    fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
+    fn show_warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
         let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
         let last =
@@ -182,7 +182,7 @@ impl Progress {
     /// Prints a line.
     fn line(&self, text: &str) {
         if self.live {
-            self.bar.println(coloured(text));
+            self.bar.println(escape_foreign(text));
         } else {
             terminal::say(text);
         }

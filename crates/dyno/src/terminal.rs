@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
 use dyno_report::redact;
-use dyno_report::terminal::{coloured, escape_controls};
+use dyno_report::terminal::{escape_controls, escape_foreign};
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
@@ -85,8 +85,8 @@ pub fn unix_seconds() -> f64 {
 /// CI job, which is shared: secrets are withheld there. Errors are ignored: the output may have no
 /// reader.
 pub fn say(text: &str) {
-    let text = for_people(text, std::io::stderr().is_terminal());
-    let _ = writeln!(std::io::stderr().lock(), "{}", coloured(&text));
+    let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape_foreign(&text));
 }
 
 /// Prints a text for people on standard output. A terminal shows it with its colours; elsewhere
@@ -100,7 +100,7 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
 }
 
 /// A text without secrets, unless it goes to a terminal: anything else is shared.
-pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
+pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
@@ -109,7 +109,7 @@ pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
 /// `Err`: it could not be written, which the exit status must show.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();
-    let text = if is_seen { coloured(text) } else { Cow::Borrowed(text) };
+    let text = if is_seen { escape_foreign(text) } else { Cow::Borrowed(text) };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }

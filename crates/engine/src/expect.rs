@@ -45,12 +45,12 @@ impl BodyBudget {
 
 /// A body that is kept to be checked.
 #[derive(Debug)]
-struct Kept {
+struct StoredBody {
     bytes: Vec<u8>,
     room: BodyBudget,
 }
 
-impl Kept {
+impl StoredBody {
     /// Keeps a further part. `Err`: why it cannot, as a sentence.
     fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
         if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
@@ -64,7 +64,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for StoredBody {
     fn drop(&mut self) {
         self.room.give_back(self.bytes.len());
     }
@@ -188,7 +188,7 @@ pub(crate) struct AnswerVerdict {
 #[derive(Debug, Default)]
 struct Full {
     /// The body so far. `None`: no expectation needs it, or it could not be kept.
-    kept: Option<Kept>,
+    kept: Option<StoredBody>,
     /// Why the body could not be kept, as a sentence; `None`: it could.
     not_kept: Option<&'static str>,
     /// The content codings of the body.
@@ -218,7 +218,7 @@ impl AnswerState {
         let full = in_full.then(|| {
             let header_fault = header_fault(&fields, &expect.deep);
             let is_kept = expect.deep.wants_body();
-            let kept = is_kept.then(|| Kept { bytes: Vec::new(), room: expect.room.clone() });
+            let kept = is_kept.then(|| StoredBody { bytes: Vec::new(), room: expect.room.clone() });
             let codings = if kept.is_some() { coding::codings(fields()) } else { Vec::new() };
             Box::new(Full { kept, not_kept: None, codings, header_fault })
         });

@@ -227,7 +227,7 @@ impl Recorder {
         self.in_flight
     }
 
-    pub(crate) fn opens(&self) -> Instant {
+    pub(crate) fn window_start(&self) -> Instant {
         self.opens
     }
 
@@ -259,7 +259,7 @@ impl Recorder {
             self.books.carried_in += 1;
             self.books.started += 1;
             // Its age as the window opens, which is no part of the window's time in flight.
-            self.edges.before_ns += self.opens.since(intended);
+            self.edges.before_ns += self.opens.ns_since(intended);
         }
     }
 
@@ -271,7 +271,7 @@ impl Recorder {
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;
-            self.current.end_ns = self.current.end_ns.min(at.since(self.began));
+            self.current.end_ns = self.current.end_ns.min(at.ns_since(self.began));
         }
     }
 
@@ -318,7 +318,7 @@ impl Recorder {
         } else if self.began != Instant::NEVER {
             // This worker has nothing in flight; other workers may still be waiting.
             self.silences.kept.push(Silence {
-                start_ns: self.silences.last.since(self.began),
+                start_ns: self.silences.last.ns_since(self.began),
                 busy_ns: Silence::UNKNOWN_END,
                 end_ns: Silence::UNKNOWN_END,
                 in_flight: 0,
@@ -327,7 +327,7 @@ impl Recorder {
         self.close_window(now);
         self.advance(now);
         self.settle(now);
-        self.current.end_ns = now.since(self.began).max(self.current.start_ns);
+        self.current.end_ns = now.ns_since(self.began).max(self.current.start_ns);
         self.seal(Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns));
     }
 
@@ -360,7 +360,7 @@ impl Recorder {
     }
 
     /// An exchange was taken on at `now`; it counts as in flight since it was intended.
-    pub(crate) fn started(&mut self, intended: Instant, now: Instant) {
+    pub(crate) fn record_start(&mut self, intended: Instant, now: Instant) {
         self.settle(now);
         self.current.started += 1;
         if self.in_flight == 0 {
@@ -370,7 +370,7 @@ impl Recorder {
         // The part of its life before we noticed it. After a long stall it may have begun in an
         // earlier interval; it counts in this one, so that the window's sum is right.
         let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
-        self.current.in_flight_ns += now.since(intended.max(phase_began));
+        self.current.in_flight_ns += now.ns_since(intended.max(phase_began));
         if self.belongs(intended) {
             self.books.started += 1;
         }
@@ -385,8 +385,8 @@ impl Recorder {
         if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
             && self.belongs(intended)
         {
-            self.distributions.intended_gap.record(intended.since(last_intended));
-            self.distributions.send_gap.record(sent.since(last_sent));
+            self.distributions.intended_gap.record(intended.ns_since(last_intended));
+            self.distributions.send_gap.record(sent.ns_since(last_sent));
         }
     }
 
@@ -420,7 +420,7 @@ impl Recorder {
         self.settle(done);
         if outcome.is_completed() {
             self.answers += 1;
-            if done.since(self.silences.last) >= self.silences.least_ns {
+            if done.ns_since(self.silences.last) >= self.silences.least_ns {
                 self.end_silence(done);
             }
             self.silences.last = done;
@@ -435,7 +435,7 @@ impl Recorder {
             self.current.carried.count(outcome);
             if !belongs {
                 // It was in flight in a window that it does not belong to, up to this instant.
-                self.edges.others_ns += done.since(exchange.intended.max(self.opens));
+                self.edges.others_ns += done.ns_since(exchange.intended.max(self.opens));
                 if let Some(share) = share {
                     // It arrived in the window, which is what throughput counts.
                     share.carried_ok += u64::from(outcome == Outcome::Ok);
@@ -469,7 +469,7 @@ impl Recorder {
         if at <= self.opens {
             return;
         }
-        let since = |instant: Instant| instant.since(self.began);
+        let since = |instant: Instant| instant.ns_since(self.began);
         let busy = if self.in_flight > 0 { self.silences.busy } else { at };
         let silence = Silence {
             start_ns: since(self.silences.last),
@@ -495,7 +495,7 @@ impl Recorder {
         belongs: bool,
     ) {
         // Its whole wait up to its end, of any kind.
-        let age_ns = done.since(exchange.intended);
+        let age_ns = done.ns_since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
@@ -512,7 +512,7 @@ impl Recorder {
             return;
         }
         if is_ok {
-            self.distributions.page.record(done.since(began));
+            self.distributions.page.record(done.ns_since(began));
         } else {
             self.current.pages_failed += 1;
         }
@@ -528,12 +528,12 @@ impl Recorder {
     pub(crate) fn record_unanswered(&mut self, exchange: &Exchange, now: Instant) {
         if !self.belongs(exchange.intended) {
             // In flight up to the end, in a window that it does not belong to.
-            self.edges.others_ns += now.since(exchange.intended.max(self.opens));
+            self.edges.others_ns += now.ns_since(exchange.intended.max(self.opens));
             return;
         }
         self.books.in_flight_at_end += 1;
         // It has waited from its intended start until now. The rest of its wait is unknown.
-        let age_ns = now.since(exchange.intended);
+        let age_ns = now.ns_since(exchange.intended);
         self.ages.record(UnansweredAges::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
@@ -555,7 +555,7 @@ impl Recorder {
             (Phase::Drain, Instant::NEVER)
         };
         let end = start.plus(self.interval_ns).min(phase_ends);
-        Interval::new(phase, start.since(self.began), end.since(self.began))
+        Interval::new(phase, start.ns_since(self.began), end.ns_since(self.began))
     }
 
     /// Whether an exchange intended at this instant belongs to the measured window.
@@ -565,34 +565,34 @@ impl Recorder {
     }
 
     fn settle(&mut self, now: Instant) {
-        self.current.in_flight_ns += self.in_flight * now.since(self.settled);
+        self.current.in_flight_ns += self.in_flight * now.ns_since(self.settled);
         self.settled = self.settled.max(now);
     }
 }
 
 /// Time that an exchange has been with the server at `now`; 0 if it was never sent.
 fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
-    if exchange.sent == Instant::NEVER { 0 } else { now.since(exchange.sent) }
+    if exchange.sent == Instant::NEVER { 0 } else { now.ns_since(exchange.sent) }
 }
 
 impl Distributions {
     #[inline]
     fn record_times(&mut self, exchange: &Exchange, done: Instant, received_at: Option<Instant>) {
-        let response = done.since(exchange.intended);
+        let response = done.ns_since(exchange.intended);
         self.response.record(response);
         let share = self.by_request.get_mut(usize::from(exchange.request));
         if let Some(at) = received_at {
             // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done`
             // is not in it.
-            self.kernel_response.record(at.since(exchange.intended));
+            self.kernel_response.record(at.ns_since(exchange.intended));
         }
         assert!(exchange.sent != Instant::NEVER, "an answer to a request that never left");
         assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
-        let service = done.since(exchange.sent);
-        self.send_lag.record(exchange.sent.since(exchange.intended));
+        let service = done.ns_since(exchange.sent);
+        self.send_lag.record(exchange.sent.ns_since(exchange.intended));
         self.service.record(service);
         if exchange.first_byte != Instant::NEVER {
-            self.first_byte.record(exchange.first_byte.since(exchange.sent));
+            self.first_byte.record(exchange.first_byte.ns_since(exchange.sent));
         }
         if let Some(share) = share {
             share.response.record(response);
@@ -627,7 +627,7 @@ mod tests {
         for exchange in &exchanges {
             recorder.advance(exchange.intended);
             recorder.record_scheduled(exchange.intended);
-            recorder.started(exchange.intended, exchange.intended);
+            recorder.record_start(exchange.intended, exchange.intended);
         }
         for (exchange, outcome) in
             exchanges.iter().zip([Outcome::Ok, Outcome::Timeout, Outcome::Ok, Outcome::Ok])
@@ -668,7 +668,7 @@ mod tests {
             let measured = || recorder.sealed.iter().filter(|i| i.phase == Phase::Measured);
             let ends = measured().map(|interval| interval.end_ns).max();
             assert_eq!(ends, Some(ends_ms * MS), "{cut_ms}");
-            assert_eq!(recorder.closes().since(began), ends_ms * MS, "{cut_ms}");
+            assert_eq!(recorder.closes().ns_since(began), ends_ms * MS, "{cut_ms}");
         }
     }
 }

@@ -449,7 +449,7 @@ impl Slot {
     }
 
     /// Forgets the connection. What was in flight on it must have been taken.
-    pub(crate) fn disconnected(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.state = ConnectionState::Down;
         match &mut self.talk {
             ProtocolState::H1(h1) => h1.renew(Upgrade::No),

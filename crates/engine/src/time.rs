@@ -13,7 +13,7 @@ impl Instant {
 
     /// Nanoseconds from `earlier` to here; zero if `earlier` is in fact later.
     #[must_use]
-    pub const fn since(self, earlier: Instant) -> u64 {
+    pub const fn ns_since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }

@@ -88,7 +88,7 @@ fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
 pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let wait = worker.wait();
     let turn = driver.turn(wait, &mut |conn, at| worker.on_handed_over(conn, at));
-    worker.woke(turn, wait, driver);
+    worker.on_wake(turn, wait, driver);
     let mut handled = 0;
     let mut latest = turn.woke;
     while let Some(completion) = driver.next() {

@@ -617,7 +617,7 @@ proptest! {
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-        prop_assert_eq!(outcomes.completed(), books.completed);
+        prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));

@@ -382,7 +382,7 @@ proptest! {
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
         let connects: u64 = played.intervals.iter().map(|i| i.connect.count()).sum();
         prop_assert_eq!(connects, played.report.connections.opened);
-        prop_assert_eq!(outcomes.completed(), books.completed);
+        prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         // Every measured interval is there, without a gap.

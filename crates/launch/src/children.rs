@@ -41,7 +41,7 @@ pub(crate) fn forget(pid: u32) {
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if strangers(&child_pids()).is_empty() {
+        if adopted_children(&child_pids()).is_empty() {
             sys::become_subreaper();
             ADOPTS.store(true, Ordering::Release);
         }
@@ -59,7 +59,7 @@ pub(crate) fn end_orphans() {
         // A minder's descendants are in sessions of their own, the jobs of a shell in ours.
         let is_orphan =
             |pid: &u32| Stat::read(*pid).is_some_and(|stat| Some(stat.session) != session);
-        let orphans: Vec<u32> = strangers(&own).into_iter().filter(is_orphan).collect();
+        let orphans: Vec<u32> = adopted_children(&own).into_iter().filter(is_orphan).collect();
         if orphans.is_empty() {
             return;
         }
@@ -73,7 +73,7 @@ pub(crate) fn end_orphans() {
 }
 
 /// The children of this process that it has not started.
-fn strangers(own: &BTreeSet<u32>) -> Vec<u32> {
+fn adopted_children(own: &BTreeSet<u32>) -> Vec<u32> {
     let us = std::process::id();
     let is_ours = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == us);
     proc::all_pids().into_iter().filter(|pid| !own.contains(pid) && is_ours(pid)).collect()

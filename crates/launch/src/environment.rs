@@ -181,7 +181,7 @@ impl Environment {
     /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into
     /// `temporary`.
     #[must_use]
-    pub fn of_server(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
+    pub fn for_server(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
         environment.set("PATH", USUAL_PATH);
         environment.set("HOME", temporary);
@@ -195,8 +195,8 @@ impl Environment {
     /// The environment of a build, or of a tool that is asked something: that of a server, and
     /// [`TOOLCHAINS`].
     #[must_use]
-    pub fn of_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
-        let mut environment = Environment::of_server(ours, inherit, temporary);
+    pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
+        let mut environment = Environment::for_server(ours, inherit, temporary);
         environment.let_in(ours, TOOLCHAINS);
         environment
     }
@@ -254,7 +254,7 @@ impl Environment {
     /// recorded because it may be a secret is in it by its hash: `GRADLE_OPTS` holds a proxy's
     /// password now and then, but it always says how to build.
     #[must_use]
-    pub fn of_key(&self) -> BTreeMap<String, String> {
+    pub fn key_variables(&self) -> BTreeMap<String, String> {
         self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
     }
 
@@ -340,11 +340,11 @@ mod tests {
         ]);
         let work = Path::new("/work");
         let named = |e: &Environment| e.to_record().into_keys().collect::<Vec<_>>().join(" ");
-        let server = Environment::of_server(&ours, &[], work);
+        let server = Environment::for_server(&ours, &[], work);
         assert_eq!(named(&server), "HOME LANG PATH TMPDIR");
         assert_eq!(server.to_record()["LANG"], "C.UTF-8");
         assert_eq!(server.to_record()["TMPDIR"], "/work");
-        let tool = Environment::of_tool(&ours, &[], work);
+        let tool = Environment::for_tool(&ours, &[], work);
         assert_eq!(
             named(&tool),
             "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry"
@@ -352,13 +352,13 @@ mod tests {
         let inherit =
             ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
-            named(&Environment::of_server(&ours, &inherit, work)),
+            named(&Environment::for_server(&ours, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
-        let in_key: Vec<_> = tool.of_key().into_keys().collect();
+        let in_key: Vec<_> = tool.key_variables().into_keys().collect();
         assert_eq!(in_key, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
         assert_eq!(
-            named(&Environment::of_server(&DynoVariables::default(), &[], work)),
+            named(&Environment::for_server(&DynoVariables::default(), &[], work)),
             "HOME LANG PATH TMPDIR"
         );
     }
@@ -367,7 +367,7 @@ mod tests {
     fn secrets_in_texts_are_erased() {
         let ours = ours(&[("MY_TOKEN", "Zq81hhTT"), ("PIN", "12"), ("NAME", "visible")]);
         let inherit = ["MY_TOKEN", "PIN", "NAME"].map(|name| Inherit::parse(name).unwrap());
-        let environment = Environment::of_server(&ours, &inherit, Path::new("/tmp"));
+        let environment = Environment::for_server(&ours, &inherit, Path::new("/tmp"));
         let log = environment.without_secrets("using Zq81hhTT, 12, visible".into());
         assert_eq!(log, format!("using {SECRET}, 12, visible"));
     }
@@ -429,7 +429,7 @@ mod tests {
         let key = |name: &str, value: &str| {
             let mut environment = Environment::default();
             environment.set(name, value);
-            environment.of_key()[name].clone()
+            environment.key_variables()[name].clone()
         };
         for (name, one, other) in [
             ("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=x", "-Xmx2g -Dhttps.proxyPassword=x"),

@@ -159,7 +159,7 @@ pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// The file cannot be read, is longer, is no regular file, or a link leads out of the folder. A
 /// pipe would block, and a device never ends.
-pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub fn read_in_folder(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = resolve_within(name, folder)?;
     read_file(&open_path(&path)?, name, most)
 }
@@ -329,7 +329,8 @@ mod tests {
         symlink("../secret", folder.join("out")).unwrap();
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
-        let read = |name: &str| read_within(Path::new(name), &folder, 1).map_err(|e| e.to_string());
+        let read =
+            |name: &str| read_in_folder(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
         assert_eq!(read("link").unwrap(), b"1");
         std::fs::write(folder.join("long"), "12").unwrap();

@@ -29,14 +29,14 @@ pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     sessions.for_each(process::end_session);
     of_kind("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
     // At once: what cannot be removed is waited for once, and not once per controller.
-    group::destroy(&group::of_folders(of_kind("group").map(PathBuf::from)), GROUP);
+    group::destroy(&group::from_folders(of_kind("group").map(PathBuf::from)), GROUP);
     of_kind("controllers").for_each(take_back);
-    of_kind("moved").for_each(|own| group::put_back(Path::new(own)));
+    of_kind("moved").for_each(|own| group::move_processes_back(Path::new(own)));
     of_kind("folder").for_each(|folder| drop(fs::remove_dir_all(folder)));
 }
 
 fn take_back(handed: &OsStr) {
     if let Some((controllers, folder)) = read_handed(handed) {
-        group::take_back(&folder, &controllers);
+        group::take_controllers_back(&folder, &controllers);
     }
 }

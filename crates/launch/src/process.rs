@@ -189,7 +189,7 @@ impl Process {
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids = self.sampler.pids();
-        let below = proc::below(self.minded.minder());
+        let below = proc::descendants_of(self.minded.minder());
         pids.extend(below.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
         pids
     }
@@ -202,10 +202,10 @@ impl Process {
 
     /// Moves processes back that have left the control group: its counters and limits must include
     /// all of them.
-    pub fn gather(&self) {
-        let all = proc::below(self.minded.minder());
+    pub fn move_back_strays(&self) {
+        let all = proc::descendants_of(self.minded.minder());
         for folder in self.workspace.group.folders() {
-            let inside = group::of_folders([folder.to_path_buf()]).pids();
+            let inside = group::from_folders([folder.to_path_buf()]).pids();
             for pid in all.iter().filter(|pid| !inside.contains(pid)) {
                 // One that has ended meanwhile is not moved.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
@@ -364,7 +364,7 @@ mod tests {
     fn start(script: &str, groups: &Groups) -> Process {
         let guard = Guard::start().unwrap();
         let workspace = Workspace::make(0, groups, &guard).unwrap();
-        let environment = Environment::of_tool(&DynoVariables::read(), &[], &workspace.work);
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], &workspace.work);
         let command = ["sh", "-c", script].map(String::from).to_vec();
         let folder = workspace.work.clone();
         let spec =
@@ -452,7 +452,7 @@ mod tests {
             );
         }
         assert!(process.owns(daemon));
-        process.gather();
+        process.move_back_strays();
         for folder in own {
             let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
             assert!(text.lines().any(|line| line == daemon.to_string()), "{}", folder.display());

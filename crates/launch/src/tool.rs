@@ -239,7 +239,7 @@ mod tests {
 
     fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolAnswer {
         let root = tempfile::tempdir().unwrap();
-        let environment = Environment::of_tool(&DynoVariables::read(), &[], root.path());
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
         let tool =

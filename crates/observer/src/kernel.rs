@@ -53,7 +53,7 @@ fn is_first_namespace(link: &std::path::Path) -> bool {
 }
 
 pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, ProgramError> {
-    ebpf.take_map(name).ok_or_else(|| ProgramError::lacks(name))
+    ebpf.take_map(name).ok_or_else(|| ProgramError::missing_part(name))
 }
 
 /// Why the program cannot be used.
@@ -82,7 +82,7 @@ impl ProgramError {
         ProgramError { message, is_forbidden }
     }
 
-    pub(crate) fn lacks(part: &str) -> ProgramError {
+    pub(crate) fn missing_part(part: &str) -> ProgramError {
         ProgramError { message: format!("its object has no {part}"), is_forbidden: false }
     }
 }

@@ -28,7 +28,7 @@ impl Probes {
     /// [`Probes::probes_use`] says why.
     #[must_use]
     pub fn load(asked: &BTreeSet<Probe>) -> Probes {
-        let wanted = wanted(asked);
+        let wanted = observation_choice(asked);
         Probes {
             inside: (wanted != ObservationChoice::default()).then(|| ProcessObserver::load(wanted)),
             no_profile: asked.contains(&Probe::Profile).then(stacks::refusal).flatten(),
@@ -46,7 +46,7 @@ impl Probes {
         pid: u32,
     ) -> Result<Option<Arc<Watching>>, String> {
         let inside = self.inside.as_ref().and_then(|inside| inside.as_ref().ok());
-        let inside = inside.filter(|_| wanted(asked) != ObservationChoice::default());
+        let inside = inside.filter(|_| observation_choice(asked) != ObservationChoice::default());
         inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
     }
 
@@ -111,7 +111,7 @@ const fn is_inside(probe: Probe) -> bool {
     }
 }
 
-fn wanted(asked: &BTreeSet<Probe>) -> ObservationChoice {
+fn observation_choice(asked: &BTreeSet<Probe>) -> ObservationChoice {
     let calls = match (asked.contains(&Probe::EverySyscall), asked.contains(&Probe::Syscalls)) {
         (true, _) => CallCounting::Every,
         (false, true) => CallCounting::Sliced,

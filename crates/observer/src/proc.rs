@@ -122,7 +122,7 @@ pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
 
 /// Start of a process by the wall clock, to a second, the resolution of `btime`.
 #[must_use]
-pub fn began(pid: u32) -> Option<SystemTime> {
+pub fn start_time(pid: u32) -> Option<SystemTime> {
     let ticks = Stat::read(pid)?.began_ticks;
     let boot = read("/proc/stat")?
         .lines()
@@ -145,7 +145,7 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
 
 /// Living descendants of a process, without the process itself.
 #[must_use]
-pub fn below(root: u32) -> Vec<u32> {
+pub fn descendants_of(root: u32) -> Vec<u32> {
     trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
 }
 
@@ -267,7 +267,7 @@ pub fn own_cpu_ns() -> u64 {
 
 /// CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
-pub fn others() -> Vec<Other> {
+pub fn other_processes() -> Vec<Other> {
     let own = std::process::id();
     let one = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
@@ -288,7 +288,7 @@ pub fn others() -> Vec<Other> {
 /// processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs together
 /// between the two lists, an upper bound of the sum.
 #[must_use]
-pub fn used_between<'a>(
+pub fn cpu_time_between<'a>(
     before: &[Other],
     after: &'a [Other],
     ours: &BTreeSet<u32>,
@@ -405,7 +405,7 @@ pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
 
 /// Process that listens on an address in the network of process `pid`.
 #[must_use]
-pub fn listener_beside(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
+pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
     listener_seen_by(&pid.to_string(), addr)
 }
 
@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(last_cpu(text), None);
         let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
         assert_eq!(last_cpu(&whole), Some(7));
-        assert!(others().iter().all(|other| other.pid != std::process::id()));
+        assert!(other_processes().iter().all(|other| other.pid != std::process::id()));
         assert_eq!(Stat::parse(""), None);
         assert_eq!(Stat::parse("1 (x) S 1"), None);
     }
@@ -582,7 +582,7 @@ mod tests {
     /// CPU time of each process, by its number.
     fn used(before: &[Other], after: &[Other], ours: &[u32], most_ns: u64) -> Vec<(u32, u64)> {
         let ours = ours.iter().copied().collect();
-        let all = used_between(before, after, &ours, most_ns);
+        let all = cpu_time_between(before, after, &ours, most_ns);
         all.into_iter().map(|(other, ns)| (other.pid, ns)).collect()
     }
 
@@ -668,7 +668,7 @@ mod tests {
             let here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
             let us = std::process::id();
             assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(us), "{at}");
-            assert_eq!(listener_beside(us, here), listener_at(here));
+            assert_eq!(listener_in_network_of(us, here), listener_at(here));
             drop(listener);
             assert_eq!(listener_at(here), None);
         }

@@ -48,7 +48,7 @@ pub(crate) fn bytes(path: &Path, pid: u32, most: u64) -> Option<Vec<u8>> {
 fn is_own(file: &fs::Metadata, pid: u32) -> bool {
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
     // Times of files have the resolution of the kernel's tick, starts of processes another.
-    let is_younger = proc::began(pid)
+    let is_younger = proc::start_time(pid)
         .zip(file.modified().ok())
         .is_some_and(|(began, written)| written + SLACK >= began);
     file.is_file() && owner == Some(file.uid()) && is_younger

@@ -29,7 +29,7 @@ pub enum Processes {
 impl Processes {
     fn pids(&self) -> Vec<u32> {
         match self {
-            Processes::Below(root) => proc::below(*root),
+            Processes::Below(root) => proc::descendants_of(*root),
             Processes::Trees(roots) => proc::trees(roots),
         }
     }
@@ -49,7 +49,7 @@ impl Processes {
 
 impl Processes {
     /// Use of children that their parent has reaped. The parent's own counters are not included.
-    fn reaped(&self) -> Option<ProcessUse> {
+    fn reaped_use(&self) -> Option<ProcessUse> {
         let Processes::Below(root) = self else { return None };
         let totals = proc::totals(*root, &proc::Stat::read(*root)?);
         Some(ProcessUse { user_ns: 0, sys_ns: 0, faults_minor: 0, faults_major: 0, ..totals })
@@ -98,7 +98,7 @@ impl Sampler {
             return (pids, each);
         }
         // Before its children: one that is reaped in between is then in neither, and not in both.
-        let reaped = self.processes.reaped();
+        let reaped = self.processes.reaped_use();
         let stats = self.processes.stats();
         let living = stats.iter().filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| *pid);
         let each = stats.iter().map(|(pid, stat)| proc::totals(*pid, stat));

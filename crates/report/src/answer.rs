@@ -128,7 +128,7 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
 
 /// Rows with numbers for the first workload, best first. Controls are included only if no other
 /// subject has numbers.
-fn ranked(report: &Report) -> Vec<&OverviewRow> {
+fn ranked_rows(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
     let measured =
         report.overview.iter().filter(|r| r.highest_throughput().is_some() && r.workload == first);
@@ -151,7 +151,7 @@ fn of_workload(report: &Report, workload: &str) -> String {
 }
 
 fn winner(report: &Report) -> Option<String> {
-    let ranked = ranked(report);
+    let ranked = ranked_rows(report);
     let best = ranked.first()?;
     let [_, second, ..] = ranked.as_slice() else {
         return alone(report, best);
@@ -232,7 +232,7 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
         title(report, &c.subject),
         said(c.cell),
         title(report, &c.baseline),
-        said(c.cell.of_arm(base))
+        said(c.cell.with_arm(base))
     ))
 }
 
@@ -283,7 +283,7 @@ fn mixture(whose: &str, of: &Mixture) -> String {
 /// The levels of the servers of a comparison whose throughput there is a mean of several.
 fn mixtures(report: &Report, c: &Comparison) -> String {
     let of = |arm: usize, id: &str| {
-        let cell = c.cell.of_arm(arm);
+        let cell = c.cell.with_arm(arm);
         let found = Mixture::new(report.trials.iter().filter(|trial| trial.cell == cell))?;
         Some(mixture(&format!("{}'s", title(report, id)), &found))
     };
@@ -377,7 +377,7 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
         Some((low, high)) => (ends(low, high, ratio), over_all(report, c).to_string()),
         None => (
             range(&c.throughput_ratio, ratio).unwrap_or_default(),
-            over_repeats(report, c, repeats),
+            ratio_range_text(report, c, repeats),
         ),
     };
     let bound = match c.throughput_bound {
@@ -432,7 +432,7 @@ fn over_all(report: &Report, c: &Comparison) -> &'static str {
 }
 
 /// Describes the range of a ratio that has no interval of the mean.
-fn over_repeats(report: &Report, c: &Comparison, repeats: usize) -> String {
+fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
         // With a stopping rule at every look, no interval of the median holds.
         Some(_) if report.run.at_every_look => {
@@ -469,7 +469,7 @@ fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
 type Ranked = (String, usize);
 
 fn ties(report: &Report) -> Option<String> {
-    let ranked = ranked(report);
+    let ranked = ranked_rows(report);
     let first = ranked.first()?;
     let with = of_workload(report, &first.workload);
     let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
@@ -493,7 +493,7 @@ fn ties(report: &Report) -> Option<String> {
         let repeats = row.highest_throughput().map_or(0, |(peak, _)| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)
     };
-    let unranked = unranked(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
+    let unranked = unranked_sentence(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -529,7 +529,7 @@ fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
 
 /// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or
 /// there is only one.
-fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
+fn unranked_sentence(with: &str, all: &[Ranked]) -> Option<String> {
     let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
     let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
     if most < PAIRS_TO_TELL_APART {

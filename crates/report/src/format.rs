@@ -3,7 +3,7 @@
 //! both check `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
-use dyno_analysis::load::place::{PercentilePlace, UnansweredShare, at_of_due};
+use dyno_analysis::load::place::{PercentilePlace, UnansweredShare, quantile_of_due};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -123,7 +123,7 @@ pub fn seconds(s: f64) -> String {
 pub fn wait(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
         PercentilePlace::At(us) => micros(us),
-        PercentilePlace::Beyond(unanswered) => beyond(unanswered),
+        PercentilePlace::Beyond(unanswered) => unanswered_text(unanswered),
         PercentilePlace::TooFew => "–".into(),
     }
 }
@@ -142,9 +142,9 @@ pub fn wait_of_page(p: &Percentiles, q: f64) -> String {
 #[must_use]
 pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
     if p.is_beyond(q) {
-        beyond(p.unanswered_share())
+        unanswered_text(p.unanswered_share())
     } else {
-        or_dash(at_of_due(p, answers, q), micros)
+        or_dash(quantile_of_due(p, answers, q), micros)
     }
 }
 
@@ -158,7 +158,7 @@ pub const BEYOND: &str = "> …: the percentile lies among requests that got no 
 /// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if
 /// none is known.
 #[must_use]
-pub fn beyond(of: UnansweredShare) -> String {
+pub fn unanswered_text(of: UnansweredShare) -> String {
     beyond_for(of, "not answered")
 }
 
@@ -190,7 +190,7 @@ pub enum Quantile {
 
 impl Quantile {
     #[must_use]
-    pub fn of_step(self, s: &Summary) -> &Repeated {
+    pub fn value(self, s: &Summary) -> &Repeated {
         match self {
             Quantile::P50 => &s.response_p50_us,
             Quantile::P90 => &s.response_p90_us,
@@ -218,10 +218,10 @@ pub fn valid_repeats(s: &Summary) -> String {
 #[must_use]
 pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     let of = s.response_unanswered;
-    match q.of_step(s).median {
+    match q.value(s).median {
         Some(us) => micros(us),
         None if q.repeats_beyond(s) > 0 => {
-            beyond(UnansweredShare { share: of.share, longest_wait: of.longest_wait })
+            unanswered_text(UnansweredShare { share: of.share, longest_wait: of.longest_wait })
         }
         None => "–".into(),
     }
@@ -421,7 +421,7 @@ mod tests {
             "bytes" => bytes(exactly(input)),
             "memory_time" => quantity(Unit::MegabyteSeconds, exactly(input)),
             "percent" => percent(exactly(input)),
-            "beyond" => beyond(UnansweredShare {
+            "beyond" => unanswered_text(UnansweredShare {
                 share: exactly(&input["share"]),
                 longest_wait: input["longest_wait"].as_f64(),
             }),

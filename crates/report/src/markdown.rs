@@ -19,7 +19,7 @@ use crate::{answer, brackets, compare, metrics, overview, redact, shell, termina
 /// Renders the report.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let shared = redact::for_sharing(report);
+    let shared = redact::redact(report);
     let report = &*shared.report;
     let mut out = String::new();
     let _ = writeln!(out, "# {}\n", escape(&report.run.suite));
@@ -62,7 +62,7 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(
         out,
         "## Run it again\n\n{}",
-        code_block(&shell::again(&report.run.command, report.run.seed))
+        code_block(&shell::rerun_command(&report.run.command, report.run.seed))
     );
     if let Some(said) = redact::withheld_note(shared.withheld) {
         let _ = writeln!(out, "{}", escape(&said));

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::place::at_of_due;
+use dyno_analysis::load::place::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase};
@@ -134,7 +134,7 @@ impl LoadTotals {
              quantiles are of all that was due, +Inf where they lie among what got no right answer."
         );
         for q in QUANTILES {
-            let seconds = match at_of_due(&waits, &times, q) {
+            let seconds = match quantile_of_due(&waits, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
                 None if waits.is_beyond(q) => "+Inf".into(),
                 None => continue,

@@ -12,7 +12,7 @@ use crate::format::{
 
 /// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or
 /// pipelines. Empty if rows differ, because their workloads have different steps.
-pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
+pub(crate) fn reference_text(rows: &[OverviewRow], sign: &str) -> String {
     let rate = rate_of_reference(rows);
     match reference(rows) {
         Some(Reference::Connections(n)) => format!(" {sign}{n}{rate}"),
@@ -31,7 +31,7 @@ fn rate_of_reference(rows: &[OverviewRow]) -> String {
         .map_or_else(String::new, |rate| format!(" at {}/s", number(rate)))
 }
 
-/// [`at_reference`] within a sentence.
+/// [`reference_text`] within a sentence.
 pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     match reference(rows) {
         Some(at) => format!("at {}{}", at.in_words(), rate_of_reference(rows)),
@@ -103,7 +103,7 @@ pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -
         Quantile::P90 => None,
     });
     match invalid {
-        Some(us) => marked(&micros(us)),
+        Some(us) => mark_invalid(&micros(us)),
         None => report
             .summary(r.reference_cell)
             .map_or_else(|| "–".into(), |step| wait_at_step(step, q)),
@@ -155,11 +155,11 @@ pub(crate) fn peak(r: &OverviewRow) -> String {
 
 /// A figure, or else that of repeats that are not valid, with a mark; `–`: there is neither.
 fn or_invalid(known: Option<String>, invalid: Option<f64>, show: fn(f64) -> String) -> String {
-    or_dash(known.or_else(|| Some(marked(&show(invalid?)))), |text| text)
+    or_dash(known.or_else(|| Some(mark_invalid(&show(invalid?)))), |text| text)
 }
 
 /// A figure of repeats that are not valid.
-fn marked(figure: &str) -> String {
+fn mark_invalid(figure: &str) -> String {
     format!("{figure} ✗")
 }
 

@@ -51,7 +51,7 @@ pub struct RedactedReport<'a> {
 
 /// The report without secrets.
 #[must_use]
-pub fn for_sharing(report: &Report) -> RedactedReport<'_> {
+pub fn redact(report: &Report) -> RedactedReport<'_> {
     let mut secrets = Secrets::default();
     let mut shared = report.clone();
     secrets.collect(&mut shared);
@@ -67,7 +67,7 @@ pub fn comparison(compared: &ComparisonResult, reports: [&Report; 2]) -> Compari
     reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
     let mut shared = compared.clone();
     let renamed =
-        secrets.renamed(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
+        secrets.rename_all(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
     for name in names_in_comparison(&mut shared) {
         if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
             name.clone_from(shown);

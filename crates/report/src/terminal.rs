@@ -37,7 +37,7 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
 /// [`escape_controls`], with its colours: for text of dyno's own that may quote what has not been
 /// through [`escape_controls`], such as a path.
 #[must_use]
-pub fn coloured(text: &str) -> Cow<'_, str> {
+pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -136,7 +136,7 @@ mod tests {
             ("\u{9b}31m\r\n\x1b", "\\u{9b}31m\n␛"),
             ("runs/ü \t→", "runs/ü \t→"),
         ] {
-            assert_eq!(coloured(written), seen, "{written:?}");
+            assert_eq!(escape_foreign(written), seen, "{written:?}");
         }
     }
 

@@ -81,7 +81,7 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
 fn intervals_of_the_first_sentence_allow_for_all_pairs() {
     let estimate = |ratio: f64, ends: (f64, f64)| {
         let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|times| times * ratio);
-        let estimate = Estimate::of_pairs(&ratios).unwrap();
+        let estimate = Estimate::from_pairs(&ratios).unwrap();
         Some(PairEstimate {
             estimate,
             over: PairUnit::Launches,
@@ -630,7 +630,7 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
     let of_twin = |compared: usize| {
         let mut report = report.clone();
         let [effect] = &mut report.twins[..] else { panic!("{:?}", report.twins) };
-        let estimate = Estimate::of_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
+        let estimate = Estimate::from_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
         let steps: Vec<_> =
             effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
         assert!(steps.len() > 1, "{steps:?}");

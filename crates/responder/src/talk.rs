@@ -53,14 +53,14 @@ impl Route {
 
 /// Whether an answer's body is wanted, or only its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wants {
+enum AnswerPart {
     Body,
     Head,
 }
 
-impl Wants {
-    fn from_method(method: &[u8]) -> Wants {
-        if method == b"HEAD" { Wants::Head } else { Wants::Body }
+impl AnswerPart {
+    fn from_method(method: &[u8]) -> AnswerPart {
+        if method == b"HEAD" { AnswerPart::Head } else { AnswerPart::Body }
     }
 }
 
@@ -117,7 +117,7 @@ impl PreparedAnswers {
     }
 
     /// The work of one answer. Each round needs the one before: about a nanosecond.
-    fn toil(&self) {
+    fn work(&self) {
         let mut x = 1u64;
         for _ in 0..self.work {
             // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
@@ -126,14 +126,14 @@ impl PreparedAnswers {
     }
 
     fn h1(&self, head: &request::RequestHead<'_>) -> &[u8] {
-        self.toil();
-        let wants = Wants::from_method(head.method);
+        self.work();
+        let wants = AnswerPart::from_method(head.method);
         &self.h1[Route::from_path(head.target) as usize][wants as usize]
             [usize::from(!head.persists())]
     }
 
     fn h2(&self, request: Request) -> &EncodedAnswer {
-        self.toil();
+        self.work();
         &self.h2[request.route as usize][request.wants as usize]
     }
 }
@@ -142,7 +142,7 @@ impl PreparedAnswers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     route: Route,
-    wants: Wants,
+    wants: AnswerPart,
 }
 
 /// A connection of HTTP/2.
@@ -199,7 +199,7 @@ impl H2Server {
     fn new(out: &mut Vec<u8>) -> H2Server {
         H2Server {
             server: Server::new(ServerSettings::default(), out),
-            last: Request { route: Route::NotFound, wants: Wants::Body },
+            last: Request { route: Route::NotFound, wants: AnswerPart::Body },
             under_way: Vec::new(),
         }
     }
@@ -249,7 +249,7 @@ fn request_of(server: &Server) -> Request {
         |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
     Request {
         route: Route::from_path(value(b":path")),
-        wants: Wants::from_method(value(b":method")),
+        wants: AnswerPart::from_method(value(b":method")),
     }
 }
 

@@ -158,8 +158,10 @@ impl Search<'_> {
 
     fn find(&self, entry: &SuiteBackend, known: Option<usize>) -> Result<Definition, NoBackend> {
         let of_suite = |key: &'static str, why: String| match known {
-            Some(known) => NoBackend::Wrong(match profile::of_suite(&self.suite.suite) {
-                Ok(document) => document.locate(mistake("backends", why).below(known).below(key)),
+            Some(known) => NoBackend::Wrong(match profile::suite_document(&self.suite.suite) {
+                Ok(document) => {
+                    document.locate(mistake("backends", why).with_child(known).with_child(key))
+                }
                 Err(error) => error,
             }),
             None => NoBackend::Nowhere(why),
@@ -232,7 +234,7 @@ impl SuiteBackends {
 }
 
 /// Excludes the subjects whose back ends cannot be run here.
-pub(crate) fn skip_those_behind(
+pub(crate) fn skip_subjects_without_backends(
     subjects: &mut [Subject],
     subject_of: &[usize],
     of_arm: &[Result<Vec<usize>, String>],
@@ -336,7 +338,7 @@ mod tests {
             let behind = chosen(backends, subject, "").unwrap();
             let backends = behind.to_plan(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
+            skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
@@ -385,7 +387,7 @@ mod tests {
         let backends =
             behind.to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
+        skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

@@ -176,7 +176,7 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
         drain_ns: load::drain_ns(5 * S),
         check_one_in: 1,
         steps: vec![step],
-        ..load::usual()
+        ..load::default_load()
     }
 }
 
@@ -237,7 +237,7 @@ pub fn run(
 #[must_use]
 pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
     let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
-    [observe::usual()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
+    [observe::default_probes()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
 }
 
 /// Starts the null responder, and measures the cost of probes. An unavailable probe has a reason

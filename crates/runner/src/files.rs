@@ -37,7 +37,7 @@ impl Folder {
 
     /// Returns the folder of a suite file.
     #[must_use]
-    pub fn of_suite(suite: &Path) -> Folder {
+    pub fn from_suite(suite: &Path) -> Folder {
         let folder = suite.parent().unwrap_or(Path::new(""));
         Folder::new(folder, "a suite's files lie in its own folder or below it; put the file there")
     }
@@ -45,8 +45,8 @@ impl Folder {
     /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
     /// its requests are no longer those of the plan.
     #[must_use]
-    pub fn of_plan(plan: &Plan) -> Folder {
-        let folder = Folder::of_suite(Path::new(&plan.suite.path));
+    pub fn from_plan(plan: &Plan) -> Folder {
+        let folder = Folder::from_suite(Path::new(&plan.suite.path));
         Folder { planned: plan.files.clone(), ..folder }
     }
 
@@ -126,9 +126,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("users.csv"), "one").unwrap();
         let suite = root.path().join("suite.toml");
-        let planning = Folder::of_suite(&suite);
+        let planning = Folder::from_suite(&suite);
         planning.read("users.csv").unwrap();
-        let folder = Folder { planned: planning.file_hashes(), ..Folder::of_suite(&suite) };
+        let folder = Folder { planned: planning.file_hashes(), ..Folder::from_suite(&suite) };
         assert_eq!(folder.read("users.csv").unwrap(), b"one");
         std::fs::write(root.path().join("users.csv"), "two").unwrap();
         let error = folder.read("users.csv").unwrap_err();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_suite_in_the_current_folder_has_that_as_its_own() {
-        assert_eq!(Folder::of_suite(Path::new("suite.toml")).path, Path::new("."));
-        assert_eq!(Folder::of_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
+        assert_eq!(Folder::from_suite(Path::new("suite.toml")).path, Path::new("."));
+        assert_eq!(Folder::from_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn trial_with(
     otherwise: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
 ) -> Result<load::LoadSpec, String> {
     let planned = plan.trials[trial];
-    let files = Folder::of_plan(plan);
+    let files = Folder::from_plan(plan);
     let load = plan.load_of_trial(&planned);
     let point = LoadPoint {
         workload: &plan.workloads[planned.workload],
@@ -130,7 +130,7 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::LoadSp
             drain_ns: patience_ns,
             check_one_in: 1,
             http2,
-            ..load::usual()
+            ..load::default_load()
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),

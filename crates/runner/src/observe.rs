@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// Returns the probes that are enabled by default.
 #[must_use]
-pub fn usual() -> BTreeSet<Probe> {
+pub fn default_probes() -> BTreeSet<Probe> {
     Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()).collect()
 }
 
@@ -81,7 +81,7 @@ impl Choice {
         let mut choice = Choice { instead: None, without: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {
             match word {
-                USUAL => choice.instead.get_or_insert_default().extend(usual()),
+                USUAL => choice.instead.get_or_insert_default().extend(default_probes()),
                 NONE => drop(choice.instead.get_or_insert_default()),
                 _ => match word.strip_prefix(WITHOUT) {
                     Some(name) => drop(choice.without.insert(probe(name, word)?)),
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn probes_are_named_in_place_of_the_suites_or_taken_away() {
         assert_eq!(chosen("none"), [].into());
-        assert_eq!(chosen("default"), usual());
+        assert_eq!(chosen("default"), default_probes());
         assert_eq!(
             chosen("default, modes"),
             [Probe::Syscalls, Probe::States, Probe::Modes, Probe::Runtime].into()
@@ -172,6 +172,6 @@ mod tests {
     fn a_suite_turns_each_probe_on_or_off() {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
         assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
-        assert_eq!(RawObserve::default().probes(), usual());
+        assert_eq!(RawObserve::default().probes(), default_probes());
     }
 }

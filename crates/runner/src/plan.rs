@@ -90,7 +90,7 @@ impl Planned {
     ///
     /// # Errors
     /// A definition is missing or cannot be read, or the suite has changed.
-    pub fn again(plan: Plan) -> Result<Planned, FileError> {
+    pub fn from_archived(plan: Plan) -> Result<Planned, FileError> {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
         let whole = |message: String| FileError::whole(&suite, message);
@@ -148,11 +148,11 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &UnmetNeed<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, subject_of, served, others } =
+    let ChosenSubjects { entries, definitions, subject_of, served, others } =
         choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
-    let document = profile::of_suite(&suite.suite)?;
+    let document = profile::suite_document(&suite.suite)?;
     let located = |mistake: Mistake| document.locate(mistake);
     let mut subjects = planned_subjects((&entries, &subject_of), &definitions, &served, unmet);
     check_arms(&entries, &suite, overrides).map_err(located)?;
@@ -166,7 +166,7 @@ pub fn resolve(
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.to_plan(&placement, allowed_cpus, unmet);
-    backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
+    backends::skip_subjects_without_backends(&mut subjects, &subject_of, &behind.of_arm, &backends);
     let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
@@ -244,7 +244,7 @@ const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps
                          or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
-struct Chosen {
+struct ChosenSubjects {
     /// One per arm.
     entries: Vec<SuiteSubject>,
     /// One per subject: several arms may be of one.
@@ -261,9 +261,9 @@ fn choose(
     suite: &SuiteFile,
     folders: &Folders,
     overrides: &Overrides,
-) -> Result<Chosen, FileError> {
+) -> Result<ChosenSubjects, FileError> {
     let path = Path::new(&suite.suite.path);
-    let document = profile::of_suite(&suite.suite)?;
+    let document = profile::suite_document(&suite.suite)?;
     let mut entries = suite.subjects.clone();
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
@@ -293,7 +293,7 @@ fn choose(
         .iter()
         .filter_map(|entry| Some(Needs::from_definition(&find(entry).ok()?, entry)))
         .collect();
-    Ok(Chosen { entries, definitions, subject_of, served, others })
+    Ok(ChosenSubjects { entries, definitions, subject_of, served, others })
 }
 
 /// Returns one arm per entry.
@@ -354,7 +354,7 @@ fn check_arms(
                 "subject {:?} is listed twice; list it once, or give one a `variant` or a `name`",
                 entry.id()
             );
-            return Err(mistake("subjects", message).below(entry.place).below("use"));
+            return Err(mistake("subjects", message).with_child(entry.place).with_child("use"));
         }
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
@@ -416,7 +416,7 @@ fn names_of(entry: &SuiteSubject) -> [String; 3] {
 /// Locates a mistake in a key of a subject's entry in the suite. An entry that is only a name is
 /// marked as a whole.
 fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
-    mistake("subjects", message).below(entry.place).below(key)
+    mistake("subjects", message).with_child(entry.place).with_child(key)
 }
 
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's
@@ -606,7 +606,7 @@ fn list_trials(
 /// Returns whether the subjects of a plan would take the same turns with loads of another length.
 #[must_use]
 pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
-    turns::keeps(plan, duration_ns)
+    turns::has_same_turns(plan, duration_ns)
 }
 
 /// Returns the CPUs of subject and generator, separate if there are at least two: the generator

@@ -81,7 +81,7 @@ struct Builder<'a> {
 
 /// Result of a build. All `None`: no build was requested.
 #[derive(Default)]
-struct Made {
+struct BuildOutcome {
     built: Option<Built>,
     version: Option<String>,
     failed: Option<String>,
@@ -93,9 +93,9 @@ impl Builder<'_> {
         name: &str,
         definition: &Definition,
         is_skipped: bool,
-    ) -> Result<Made, Interrupted> {
+    ) -> Result<BuildOutcome, Interrupted> {
         if is_skipped {
-            return Ok(Made::default());
+            return Ok(BuildOutcome::default());
         }
         (self.on)(RunEvent::Building { name });
         let built = build::build(definition, self.cache, self.supervision, &mut |line| {
@@ -109,8 +109,8 @@ impl Builder<'_> {
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
         Ok(match built {
-            Ok(built) => Made { built: Some(built), version, failed: None },
-            Err(why) => Made { failed: Some(why), ..Made::default() },
+            Ok(built) => BuildOutcome { built: Some(built), version, failed: None },
+            Err(why) => BuildOutcome { failed: Some(why), ..BuildOutcome::default() },
         })
     }
 }
@@ -134,7 +134,7 @@ fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
 
 /// Includes those subjects of an archived plan again that were excluded only because of a back
 /// end's build, which may succeed now. Returns their indexes.
-pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
+pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
     let mut back = not_built_behind(plan);
     back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
     back.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);

@@ -36,7 +36,7 @@ impl PricedServer<'_> {
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
         // The cost per request is measured, so the server is kept busy for the whole time.
-        loaded(&self.spec.clone().kept_busy(), self.interrupts, |answers, is_ended| {
+        loaded(&self.spec.clone().to_busy_loop(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
             // Attached again in any case: the rest of the start is monitored.
             self.watched.inside().attach(true)?;

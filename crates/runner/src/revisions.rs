@@ -270,7 +270,7 @@ fn git(
     variables: &[(&str, &str)],
     supervision: &Supervision<'_>,
 ) -> Result<String, NoRevision> {
-    let mut environment = Environment::of_tool(&DynoVariables::read(), &[], &std::env::temp_dir());
+    let mut environment = Environment::for_tool(&DynoVariables::read(), &[], &std::env::temp_dir());
     variables.iter().for_each(|(name, value)| environment.set(name, value));
     let command = format!("{GIT} {command} 2>&1");
     let tool =

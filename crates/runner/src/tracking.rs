@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
-        let load = crate::load::usual();
+        let load = crate::load::default_load();
         Load { warmup_ns: 0, duration_ns: 10 * S, requests_per_connection, ..load }
     }
 

@@ -72,7 +72,7 @@ pub fn build(
 /// the build that was made there; its artefact is useless if the folder's path went into it.
 pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // A folder that cannot be removed only wastes space.
-    for folder in kept_for(definition, cache) {
+    for folder in build_folders(definition, cache) {
         drop(fs::remove_dir_all(folder));
     }
     let is_bound = definition.build.as_ref().is_some_and(names_its_folder);
@@ -83,7 +83,7 @@ pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
 
 /// Returns the folders that builds keep for a definition's folder.
 #[must_use]
-pub fn kept_for(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
+pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
     ["kept", "none"].map(|kind| of_place(kind, definition, &cache.join(&definition.name)))
 }
 
@@ -335,7 +335,7 @@ fn key_without_inputs(
     key.add(spec.command.as_bytes());
     // The path of temporary files is no part of the key.
     let environment = spec.environment(Path::new("/"), &Placeholders::default());
-    for (name, value) in &environment.of_key() {
+    for (name, value) in &environment.key_variables() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }

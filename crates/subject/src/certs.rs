@@ -73,13 +73,13 @@ impl Drop for Certs {
 }
 
 /// The authority's certificate, the server's (`leaf`), and the server's private key, as PEM.
-struct Made {
+struct CertificateTexts {
     authority: String,
     leaf: String,
     key: String,
 }
 
-fn issue() -> Result<Made, rcgen::Error> {
+fn issue() -> Result<CertificateTexts, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "dyno's authority of one run");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -100,7 +100,7 @@ fn issue() -> Result<Made, rcgen::Error> {
     date(&mut params);
     let key = KeyPair::generate()?;
     let leaf = params.signed_by(&key, &authority)?;
-    Ok(Made { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
+    Ok(CertificateTexts { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
 }
 
 fn date(params: &mut CertificateParams) {

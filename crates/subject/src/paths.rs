@@ -86,10 +86,10 @@ impl Walk {
             return Ok(());
         }
         if !metadata.is_dir() {
-            return Err(odd(name, "is neither a file nor a folder"));
+            return Err(invalid_path(name, "is neither a file nor a folder"));
         }
         if self.above.contains(&path) {
-            return Err(odd(name, "is a link that leads round in a circle"));
+            return Err(invalid_path(name, "is a link that leads round in a circle"));
         }
         self.found.push(FolderEntry {
             name: name.into(),
@@ -107,7 +107,7 @@ impl Walk {
     }
 }
 
-fn odd(name: &Path, what: &str) -> io::Error {
+fn invalid_path(name: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{} {what}", name.display()))
 }
 

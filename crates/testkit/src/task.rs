@@ -174,7 +174,7 @@ impl Task {
                 Some(file) => file,
                 none => none.insert(file_of_thread()?),
             };
-            on_aligned(WRITE_BYTES, |buffer| file.write_all_at(buffer, 0))?;
+            with_aligned_buffer(WRITE_BYTES, |buffer| file.write_all_at(buffer, 0))?;
             file.sync_data()
         })
     }
@@ -185,7 +185,7 @@ impl Task {
         (0..STEPS).try_for_each(|step| {
             // Jumps over the file, so that no read is next to the one before it.
             let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
-            on_aligned(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
+            with_aligned_buffer(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
         })
     }
 
@@ -236,7 +236,10 @@ fn file_of_thread() -> io::Result<File> {
 const PAST_CACHE: i32 = OFlags::DIRECT.bits() as i32;
 
 /// Reads and writes past the cache need a buffer that is aligned to blocks.
-fn on_aligned<T>(bytes: usize, act: impl FnOnce(&mut [u8]) -> io::Result<T>) -> io::Result<T> {
+fn with_aligned_buffer<T>(
+    bytes: usize,
+    act: impl FnOnce(&mut [u8]) -> io::Result<T>,
+) -> io::Result<T> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(bytes + PAGE, 1);
         let begin = buffer.as_ptr().align_offset(PAGE);

@@ -82,7 +82,7 @@ pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> 
 }
 
 /// Adds a number to each of several requests of the same name.
-pub fn name_apart(requests: &mut [Request]) {
+pub fn number_duplicates(requests: &mut [Request]) {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for request in requests {
         let n = seen.entry(request.name.clone()).or_default();
@@ -149,7 +149,7 @@ mod tests {
         let named =
             |name: &str| Request { name: name.into(), ..request("GET", "/", Vec::new(), None) };
         let mut requests = ["a", "b", "a", "a"].map(named);
-        name_apart(&mut requests);
+        number_duplicates(&mut requests);
         assert_eq!(requests.map(|r| r.name), ["a", "b", "a #2", "a #3"]);
     }
 }

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::mistake::Mistake;
-use crate::text::{self, FileError, friendly};
+use crate::text::{self, FileError, explain_unknown_field};
 
 /// A table of a file.
 pub type TomlTable<'s> = DeTable<'s>;
@@ -24,7 +24,8 @@ impl<'s> Document<'s> {
     /// # Errors
     /// The source is not valid TOML.
     pub fn parse(path: &'s Path, source: &'s str) -> Result<Document<'s>, FileError> {
-        let table = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
+        let table =
+            DeTable::parse(source).map_err(|error| text::from_toml(path, source, &error))?;
         Ok(Document { path, source, table: table.into_inner() })
     }
 
@@ -71,7 +72,7 @@ impl<'s> Document<'s> {
         part: Spanned<DeValue<'s>>,
     ) -> Result<T, FileError> {
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
-            let message = friendly(error.message());
+            let message = explain_unknown_field(error.message());
             // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
                 Some(span) => FileError::from_span(self.path, self.source, span, message),

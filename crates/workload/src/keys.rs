@@ -13,17 +13,17 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::mistake::Mistake;
-use crate::text::{self, FileError, friendly};
+use crate::text::{self, FileError, explain_unknown_field};
 
 /// The mistakes of one file as they are found.
 #[derive(Debug)]
-struct Found<'a> {
+struct MistakeList<'a> {
     path: &'a Path,
     source: &'a str,
     errors: RefCell<Vec<FileError>>,
 }
 
-impl Found<'_> {
+impl MistakeList<'_> {
     fn add(&self, span: Range<usize>, message: impl Into<String>) {
         self.errors.borrow_mut().push(FileError::from_span(self.path, self.source, span, message));
     }
@@ -41,7 +41,7 @@ pub struct Keys<'f> {
     required: Vec<&'static str>,
     /// Whether serde has read all keys, and has refused unknown ones.
     is_read_whole: bool,
-    found: &'f Found<'f>,
+    found: &'f MistakeList<'f>,
 }
 
 /// Reads a file by its keys. `take`: takes them, and returns `None` if a required key is missing or
@@ -54,8 +54,8 @@ pub fn read<T>(
     source: &str,
     take: impl FnOnce(&mut Keys<'_>) -> Option<T>,
 ) -> Result<T, FileError> {
-    let document = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
-    let found = Found { path, source, errors: RefCell::default() };
+    let document = DeTable::parse(source).map_err(|error| text::from_toml(path, source, &error))?;
+    let found = MistakeList { path, source, errors: RefCell::default() };
     let mut keys = Keys {
         table: document.get_ref(),
         name: String::new(),
@@ -217,7 +217,7 @@ impl<'f> Keys<'f> {
             self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         for key in unknown {
             let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
-            self.found.add(key.span(), friendly(&message));
+            self.found.add(key.span(), explain_unknown_field(&message));
         }
     }
 
@@ -230,7 +230,7 @@ impl<'f> Keys<'f> {
         let read = T::deserialize(ValueDeserializer::from(value.clone()));
         read.map_err(|error| {
             let span = error.span().filter(|span| *span != (0..0)).unwrap_or_else(|| value.span());
-            self.found.add(span, friendly(error.message()));
+            self.found.add(span, explain_unknown_field(error.message()));
         })
         .ok()
     }

@@ -61,14 +61,14 @@ impl Mistake {
 
     /// Returns the mistake with a key added after its path.
     #[must_use]
-    pub fn below(mut self, step: impl Into<PathStep>) -> Mistake {
+    pub fn with_child(mut self, step: impl Into<PathStep>) -> Mistake {
         self.path.push(step.into());
         self
     }
 
     /// Returns the mistake limited to some words of the value, if it contains them.
     #[must_use]
-    pub fn about(mut self, words: Option<String>) -> Mistake {
+    pub fn with_words(mut self, words: Option<String>) -> Mistake {
         self.words = words;
         self
     }
@@ -143,5 +143,5 @@ pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
     }
     all.iter()
         .enumerate()
-        .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.below(i)))
+        .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.with_child(i)))
 }

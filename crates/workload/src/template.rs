@@ -43,7 +43,7 @@ impl<'a> Templates<'a> {
         let mut plain = Vec::new();
         let mut rest = text;
         while let Some(&byte) = rest.first() {
-            if let Some((inside, after)) = escaped(rest) {
+            if let Some((inside, after)) = parse_escaped(rest) {
                 plain.extend_from_slice(inside);
                 rest = after;
             } else if let Some((inside, after)) = placeholder(rest) {
@@ -134,7 +134,7 @@ pub fn literal_text(text: &str) -> String {
 }
 
 /// Parses `{{name…}}` at the start of `text`. Returns the literal, and the rest.
-fn escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn parse_escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
     let after = after.strip_prefix(b"}")?;
     Some((&text[1..text.len() - after.len() - 1], after))
@@ -169,7 +169,7 @@ pub(crate) fn with_own(
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
-        let kept = escaped(rest);
+        let kept = parse_escaped(rest);
         let own = placeholder(rest).filter(|(inside, _)| inside.starts_with(OWN));
         let put = own.and_then(|(inside, after)| Some((value(&inside[OWN.len()..])?, after)));
         match (kept, put) {
@@ -204,7 +204,7 @@ pub fn length(text: &[u8]) -> u64 {
     while let Some(open) = rest.iter().position(|&byte| byte == b'{') {
         length += open as u64;
         rest = &rest[open..];
-        if let Some((inside, after)) = escaped(rest) {
+        if let Some((inside, after)) = parse_escaped(rest) {
             length += inside.len() as u64;
             rest = after;
         } else if let Some((inside, after)) = placeholder(rest) {

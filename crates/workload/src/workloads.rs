@@ -299,7 +299,7 @@ impl RawWorkload {
             }
             let sent = request_values::fill_placeholders(&workload, values);
             compile::check(&sent, &read).map_err(|wrong| {
-                let mistake = locate(wrong, &origins).about(refused.take());
+                let mistake = locate(wrong, &origins).with_words(refused.take());
                 if has_values { mistake.with_prefix(name) } else { mistake }
             })?;
             check_expected(&workload, name, values)?;
@@ -422,28 +422,32 @@ type LocatedRequest = (Request, Origin);
 fn locate(wrong: CompileError, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
     match origins[index] {
-        Origin::Workload { body } => of_field(field, body, wrong.message),
+        Origin::Workload { body } => locate_field(field, body, wrong.message),
         Origin::Mix { index, body } => {
-            of_field(field, body, wrong.message).with_parent(index).with_parent("requests")
+            locate_field(field, body, wrong.message).with_parent(index).with_parent("requests")
         }
-        Origin::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
+        Origin::Resource(entry) => {
+            mistake("page", wrong.message).with_child("resources").with_child(entry)
+        }
     }
 }
 
 /// Locates a part of a request that cannot be sent, relative to the request's table. `body`: the
 /// key that has its body.
-pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
+pub(crate) fn locate_field(field: Field, body: &'static str, message: String) -> Mistake {
     match field {
         Field::Method => mistake("method", message),
         Field::Path => mistake("path", message),
-        Field::Header(name) => mistake("headers", message).below(name),
+        Field::Header(name) => mistake("headers", message).with_child(name),
         Field::Body => mistake(body, message),
-        Field::Sha256 => mistake("expect", message).below("body_sha256"),
-        Field::Json(pointer) => mistake("expect", message).below("json").below(pointer),
-        Field::ExpectedHeader(name) => mistake("expect", message).below("headers").below(name),
-        Field::BodyMatches => mistake("expect", message).below("body_matches"),
+        Field::Sha256 => mistake("expect", message).with_child("body_sha256"),
+        Field::Json(pointer) => mistake("expect", message).with_child("json").with_child(pointer),
+        Field::ExpectedHeader(name) => {
+            mistake("expect", message).with_child("headers").with_child(name)
+        }
+        Field::BodyMatches => mistake("expect", message).with_child("body_matches"),
         Field::JsonMatches(pointer) => {
-            mistake("expect", message).below("json_matches").below(pointer)
+            mistake("expect", message).with_child("json_matches").with_child(pointer)
         }
     }
 }
@@ -455,7 +459,8 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     }
     let mut asked = Vec::new();
     for (i, text) in page.resources.iter().enumerate() {
-        let requests = resources(text).map_err(|message| mistake("resources", message).below(i))?;
+        let requests =
+            resources(text).map_err(|message| mistake("resources", message).with_child(i))?;
         asked.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
     }
     if asked.is_empty() {
@@ -597,7 +602,7 @@ impl RawRequest {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
         if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
-            return Err(mistake("headers", compile::no_framing(name)).below(name.clone()));
+            return Err(mistake("headers", compile::no_framing(name)).with_child(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {

@@ -58,7 +58,7 @@ impl FailureShares {
     /// test).
     pub(super) fn do_fall_with_the_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
-        let p = permutation::of_counts(
+        let p = permutation::counts_chance(
             side(self.failed_below, self.requests_below),
             side(self.failed_above, self.requests_above),
         );
@@ -68,7 +68,7 @@ impl FailureShares {
 
 /// The failures on both sides of what a search found, if they missed the objective and are not
 /// shown to depend on the rate.
-pub(super) fn at_any_rate(
+pub(super) fn common_failures(
     found: CapacityBounds,
     trials: &[CapacityTrial],
     together: &[CapacityTrial],

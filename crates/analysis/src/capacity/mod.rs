@@ -99,7 +99,7 @@ impl CapacityResult {
         ended: Option<String>,
         (trials, together): (Vec<CapacityTrial>, &[CapacityTrial]),
     ) -> CapacityResult {
-        let at_any_rate = failures::at_any_rate(found, &trials, together);
+        let at_any_rate = failures::common_failures(found, &trials, together);
         let CapacityBounds { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
             Some(_) => CapacityBounds::default(),
             None => found,

@@ -36,7 +36,7 @@ impl Pool {
 
     /// Result of all requests, and whether they keep the objective; `None`: there are no loads.
     pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
-        let result = together(&self.counted_loads())?;
+        let result = combine(&self.counted_loads())?;
         let judged = judge(objective, &result);
         Some((result, judged))
     }
@@ -56,7 +56,7 @@ impl Pool {
 }
 
 /// Returns one result of all loads. Its judged values cover all of them.
-fn together(all: &[&Pooled]) -> Option<LoadResult> {
+fn combine(all: &[&Pooled]) -> Option<LoadResult> {
     let [first, rest @ ..] = all else { return None };
     if rest.is_empty() {
         return Some(first.result.clone());
@@ -74,7 +74,7 @@ fn together(all: &[&Pooled]) -> Option<LoadResult> {
     result.duration_s = seconds;
     result.throughput_rps = mean(|load| load.throughput_rps);
     result.in_flight.mean = mean(|load| load.in_flight.mean);
-    result.response_time_us = Percentiles::of_due(&times, missing);
+    result.response_time_us = Percentiles::from_due(&times, missing);
     result.exchanges = all.iter().map(|one| one.result.exchanges).reduce(|a, b| a.plus(&b))?;
     result.outcomes = Default::default();
     all.iter().for_each(|one| result.outcomes.add(&one.result.outcomes));

@@ -71,18 +71,21 @@ impl RateSearch {
         let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, judged) };
         self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
         let own = TrialVerdict::from_trial(&trial);
-        let together = self.together(rate_rps).map_or(own, |all| TrialVerdict::from_trial(&all));
+        let together =
+            self.combined_trial(rate_rps).map_or(own, |all| TrialVerdict::from_trial(&all));
         match confirms {
-            true if own == TrialVerdict::Kept => self.search.tell_confirmed(rate_rps, together),
-            true => self.search.tell_confirmed(rate_rps, TrialVerdict::Missed),
-            false => self.search.tell(rate_rps, own, together),
+            true if own == TrialVerdict::Kept => {
+                self.search.record_confirmation(rate_rps, together)
+            }
+            true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
+            false => self.search.record(rate_rps, own, together),
         }
         self.trials.push(trial.clone());
         trial
     }
 
     /// All loads at a rate as if they were one; `None`: there are none.
-    fn together(&self, rate_rps: f64) -> Option<CapacityTrial> {
+    fn combined_trial(&self, rate_rps: f64) -> Option<CapacityTrial> {
         let (result, judged) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
         Some(CapacityTrial::new(rate_rps, &result, judged))
     }
@@ -94,8 +97,11 @@ impl RateSearch {
             SearchStep::Done(found) => found,
             SearchStep::Try(_) | SearchStep::Confirm(_) => self.search.so_far(),
         };
-        let all: Vec<CapacityTrial> =
-            self.pools.keys().filter_map(|rate| self.together(f64::from_bits(*rate))).collect();
+        let all: Vec<CapacityTrial> = self
+            .pools
+            .keys()
+            .filter_map(|rate| self.combined_trial(f64::from_bits(*rate)))
+            .collect();
         CapacityResult::new(&self.objective, found, ended, (self.trials, &all))
             .with_least(self.least_rps)
     }

@@ -166,7 +166,7 @@ impl CapacitySearch {
 
     /// Takes the outcomes of a load at a rate: of the load itself, and of all requests at that
     /// rate.
-    pub fn tell(&mut self, rate_rps: f64, own: TrialVerdict, all: TrialVerdict) {
+    pub fn record(&mut self, rate_rps: f64, own: TrialVerdict, all: TrialVerdict) {
         self.loads += 1;
         match all {
             TrialVerdict::Kept | TrialVerdict::Missed => {
@@ -183,7 +183,7 @@ impl CapacitySearch {
     }
 
     /// The same of the longer load that was to confirm it.
-    pub fn tell_confirmed(&mut self, rate_rps: f64, all: TrialVerdict) {
+    pub fn record_confirmation(&mut self, rate_rps: f64, all: TrialVerdict) {
         self.confirmations += 1;
         let known = self.rates.entry(key(rate_rps)).or_default();
         known.is_kept = all == TrialVerdict::Kept;
@@ -356,8 +356,8 @@ mod tests {
             let length: f64 = own.iter().map(|(seconds, _)| seconds).sum();
             let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
-                SearchStep::Confirm(_) => search.tell_confirmed(rate, tried(together)),
-                _ => search.tell(rate, tried(slow), tried(together)),
+                SearchStep::Confirm(_) => search.record_confirmation(rate, tried(together)),
+                _ => search.record(rate, tried(slow), tried(together)),
             }
         }
     }
@@ -501,7 +501,7 @@ mod tests {
         let mut tries = 0;
         while let SearchStep::Try(rate) = search.next() {
             let tried = if rate <= 37_000.0 { TrialVerdict::Kept } else { TrialVerdict::Missed };
-            search.tell(rate, tried, tried);
+            search.record(rate, tried, tried);
             tries += 1;
             let found = search.so_far();
             let (kept, missed) = (found.kept_rps, found.missed_rps);

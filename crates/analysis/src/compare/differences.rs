@@ -32,7 +32,7 @@ pub(super) fn run_differences(
     b: Side<'_>,
     arms: &[(usize, usize)],
 ) -> Vec<RunDifference> {
-    let mut found = Found::default();
+    let mut found = DifferenceList::default();
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     found.parts("A", a.run);
     found.parts("B", b.run);
@@ -77,7 +77,7 @@ pub(super) fn run_differences(
 /// time, and differences between the parts of the run.
 pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDifference> {
     let plan = &run.header.plan;
-    let mut found = Found::default();
+    let mut found = DifferenceList::default();
     found.parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
@@ -143,11 +143,11 @@ fn conditions(plan: &Plan, arm: usize) -> Value {
 }
 
 #[derive(Default)]
-struct Found {
+struct DifferenceList {
     all: Vec<RunDifference>,
 }
 
-impl Found {
+impl DifferenceList {
     /// Adds differences between the parts of a run that was resumed in spite of them: the parts are
     /// not one experiment.
     fn parts(&mut self, name: &str, run: &Run) {

@@ -21,7 +21,7 @@ type ArmOf<'a> = (&'a Run, usize);
 /// Returns the variables that differ between two arms of two runs, or between their back ends of
 /// the same name.
 pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDifference> {
-    let mut all = differing(whose, &Given::to_arm(a), &Given::to_arm(b));
+    let mut all = differing(whose, &ProgramEnvironment::to_arm(a), &ProgramEnvironment::to_arm(b));
     let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
     for own in &plan_a.arms[a.1].backends {
         let name = &plan_a.backends[*own].name;
@@ -30,8 +30,8 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDif
             let whose = format!("{whose}: back end {name}");
             all.extend(differing(
                 &whose,
-                &Given::to_backend(a, *own),
-                &Given::to_backend(b, *other),
+                &ProgramEnvironment::to_backend(a, *own),
+                &ProgramEnvironment::to_backend(b, *other),
             ));
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDif
 }
 
 /// Environment of one program of a run, over all of its starts.
-struct Given<'a> {
+struct ProgramEnvironment<'a> {
     /// By name of the variable. More than one value: parts of the run differ, which is reported of
     /// the run itself.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -50,38 +50,39 @@ struct Given<'a> {
     is_recorded: bool,
 }
 
-impl<'a> Given<'a> {
-    fn to_arm((run, arm): ArmOf<'a>) -> Given<'a> {
+impl<'a> ProgramEnvironment<'a> {
+    fn to_arm((run, arm): ArmOf<'a>) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let part = |start: &'a StartRecord| {
             let party = plan.launches[start.launch].party_of(arm)?;
             start.part(party)
         };
         let parts = run.starts.iter().filter_map(part);
-        Given::new(
+        ProgramEnvironment::new(
             parts,
             plan.subject_of(arm).definition.as_deref(),
             &plan.arms[arm].conditions.inherit,
         )
     }
 
-    fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> Given<'a> {
+    fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let starts =
             run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
         let parts = starts.filter_map(|start| start.part(Party::Backend(backend)));
-        Given::new(parts, plan.backends[backend].definition.as_deref(), &[])
+        ProgramEnvironment::new(parts, plan.backends[backend].definition.as_deref(), &[])
     }
 
     fn new(
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
         let_in: &[String],
-    ) -> Given<'a> {
+    ) -> ProgramEnvironment<'a> {
         let is_inherited = |name: &str| {
             OF_EACH.contains(&name) || let_in.iter().any(|pattern| covers(pattern, name))
         };
-        let mut given = Given { values: BTreeMap::new(), definition, is_recorded: false };
+        let mut given =
+            ProgramEnvironment { values: BTreeMap::new(), definition, is_recorded: false };
         for part in parts {
             given.is_recorded |= !part.inherited.is_empty();
             for (name, value) in part.inherited_variables(is_inherited) {
@@ -105,7 +106,11 @@ fn covers(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
-fn differing(whose: &str, a: &Given<'_>, b: &Given<'_>) -> Vec<RunDifference> {
+fn differing(
+    whose: &str,
+    a: &ProgramEnvironment<'_>,
+    b: &ProgramEnvironment<'_>,
+) -> Vec<RunDifference> {
     // Archives of loads without a suite have no starts, and very old ones no environment.
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();

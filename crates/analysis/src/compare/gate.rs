@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::Confounding;
-use super::repeats::{Failures, beyond, excused_share, p_of_failures, unrecorded_controls};
+use super::repeats::{
+    Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
+};
 use super::verdict::although;
 use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
@@ -255,8 +257,8 @@ impl<'a> Gated<'a> {
         };
         let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
         let (of_a, of_b) = cell.failures_in(row.lack);
-        let failures = (of_a, beyond(evidence.excused, of_b));
-        let losses = (cell.a.losses(), beyond(evidence.excused_losses, cell.b.losses()));
+        let failures = (of_a, excess_failures(evidence.excused, of_b));
+        let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
         Gated {
             gate,
             index,
@@ -362,7 +364,7 @@ impl<'a> Gated<'a> {
     /// Returns the verdict of the ratio alone.
     fn by_ratio(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
-        let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
+        let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
             let would = estimate.detectable.map_or_else(
                 || "with so few repeats none would have been found".into(),
@@ -376,7 +378,7 @@ impl<'a> Gated<'a> {
         if gate.is_beyond(estimate.ratio) {
             // The one that excuses most.
             let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
-            return match towards.max_by(|a, b| a.excuses().total_cmp(&b.excuses())) {
+            return match towards.max_by(|a, b| a.excused_change().total_cmp(&b.excused_change())) {
                 None => (
                     GateState::Missed,
                     format!(
@@ -396,8 +398,11 @@ impl<'a> Gated<'a> {
             };
         }
         if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
-            let range =
-                format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
+            let range = format!(
+                "{} to {}",
+                signed_percent(estimate.low - 1.0),
+                signed_percent(estimate.high - 1.0)
+            );
             let said = format!(
                 "{change}; it may be {range}, which is partly beyond the gate. Ask for more \
                  repeats."
@@ -458,7 +463,7 @@ impl<'a> Beyond<'a> {
 
     /// How much of a change in the control's direction is excused: the logarithm of its ratio,
     /// without its sign.
-    fn excuses(&self) -> f64 {
+    fn excused_change(&self) -> f64 {
         self.control.ratio.ln().abs()
     }
 
@@ -477,10 +482,10 @@ impl<'a> Beyond<'a> {
         format!(
             "the control {} changed by {}, and beyond that it is {} ({} to {})",
             self.name,
-            signed(self.control.ratio - 1.0),
-            signed(self.ratio - 1.0),
-            signed(self.low - 1.0),
-            signed(self.high - 1.0)
+            signed_percent(self.control.ratio - 1.0),
+            signed_percent(self.ratio - 1.0),
+            signed_percent(self.low - 1.0),
+            signed_percent(self.high - 1.0)
         )
     }
 }
@@ -494,7 +499,7 @@ pub(super) fn p_in_words(p: f64) -> String {
 }
 
 /// `+3.1 %`, `−2 %`.
-fn signed(share: f64) -> String {
+fn signed_percent(share: f64) -> String {
     /// Less is left over when floating-point numbers are divided.
     const LEAST: f64 = 1e-9;
     if share.abs() < LEAST {

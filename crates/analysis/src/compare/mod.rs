@@ -223,9 +223,9 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &ComparisonOptions) -> Compariso
     let meant = arms.iter().map(|(of_a, of_b)| (*of_a, Some(*of_b)));
     let meant: Vec<(usize, Option<usize>)> =
         meant.chain(without_namesake(a, b).into_iter().map(|arm| (arm, None))).collect();
-    let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &meant);
+    let Rows { mut rows, mut repeats, unmatched } = asked_rows.plan_rows(a, b, &meant);
     if !is_one_run && !rows.is_empty() {
-        let more = RowsAsked { gates: &[], ..asked_rows }.of_plan(
+        let more = RowsAsked { gates: &[], ..asked_rows }.plan_rows(
             a,
             b,
             &more_controls(a, b, &arms).map(|(of_a, of_b)| (of_a, Some(of_b))).collect::<Vec<_>>(),
@@ -294,7 +294,7 @@ impl RowsAsked<'_> {
     /// that was planned: a server that never came up passes none.
     ///
     /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
-    fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
+    fn plan_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
         let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
         let mut all = Rows::default();
         for (arm_a, arm_b) in arms {
@@ -315,7 +315,7 @@ impl RowsAsked<'_> {
                         other.map(|key| CellOf::new(b, key, &grid_b)),
                     );
                     let cell = cell_repeats(of_a, of_b);
-                    all.rows.extend(self.of_cell(of_a, of_b, &cell));
+                    all.rows.extend(self.cell_rows(of_a, of_b, &cell));
                     all.repeats.push(cell);
                 }
             }
@@ -325,7 +325,7 @@ impl RowsAsked<'_> {
 
     /// The rows of one cell. What servers waited for each other is left out, unless it is asked
     /// for.
-    fn of_cell(
+    fn cell_rows(
         &self,
         a: CellOf<'_>,
         b: Option<CellOf<'_>>,
@@ -391,7 +391,7 @@ fn cell_repeats(a: CellOf<'_>, b: Option<CellOf<'_>>) -> CellRepeats {
         p_failed: None,
         sentence: None,
     };
-    cell.summarised()
+    cell.with_summary()
 }
 
 /// The cells that a side was to have, in the plan's order.
@@ -450,12 +450,12 @@ pub(crate) fn compare_arms(
         }
     }
     let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[] };
-    let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, Some(*b))]);
+    let of_pair = |(a, b): &(usize, usize)| asked.plan_rows(side(*a), side(*b), &[(*a, Some(*b))]);
     let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
     let mut rows: Vec<ComparisonRow> =
         of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let hedges = order::hedges_within(&run.header.plan);
+    let hedges = order::arm_hedges(&run.header.plan);
     judge(&mut rows, same_within, &hedges);
     let mut rows = rows.into_iter();
     let judged = |of: Rows| ArmComparison {
@@ -543,7 +543,8 @@ fn row(
     let paired = is_paired.then(|| Looks::from_plan(plan));
     let (estimate, over) = estimate(&of_a, &of_b, paired);
     // Exchanging sides asks for a number of pairs that they did not decide.
-    let p_permuted = permuted(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
+    let p_permuted =
+        permutation_chance(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
     let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
     let waited = metric.waits && is_of_duet(cell_a) && is_of_duet(cell_b);
     let lack = match estimate {
@@ -584,18 +585,18 @@ fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>,
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();
     }
-    let of_two = || Estimate::of_two(&a.repeated().values, &b.repeated().values);
+    let of_two = || Estimate::from_samples(&a.repeated().values, &b.repeated().values);
     ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
 }
 
 /// The chance of such a difference if the sides may as well change places; `None`: not known of
 /// every repeat, or too many.
-fn permuted(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
+fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let of = if is_paired {
-        permutation::of_pairs(&logs(&b.ratios_to(a).values))
+        permutation::pairs_chance(&logs(&b.ratios_to(a).values))
     } else if a.is_known() && b.is_known() {
-        permutation::of_two(&logs(&a.repeated().values), &logs(&b.repeated().values))
+        permutation::samples_chance(&logs(&a.repeated().values), &logs(&b.repeated().values))
     } else {
         None
     };

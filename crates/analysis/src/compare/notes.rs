@@ -52,7 +52,7 @@ pub(super) fn notes(
         ));
     }
     notes.extend(order.note().map(Into::into));
-    notes.extend(unrecorded(repeats));
+    notes.extend(unrecorded_notes(repeats));
     notes.extend(not_in_both(a, b));
     if unmatched > 0 {
         notes.push(format!(
@@ -81,7 +81,7 @@ fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
 }
 
 /// Returns a note on records that the archives lack, per side.
-fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
+fn unrecorded_notes(repeats: &[CellRepeats]) -> Vec<String> {
     let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
         let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
         (missing > 0).then(|| {

@@ -33,7 +33,7 @@ pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> 
 }
 
 /// Returns the other differences between arms of one run.
-pub(super) fn hedges_within(plan: &Plan) -> Vec<RunDifference> {
+pub(super) fn arm_hedges(plan: &Plan) -> Vec<RunDifference> {
     let order = if Design::new(plan).is_fixed() { Confounding::Place } else { Confounding::None };
     order.difference().into_iter().collect()
 }

@@ -101,7 +101,8 @@ impl Failures {
 /// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat
 /// of either failed.
 pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
-    (a.failed + b.failed > 0).then(|| permutation::of_counts((a.failed, a.all), (b.failed, b.all)))
+    (a.failed + b.failed > 0)
+        .then(|| permutation::counts_chance((a.failed, a.all), (b.failed, b.all)))
 }
 
 impl SideRepeats {
@@ -202,7 +203,7 @@ impl SideRepeats {
 
 impl CellRepeats {
     /// Fills in what follows from the repeats of both sides.
-    pub(super) fn summarised(self) -> CellRepeats {
+    pub(super) fn with_summary(self) -> CellRepeats {
         let (of_a, of_b) = (self.a.failures(), self.b.failures());
         let p_failed = p_of_failures(of_a, of_b);
         let not_planned = (self.b.planned == 0).then(|| "B was not to measure it".into());
@@ -279,7 +280,7 @@ pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
 }
 
 /// The failures that remain if so large a share of all repeats failed for the machine.
-pub(super) fn beyond(share: f64, of: Failures) -> Failures {
+pub(super) fn excess_failures(share: f64, of: Failures) -> Failures {
     Failures { failed: of.failed.saturating_sub((share * of.all as f64).ceil() as usize), ..of }
 }
 

@@ -73,7 +73,7 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
         answer.sentence
     );
     let slower =
-        Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
+        Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::from_pairs(&[1.1; 5]).unwrap() };
     let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
     let answer = |verdict, estimate| {
         let rows: Vec<ComparisonRow> =
@@ -475,7 +475,7 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
     for _ in 0..1000 {
         let of_noise = |_| {
             let ratios: Vec<f64> = (0..5).map(|_| (0.05 * noise()).exp()).collect();
-            ComparisonRow { estimate: Estimate::of_pairs(&ratios), ..row.clone() }
+            ComparisonRow { estimate: Estimate::from_pairs(&ratios), ..row.clone() }
         };
         let rows: Vec<ComparisonRow> = (0..40).map(of_noise).collect();
         alarms += usize::from(

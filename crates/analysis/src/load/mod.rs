@@ -187,7 +187,7 @@ impl LoadResult {
     /// Requests that were due and got no correct response.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
-        self.exchanges.lost_count() + self.outcomes.wrong()
+        self.exchanges.lost_count() + self.outcomes.wrong_count()
     }
 
     /// Failed requests as a share of the requests that were due: 0 to 1.
@@ -359,7 +359,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         sums.bytes.sent += sums::sent_in_drain(record);
     }
     let response = &sums.times.response;
-    let response_time_us = Percentiles::of_due(response, sums.missing).with_bounds(response);
+    let response_time_us = Percentiles::from_due(response, sums.missing).with_bounds(response);
     LoadResult {
         schema: SCHEMA,
         valid: true,
@@ -371,7 +371,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         bytes: sums.bytes,
         response_unanswered: LoadUnanswered::new(&response_time_us),
         response_time_us,
-        service_time_us: Percentiles::of_due(&sums.times.service, sums.missing_service),
+        service_time_us: Percentiles::from_due(&sums.times.service, sums.missing_service),
         send_lag_us: Percentiles::new(&sums.times.send_lag),
         first_byte_us: Percentiles::new(&sums.times.first_byte),
         unanswered_us: record
@@ -435,7 +435,7 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        warmup_completed: warmup().map(Outcomes::completed).sum(),
+        warmup_completed: warmup().map(Outcomes::completed_count).sum(),
         warmup_failed: warmup().map(|of| of.total() - of.get(Outcome::Ok)).sum(),
     }
 }
@@ -467,7 +467,7 @@ fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<Page
         unfinished,
         per_second: per_second(in_window, window_s),
         // The duration of a failed page is not recorded.
-        time_us: Percentiles::of_due(
+        time_us: Percentiles::from_due(
             &times,
             UnansweredRequests { count: failed + unfinished, longest_ns: None },
         ),
@@ -478,7 +478,7 @@ fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {
     let times = after_warmup(record, |i| &i.kernel_response);
     let count = record.books.due().saturating_sub(times.count());
     let missing = UnansweredRequests { count, longest_ns: record.unanswered.longest_ns() };
-    (!times.is_empty()).then(|| Percentiles::of_due(&times, missing))
+    (!times.is_empty()).then(|| Percentiles::from_due(&times, missing))
 }
 
 fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<RequestResult> {
@@ -508,9 +508,9 @@ fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<Requ
             weight: request.weight,
             throughput_rps: per_second(ok_in_window, window_s),
             outcomes,
-            response_time_us: Percentiles::of_due(&times(|share| &share.response), missing),
+            response_time_us: Percentiles::from_due(&times(|share| &share.response), missing),
             // The longest wait since sending is recorded for all requests together only.
-            service_time_us: Percentiles::of_due(
+            service_time_us: Percentiles::from_due(
                 &times(|share| &share.service),
                 UnansweredRequests { longest_ns: None, ..missing },
             ),
@@ -615,7 +615,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     };
     let mean_in_flight =
         if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
-    let response_time_us = Percentiles::of_due(&interval.times.response, missing);
+    let response_time_us = Percentiles::from_due(&interval.times.response, missing);
     IntervalResult {
         phase: interval.phase,
         start_s: interval.start_ns as f64 / 1e9,
@@ -628,7 +628,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         in_flight_mean: mean_in_flight,
         response_unanswered: LoadUnanswered::new(&response_time_us),
         response_time_us,
-        service_time_us: Percentiles::of_due(
+        service_time_us: Percentiles::from_due(
             &interval.times.service,
             UnansweredRequests { longest_ns: None, ..missing },
         ),

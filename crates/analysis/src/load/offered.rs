@@ -202,7 +202,7 @@ impl LoadResult {
     /// Returns the mean number of requests with the server. Requests in flight beyond the number of
     /// places wait in the generator.
     #[must_use]
-    pub fn at_server(&self) -> f64 {
+    pub fn mean_at_server(&self) -> f64 {
         let asked = u64::from(self.config.streams.max(1));
         // A server may grant fewer streams than requested, and HTTP/1.1 has none.
         let granted = match &self.http2 {
@@ -578,12 +578,12 @@ mod tests {
         for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
         {
             result.http2 = used(granted);
-            assert_eq!(result.at_server(), wanted, "{granted:?}");
+            assert_eq!(result.mean_at_server(), wanted, "{granted:?}");
         }
         result.http2 = None;
-        assert_eq!(result.at_server(), 8.0, "HTTP/1.1 has no streams");
+        assert_eq!(result.mean_at_server(), 8.0, "HTTP/1.1 has no streams");
         result.in_flight.mean = 7.5;
-        assert_eq!(result.at_server(), 7.5, "fewer were in flight");
+        assert_eq!(result.mean_at_server(), 7.5, "fewer were in flight");
         result.config.page_connections = Some(6);
         assert_eq!(result.places(), 480);
     }

@@ -78,12 +78,12 @@ impl Percentiles {
     /// The distribution of something that cannot fail.
     #[must_use]
     pub fn new(times: &Times) -> Percentiles {
-        Percentiles::of_due(times, UnansweredRequests::NONE)
+        Percentiles::from_due(times, UnansweredRequests::NONE)
     }
 
     /// The distribution of all that was due: right answers, and `missing` requests.
     #[must_use]
-    pub fn of_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
+    pub fn from_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         let due = times.count() + missing.count;
         let at = |q: f64| {
@@ -151,7 +151,7 @@ mod tests {
         let mut times = Recording::new();
         values.for_each(|us| times.record(us * 1000));
         let times = times.seal();
-        Percentiles::of_due(&times, UnansweredRequests { count: missing, longest_ns: None })
+        Percentiles::from_due(&times, UnansweredRequests { count: missing, longest_ns: None })
             .with_bounds(&times)
     }
 

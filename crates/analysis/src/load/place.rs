@@ -88,7 +88,7 @@ impl Percentiles {
 /// Returns a percentile in microseconds over all due requests, regardless of the number of samples
 /// beyond it, for display while a load runs. `None`: it lies among the unanswered.
 #[must_use]
-pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
+pub fn quantile_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) {
         return None;
     }
@@ -164,7 +164,7 @@ impl StepUnanswered {
 /// median by its absence; if the middle falls among them, the median is `None`. A repeat with too
 /// few samples for the percentile counts in neither: its rank is unknown.
 #[must_use]
-pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
+pub fn repeated_percentile(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {
         return Repeated::new(known);
     }
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn a_repeat_that_failed_never_makes_the_median_better() {
-        assert_eq!(over_repeats(vec![3.0, 1.0], 0).median, Some(2.0));
-        let one = over_repeats(vec![3.0, 1.0], 1);
+        assert_eq!(repeated_percentile(vec![3.0, 1.0], 0).median, Some(2.0));
+        let one = repeated_percentile(vec![3.0, 1.0], 1);
         assert_eq!((one.median, one.min, one.spread()), (Some(3.0), Some(1.0), None));
-        assert_eq!(over_repeats(vec![1.0], 1).median, None);
-        assert_eq!(over_repeats(vec![], 3).median, None);
+        assert_eq!(repeated_percentile(vec![1.0], 1).median, None);
+        assert_eq!(repeated_percentile(vec![], 3).median, None);
         let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
         assert_eq!((step.p50, step.p99, step.share), (0, 1, 0.0295));
     }
@@ -277,7 +277,8 @@ mod tests {
         let mut answers = Recording::new();
         (1..=100).for_each(|us| answers.record(us * 1000));
         let answers = answers.seal();
-        let at = |unanswered, q| at_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
+        let at =
+            |unanswered, q| quantile_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
         // A quarter of 200 is half of the answers; beyond half of 200 there are no answers.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));

@@ -20,7 +20,7 @@ fn percentiles_need_samples_beyond_them() {
 #[test]
 fn twenty_samples_beyond_a_percentile_are_enough() {
     let of = |answers: usize, count| {
-        Percentiles::of_due(
+        Percentiles::from_due(
             &times(&vec![5; answers]),
             UnansweredRequests { count, longest_ns: Some(9 * MS) },
         )

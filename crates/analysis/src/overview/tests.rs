@@ -95,7 +95,7 @@ fn a_row_says_what_its_step_cost_and_what_was_checked() {
         for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
             // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
             let cpu_ns = Some(share * answers * 3_600_000);
-            sample.of_mut(Party::SUBJECT).cgroup =
+            sample.party_use_mut(Party::SUBJECT).cgroup =
                 Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
         }
     }

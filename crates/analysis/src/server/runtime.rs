@@ -86,7 +86,7 @@ impl RuntimeMetrics {
             return Err(NoRuntimeReason::OtherProcesses);
         }
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let grown = grown(first, last).ok_or(NoRuntimeReason::BegunAnew)?;
+        let grown = counter_growth(first, last).ok_or(NoRuntimeReason::BegunAnew)?;
         let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
         let is_busy_or_idle =
             |name: &str| pair_of(name).is_some_and(|(_, other)| grown.contains_key(&*other));
@@ -106,7 +106,10 @@ impl RuntimeMetrics {
 }
 
 /// Returns the growth of each counter; `None`: a counter has shrunk, or was missing before.
-fn grown<'a>(first: &RuntimeReading, last: &'a RuntimeReading) -> Option<BTreeMap<&'a str, f64>> {
+fn counter_growth<'a>(
+    first: &RuntimeReading,
+    last: &'a RuntimeReading,
+) -> Option<BTreeMap<&'a str, f64>> {
     let counters = last.values.iter().filter(|(name, _)| name.ends_with(TOTAL));
     let growth = |(name, value): (&'a String, &f64)| {
         let by = value - first.values.get(name)?;

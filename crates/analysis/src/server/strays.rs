@@ -39,9 +39,9 @@ mod tests {
         let known =
             |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
         let last = record.samples.len() - 1;
-        record.samples[last].of_mut(Party::SUBJECT).strays = Some(0);
+        record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(0);
         assert!(left_out(&record).is_none() && known(&record).is_some());
-        record.samples[last].of_mut(Party::SUBJECT).strays = Some(1);
+        record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(1);
         let without = left_out(&record).unwrap();
         assert_eq!(
             (

@@ -359,7 +359,7 @@ impl Difference {
 }
 
 /// Run time of all threads between two readings, in seconds.
-pub(super) fn run_s_between(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
+pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
     let before = |tid: u32| first.iter().find(|t| t.tid == tid).map_or(0, |t| t.run_ns);
     last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::threads::RoleUse;
-use super::{PartyDeltas, Seen, Sockets, TcpLosses, cgroup_delta, steal_share};
+use super::{PartyDeltas, PartySample, Sockets, TcpLosses, cgroup_delta, steal_share};
 
 pub const SCHEMA: &str = "dyno.watch/1";
 
@@ -197,7 +197,8 @@ impl WatchRecord {
 /// reading. `None`: the subject is in neither, or both are of one instant.
 #[must_use]
 pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<WatchRecord> {
-    let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
+    let (first, last) =
+        (&PartySample::new(first, Party::SUBJECT)?, &PartySample::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
     // A group that another program made may not count CPU time.
@@ -328,8 +329,8 @@ mod tests {
             ]
             .into(),
         };
-        first.of_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
-        last.of_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
+        first.party_use_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
+        last.party_use_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let (first, last) = (first.clone(), last.clone());
         let seen = watch_record(first.at_ns, &first, &last).unwrap();

@@ -96,13 +96,13 @@ pub(super) fn student(freedom: f64) -> StudentsT {
 impl Estimate {
     /// Estimates the ratio from pairs. `None`: too few, or one is not a positive number.
     #[must_use]
-    pub fn of_pairs(ratios: &[f64]) -> Option<Estimate> {
-        Estimate::of_pairs_at(Looks::AtTheEnd, ratios)
+    pub fn from_pairs(ratios: &[f64]) -> Option<Estimate> {
+        Estimate::from_pairs_at(Looks::AtTheEnd, ratios)
     }
 
     /// The same where the number of pairs was decided by them, as `looks` says.
     #[must_use]
-    pub fn of_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
+    pub fn from_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         Estimate::of_at_least(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
@@ -126,7 +126,7 @@ impl Estimate {
     /// covers the scatter of rounds, and not that of starts. `None`: too few rounds, a start with a
     /// single one, or a ratio that is not a positive number.
     #[must_use]
-    pub fn of_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
+    pub fn from_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
             return None;
         }
@@ -151,7 +151,7 @@ impl Estimate {
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is
     /// not a positive number.
     #[must_use]
-    pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    pub fn from_samples(a: &[f64], b: &[f64]) -> Option<Estimate> {
         let of = |values| Moments::from_values(REPEATS_FOR_INTERVAL, values);
         let (a, b) = (of(a)?, of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
@@ -380,7 +380,7 @@ mod tests {
         let without: Vec<f64> = values.iter().map(|value| (sum - value) / (n - 1.0)).collect();
         let (low, high) = jackknife(sum / n, &without).unwrap();
         let ratios: Vec<f64> = values.iter().map(|value| value.exp()).collect();
-        let student = Estimate::of_pairs(&ratios).unwrap();
+        let student = Estimate::from_pairs(&ratios).unwrap();
         assert!((low - student.low.ln()).abs() < 1e-9 && (high - student.high.ln()).abs() < 1e-9);
         assert_eq!(jackknife(1.0, &without[..4]), None);
         assert_eq!(jackknife(1.0, &[1.0, 1.0, f64::NAN, 1.0, 1.0]), None);
@@ -395,23 +395,23 @@ mod tests {
                     |log: &f64| (0..rounds).map(|_| (log + 0.03 * normal.draw()).exp()).collect();
                 let all: Vec<Vec<f64>> = of_starts.iter().map(of_start).collect();
                 let truth = (of_starts.iter().sum::<f64>() / starts as f64).exp();
-                let estimate = Estimate::of_rounds(&all).unwrap();
+                let estimate = Estimate::from_rounds(&all).unwrap();
                 (estimate.low..=estimate.high).contains(&truth)
             });
             assert!((0.93..=0.97).contains(&held), "{starts} starts of {rounds} rounds: {held}");
         }
-        let even = Estimate::of_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
+        let even = Estimate::from_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
         assert!(
             even.low == even.high && (even.ratio - (1.02f64 * 1.04).sqrt()).abs() < 1e-12,
             "{even:?}"
         );
         assert_eq!(
-            Estimate::of_rounds(&[vec![1.0; 4], vec![1.0]]),
+            Estimate::from_rounds(&[vec![1.0; 4], vec![1.0]]),
             None,
             "of one round nothing is known"
         );
-        assert_eq!(Estimate::of_rounds(&[vec![1.0; 4]]), None);
-        assert_eq!(Estimate::of_rounds(&[]), None);
+        assert_eq!(Estimate::from_rounds(&[vec![1.0; 4]]), None);
+        assert_eq!(Estimate::from_rounds(&[]), None);
     }
 
     #[test]
@@ -420,14 +420,14 @@ mod tests {
             let pairs = share(n as u64, |normal| {
                 // Effects that pairs share, such as a slow machine, are in both.
                 let ratios: Vec<f64> = normal.values(n, 1.05, 0.04);
-                let e = Estimate::of_pairs(&ratios).unwrap();
+                let e = Estimate::from_pairs(&ratios).unwrap();
                 (e.low..=e.high).contains(&1.05)
             });
             assert!((0.93..=0.97).contains(&pairs), "{n} pairs: {pairs}");
             let two = share(100 + n as u64, |normal| {
                 // One side is three times as noisy as the other, and has more repeats.
                 let (a, b) = (normal.values(n, 100.0, 0.02), normal.values(n + 3, 110.0, 0.06));
-                let e = Estimate::of_two(&a, &b).unwrap();
+                let e = Estimate::from_samples(&a, &b).unwrap();
                 (e.low..=e.high).contains(&1.1)
             });
             assert!((0.93..=0.97).contains(&two), "{n} of two: {two}");
@@ -455,13 +455,13 @@ mod tests {
             share(7, |normal| {
                 let (a, b) =
                     (normal.values(10, 100.0, 0.03), normal.values(10, 100.0 * change, 0.03));
-                Estimate::of_two(&a, &b).unwrap().p < ALPHA
+                Estimate::from_samples(&a, &b).unwrap().p < ALPHA
             })
         };
         let mut normal = Normal(8);
         let detectable = |_| {
             let (a, b) = (normal.values(10, 100.0, 0.03), normal.values(10, 100.0, 0.03));
-            Estimate::of_two(&a, &b).unwrap().detectable_by_estimate().unwrap().ln()
+            Estimate::from_samples(&a, &b).unwrap().detectable_by_estimate().unwrap().ln()
         };
         let mean = (0..WORLDS).map(detectable).sum::<f64>() / WORLDS as f64;
         let power = found(mean.exp());
@@ -481,8 +481,9 @@ mod tests {
         for (pairs, tests) in [(5, 5), (5, 25), (12, 5), (12, 25)] {
             let mut normal = Normal(9);
             let width = |_| {
-                let e =
-                    Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().with_tests(tests);
+                let e = Estimate::from_pairs(&normal.values(pairs, 1.0, 0.03))
+                    .unwrap()
+                    .with_tests(tests);
                 // Its mean square is that of the world.
                 let least = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
                 (e.errors.to_find(ALPHA / tests as f64), least.powi(2))
@@ -494,7 +495,7 @@ mod tests {
             assert!((change / expected - 1.0).abs() < 0.05, "{change} {expected}");
             let power = share(10, |normal| {
                 let of = |truth: f64, normal: &mut Normal| {
-                    Estimate::of_pairs(&normal.values(pairs, truth, 0.03)).unwrap().p
+                    Estimate::from_pairs(&normal.values(pairs, truth, 0.03)).unwrap().p
                 };
                 let mut ps = vec![of(expected.exp(), normal)];
                 ps.extend((1..tests).map(|_| of(1.0, normal)));
@@ -512,7 +513,7 @@ mod tests {
             let (mut significant, mut held, mut by_estimate) = (0, 0, 0);
             let mut normal = Normal(50 + n as u64);
             for _ in 0..WORLDS {
-                let e = Estimate::of_pairs(&normal.values(n, 1.0, 0.03)).unwrap();
+                let e = Estimate::from_pairs(&normal.values(n, 1.0, 0.03)).unwrap();
                 if e.p < ALPHA {
                     continue;
                 }
@@ -534,19 +535,19 @@ mod tests {
         let stops = |normal: &mut Normal, truth: f64, spread: f64| {
             let ratios = normal.values(40, truth, spread);
             let is_significant = |n: &usize| {
-                let e = Estimate::of_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
+                let e = Estimate::from_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
                 e.low > 1.0 || e.high < 1.0
             };
             let stopped = (5..=40).find(is_significant);
             let n = stopped.unwrap_or(40);
-            (stopped.is_some(), Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
+            (stopped.is_some(), Estimate::from_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
         };
         let alarms = share(40, |normal| stops(normal, 1.0, 0.03).0);
         assert!(alarms <= 0.05, "{alarms}");
         // Looks at an interval for a fixed number of pairs raise many.
         let peeked = share(40, |normal| {
             let ratios = normal.values(40, 1.0, 0.03);
-            (5..=40).any(|n| Estimate::of_pairs(&ratios[..n]).unwrap().p < ALPHA)
+            (5..=40).any(|n| Estimate::from_pairs(&ratios[..n]).unwrap().p < ALPHA)
         });
         assert!(peeked > 0.15, "{peeked}");
         let missed = share(41, |normal| {
@@ -567,13 +568,14 @@ mod tests {
         assert!((8..=20).contains(&taken[taken.len() / 2]), "{}", taken[taken.len() / 2]);
         // The chance and the interval are two sides of one thing.
         let agree = share(43, |normal| {
-            let e = Estimate::of_pairs_at(Looks::AfterEach, &normal.values(9, 1.04, 0.03)).unwrap();
+            let e =
+                Estimate::from_pairs_at(Looks::AfterEach, &normal.values(9, 1.04, 0.03)).unwrap();
             (e.p < ALPHA) == (e.low > 1.0 || e.high < 1.0)
         });
         assert_eq!(agree, 1.0);
-        let exact = Estimate::of_pairs_at(Looks::AfterEach, &[2.0; 8]).unwrap();
+        let exact = Estimate::from_pairs_at(Looks::AfterEach, &[2.0; 8]).unwrap();
         assert!(exact.p < ALPHA && (exact.low - 2.0).abs() < 1e-12, "{exact:?}");
-        assert_eq!(Estimate::of_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
+        assert_eq!(Estimate::from_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
     }
 
     /// Intervals at every look with skewed pairs, as in docs/methodology.md: they hold too seldom.
@@ -587,7 +589,7 @@ mod tests {
         };
         let stops = |ratios: &[f64]| {
             (5..=40)
-                .any(|n| Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
+                .any(|n| Estimate::from_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
         };
         let alarms = share(60, |normal| stops(&skewed_pairs(normal)));
         assert!((0.15..=0.3).contains(&alarms), "{alarms}");
@@ -613,7 +615,7 @@ mod tests {
     #[test]
     fn many_tests_together_raise_no_more_false_alarms_than_one() {
         let alarms = share(9, |normal| {
-            let p = |_| Estimate::of_pairs(&normal.values(6, 1.0, 0.05)).unwrap().p;
+            let p = |_| Estimate::from_pairs(&normal.values(6, 1.0, 0.05)).unwrap().p;
             let ps: Vec<f64> = (0..12).map(p).collect();
             holm(&ps).iter().any(|p| *p < ALPHA)
         });
@@ -639,9 +641,9 @@ mod tests {
             let e = match case["of"].as_str().unwrap() {
                 "pairs" => {
                     let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a).collect();
-                    Estimate::of_pairs(&ratios).unwrap()
+                    Estimate::from_pairs(&ratios).unwrap()
                 }
-                _ => Estimate::of_two(&a, &b).unwrap(),
+                _ => Estimate::from_samples(&a, &b).unwrap(),
             };
             near(e.ratio, &case["ratio"]);
             near(e.low, &case["low"]);
@@ -659,16 +661,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_estimated_is_not() {
-        assert_eq!(Estimate::of_pairs(&[1.0; 4]), None);
-        assert_eq!(Estimate::of_two(&[1.0; 5], &[1.0; 4]), None);
-        assert_eq!(Estimate::of_pairs(&[1.0, 1.0, 1.0, 1.0, 0.0]), None);
-        assert_eq!(Estimate::of_two(&[1.0, f64::NAN, 1.0, 1.0, 1.0], &[1.0; 5]), None);
-        let same = Estimate::of_two(&[2.0; 5], &[2.0; 6]).unwrap();
+        assert_eq!(Estimate::from_pairs(&[1.0; 4]), None);
+        assert_eq!(Estimate::from_samples(&[1.0; 5], &[1.0; 4]), None);
+        assert_eq!(Estimate::from_pairs(&[1.0, 1.0, 1.0, 1.0, 0.0]), None);
+        assert_eq!(Estimate::from_samples(&[1.0, f64::NAN, 1.0, 1.0, 1.0], &[1.0; 5]), None);
+        let same = Estimate::from_samples(&[2.0; 5], &[2.0; 6]).unwrap();
         assert_eq!(
             (same.ratio, same.low, same.high, same.p, same.detectable),
             (1.0, 1.0, 1.0, 1.0, Some(1.0))
         );
-        let exact = Estimate::of_pairs(&[2.0; 5]).unwrap();
+        let exact = Estimate::from_pairs(&[2.0; 5]).unwrap();
         assert_eq!((exact.p, exact.detectable), (0.0, Some(1.0)));
         assert!((exact.low - 2.0).abs() < 1e-12 && (exact.high - 2.0).abs() < 1e-12);
         assert_eq!(holm(&[]), [0.0; 0]);

@@ -156,9 +156,9 @@ impl Pairs {
     /// there are too few of both.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
-        let of_launches = Estimate::of_pairs_at(looks, &self.launches)
+        let of_launches = Estimate::from_pairs_at(looks, &self.launches)
             .map(|estimate| (estimate, PairUnit::Launches));
-        of_launches.or_else(|| Some((Estimate::of_rounds(&self.rounds)?, PairUnit::Rounds)))
+        of_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
     /// Returns the chance of such launches if there is no difference. Rounds do not count: the

@@ -19,7 +19,7 @@ pub struct Law {
 impl Law {
     #[must_use]
     pub fn throughput(&self, n: f64) -> f64 {
-        self.lambda * n / slowed(n, self.sigma, self.kappa)
+        self.lambda * n / slowdown(n, self.sigma, self.kappa)
     }
 
     /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never
@@ -63,7 +63,7 @@ impl Law {
     /// The law of points that nearly follow this one, such as some of those that it was fitted to:
     /// to three digits or more, and quicker.
     #[must_use]
-    pub fn refitted(&self, points: &[(f64, f64)]) -> Law {
+    pub fn refit(&self, points: &[(f64, f64)]) -> Law {
         let start = (self.sigma.max(1e-6), self.kappa.max(1e-9));
         Law::closest(points, &[start], Search::QUICK)
     }
@@ -94,14 +94,14 @@ impl Search {
     const QUICK: Search = Search { steps: 40, tolerance: 1e-7 };
 }
 
-fn slowed(n: f64, sigma: f64, kappa: f64) -> f64 {
+fn slowdown(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
 /// The logarithm of λ that suits the coefficients best is the mean of what it would be by each
 /// point.
 fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
-    let by_point = points.iter().map(|(n, x)| (x * slowed(*n, sigma, kappa) / n).ln());
+    let by_point = points.iter().map(|(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln());
     by_point.sum::<f64>() / points.len() as f64
 }
 
@@ -116,7 +116,7 @@ fn cost(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
 
 fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator<Item = f64> {
     let mean = log_lambda(points, (sigma, kappa));
-    points.iter().map(move |(n, x)| (x * slowed(*n, sigma, kappa) / n).ln() - mean)
+    points.iter().map(move |(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln() - mean)
 }
 
 /// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are
@@ -155,7 +155,7 @@ fn descend(
 /// of its curvature: (σσ, σκ, κκ).
 fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f64, f64, f64)) {
     let by = |n: f64| {
-        let slowed = slowed(n, sigma, kappa);
+        let slowed = slowdown(n, sigma, kappa);
         (sigma * (n - 1.0) / slowed, kappa * n * (n - 1.0) / slowed)
     };
     let count = points.len() as f64;

@@ -114,11 +114,12 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
         let quarters = quarters as u64;
         let thread =
             |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
-        let server = sample.of_mut(Party::SUBJECT);
+        let server = sample.party_use_mut(Party::SUBJECT);
         let waited = Some((2 * own + 9 * rest) * MS);
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
         server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
-        sample.of_mut(Party::GENERATOR).threads = vec![thread(1, 5 * own), thread(2, 7 * rest)];
+        sample.party_use_mut(Party::GENERATOR).threads =
+            vec![thread(1, 5 * own), thread(2, 7 * rest)];
         sample.beside =
             Some(OtherPartiesUse { cpu_ns: Some(30 * rest * MS), ..OtherPartiesUse::default() });
         let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;

@@ -126,7 +126,7 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
         let sentence = format!("{} {doubt}", own.sentence);
         trial.limiter =
             Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
-                .with_confidence_said();
+                .with_confidence();
     }
 }
 
@@ -470,7 +470,7 @@ impl Curve {
             .strip_suffix(own.confidence.sentence(own.resource))
             .unwrap_or(&own.sentence);
         let sentence = format!("{said} About {width:.1} are served at a time.{doubt}");
-        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence_said())
+        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence())
     }
 
     /// Confidence in the queue that a step names, from all steps. A lock serves one request at a
@@ -505,7 +505,7 @@ impl Curve {
         let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
         let confidence =
             if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
-        Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
+        Limiter::new(resource, confidence, sentence, evidence).with_confidence()
     }
 }
 
@@ -514,7 +514,7 @@ fn with_doubt(own: &Limiter) -> Limiter {
     let said =
         own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
     let confidence = own.confidence.max(Confidence::Medium);
-    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence_said()
+    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence()
 }
 
 /// How sure it is that nothing that dyno can name is the queue. Where threads are seen, they wait

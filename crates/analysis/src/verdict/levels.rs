@@ -50,7 +50,7 @@ pub(super) fn caveats(
 }
 
 /// The same of a load whose server was not observed.
-pub(super) fn of_unobserved(load: &LoadResult) -> Vec<Caveat> {
+pub(super) fn unobserved_caveats(load: &LoadResult) -> Vec<Caveat> {
     let server = ServerUse::default();
     let found = steadiness::steadiness(&steadiness::intervals(load, &server));
     found.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
@@ -456,7 +456,7 @@ mod tests {
         for (rate, utilisation) in [(400.0, 0.3), (400.0, 0.8), (400.0, 0.95), (4000.0, 0.95)] {
             let is_reported = |_: &usize| {
                 let load = open_loop(&medians(rate, utilisation, 30, &mut draw));
-                of_unobserved(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
+                unobserved_caveats(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
             };
             let share = (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64;
             assert!(share <= 0.05, "{rate}/s, {utilisation}: {share}");

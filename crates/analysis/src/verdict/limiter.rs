@@ -51,7 +51,7 @@ impl Limiter {
     }
 
     /// With a sentence that says how sure it is, so that every output does.
-    pub(super) fn with_confidence_said(mut self) -> Limiter {
+    pub(super) fn with_confidence(mut self) -> Limiter {
         self.sentence.push_str(self.confidence.sentence(self.resource));
         self
     }
@@ -80,17 +80,17 @@ pub fn limiter(
         accept_queue,
         memory,
     ];
-    let last: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
+    let last: [Rule; 6] = [disk, lock, workers, sleep, outside_limiter, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     try_all(&failures)
-        .or_else(|| programs::of_generator(load, server, machine))
+        .or_else(|| programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
-        .or_else(|| programs::of_server(load, server, machine))
+        .or_else(|| programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
-        .with_confidence_said()
+        .with_confidence()
 }
 
 pub(super) fn verdict(
@@ -370,9 +370,9 @@ pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
-fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+fn outside_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    let waiting = load.at_server();
+    let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
             "Something else: {waiting:.0} requests were in flight on average, and the server used \
@@ -386,7 +386,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    (load.config.model == LoadModel::Closed && load.at_server() < MANY_IN_FLIGHT).then(|| {
+    let are_few = load.mean_at_server() < MANY_IN_FLIGHT;
+    (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
             "Too few requests in flight: with {:.0} at a time each waits for a round trip of \

@@ -15,7 +15,7 @@ use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
 use crate::load::{InFlight, LoadResult, at_quantile, response_times};
 use crate::number_format::percent;
-use crate::trial::sort_by_gravity;
+use crate::trial::sort_by_severity;
 
 /// Every reason to distrust this result, the gravest first.
 pub(super) fn caveats(
@@ -71,9 +71,9 @@ pub(super) fn caveats(
     .collect();
     // An observed server has better data than throughput, and turns have clocks of their own.
     if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
-        all.extend(levels::of_unobserved(result));
+        all.extend(levels::unobserved_caveats(result));
     }
-    sort_by_gravity(&mut all);
+    sort_by_severity(&mut all);
     all
 }
 
@@ -524,7 +524,7 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
              throughput is a lower bound, and response times include the wait. Give it a CPU of \
              its own (`--cpus`), or a quieter machine.",
             percent(share),
-            room::by_whom(result)
+            room::process_names(result)
         );
         Caveat::new(
             Code::GeneratorStarved,

@@ -42,7 +42,7 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::Steadiness;
-use crate::trial::sort_by_gravity;
+use crate::trial::sort_by_severity;
 use crate::turns::TurnsResult;
 
 /// Inputs of the judgement of a load, besides its own record.
@@ -130,7 +130,7 @@ pub(crate) fn trial(
     all.extend(checks_waived(load, inputs));
     all.extend(inputs.is_out_of_turn.then(out_of_turn));
     // The load's caveats say that the server was not monitored.
-    let Some(server) = server else { return at_once(inputs, None, all) };
+    let Some(server) = server else { return adjust_for_duet(inputs, None, all) };
     all.extend(server::caveats(server, inputs.record, inputs.party));
     let company = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
         (Some(_), _) => warming::AlsoLoaded::AtOnce,
@@ -149,8 +149,8 @@ pub(crate) fn trial(
     all.extend(thermal_throttling(inputs.machine));
     all.extend(inputs.turns.and_then(busy_in_others_turns));
     all.extend(inputs.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = at_once(inputs, Some(server), all);
-    sort_by_gravity(&mut all);
+    let mut all = adjust_for_duet(inputs, Some(server), all);
+    sort_by_severity(&mut all);
     all
 }
 
@@ -163,10 +163,14 @@ fn out_of_turn() -> Caveat {
 }
 
 /// Adds the caveats of loads that ran at the same time, and drops the caveats of waiting.
-fn at_once(inputs: &TrialContext<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
+fn adjust_for_duet(
+    inputs: &TrialContext<'_>,
+    server: Option<&ServerUse>,
+    all: Vec<Caveat>,
+) -> Vec<Caveat> {
     let Some(duet) = inputs.duet else { return all };
     let idle = server.and_then(|server| duet::idle_cpus(duet, server));
-    duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
+    duet::without_waiting(all).into_iter().chain([duet::duet_caveat(duet)]).chain(idle).collect()
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word.

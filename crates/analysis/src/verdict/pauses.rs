@@ -100,7 +100,7 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     }
     let ordinary_ns = median_ns(record)? as f64;
     let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
-    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
+    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clip(record.window_ns));
     let stalls: Vec<Silence> =
         silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect();
     let longest = stalls.iter().max_by_key(|silence| silence.length_ns())?;

@@ -44,7 +44,7 @@ pub(super) fn share_waited_for(load: &LoadResult, server: &ServerUse) -> Option<
 
 /// Other programs filled the generator's CPUs. `None`: the generator had room, the server was full,
 /// or the generator or the server used most of those CPUs.
-pub(super) fn of_generator(
+pub(super) fn generator_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,
@@ -73,7 +73,7 @@ pub(super) fn of_generator(
 
 /// Other programs used CPUs while the server, or the generator, waited for one. Asked where nothing
 /// else is known to be the limit.
-pub(super) fn of_server(
+pub(super) fn server_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,

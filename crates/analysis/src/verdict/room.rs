@@ -238,6 +238,6 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
 }
 
 /// The processes that made the generator wait, as text for caveats about that.
-pub(super) fn by_whom(result: &LoadResult) -> String {
+pub(super) fn process_names(result: &LoadResult) -> String {
     result.client.room.processes_text()
 }

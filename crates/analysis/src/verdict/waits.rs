@@ -199,7 +199,7 @@ pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_states(load, server, &[ThreadState::Lock])
         .filter(|wait| wait.working.threads > 1)?;
-    if Timed::from_use(server) != Timed::Few {
+    if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
@@ -234,8 +234,8 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} asleep");
     // Threads of runtimes wait with a time-out, too, while they have no work.
-    let is_sure =
-        Timed::from_use(server) == Timed::Few && is_sleep_of_requests(server) == Some(true);
+    let is_sure = TimedWaits::from_use(server) == TimedWaits::Few
+        && is_sleep_of_requests(server) == Some(true);
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
     wait.verdict(
         Resource::Workers,
@@ -255,9 +255,9 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         "Too few requests in flight: each waits for time to pass. The server's {wait} asleep"
     );
     // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
-    let confidence = match Timed::from_use(server) {
-        Timed::OncePerResponse => Confidence::Low,
-        Timed::Most | Timed::Few => Confidence::Medium,
+    let confidence = match TimedWaits::from_use(server) {
+        TimedWaits::OncePerResponse => Confidence::Low,
+        TimedWaits::Most | TimedWaits::Few => Confidence::Medium,
     };
     wait.verdict(Resource::Concurrency, confidence, &sentence, "")
 }
@@ -265,7 +265,7 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// Share of futex waits that ended by time-out, which count as sleep: `Thread.sleep` and condition
 /// variables with a time-out wait like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timed {
+enum TimedWaits {
     /// Most of them.
     Most,
     /// Fewer, but as many as responses came: each request sleeps once, and waits for other threads.
@@ -274,16 +274,16 @@ enum Timed {
     Few,
 }
 
-impl Timed {
-    fn from_use(server: &ServerUse) -> Timed {
+impl TimedWaits {
+    fn from_use(server: &ServerUse) -> TimedWaits {
         let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
         let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
         match waits {
-            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => Timed::Most,
+            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => TimedWaits::Most,
             Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => {
-                Timed::OncePerResponse
+                TimedWaits::OncePerResponse
             }
-            _ => Timed::Few,
+            _ => TimedWaits::Few,
         }
     }
 }
@@ -292,9 +292,9 @@ impl Timed {
 /// includes threads that wait for each other. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     let working = server.working.as_ref()?;
-    let waiting = match Timed::from_use(server) {
-        Timed::Few => 0.0,
-        Timed::Most | Timed::OncePerResponse => working.share(ThreadState::Lock),
+    let waiting = match TimedWaits::from_use(server) {
+        TimedWaits::Few => 0.0,
+        TimedWaits::Most | TimedWaits::OncePerResponse => working.share(ThreadState::Lock),
     };
     Some((working.share(ThreadState::Sleep) + waiting) * working.threads as f64)
 }
@@ -348,7 +348,7 @@ impl<'a> Wait<'a> {
         let states = states.iter().filter(|state| !is_robbed || **state != ThreadState::Lock);
         let working = server.working.as_ref()?;
         let share: f64 = states.map(|state| working.share(*state)).sum();
-        let requests = load.at_server();
+        let requests = load.mean_at_server();
         // With fewer requests than threads some of them have nothing to do, and wait for work: so
         // much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
@@ -360,7 +360,7 @@ impl<'a> Wait<'a> {
 
     /// Most of the time spent waiting for time to pass.
     fn of_time(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
-        if Timed::from_use(server) != Timed::Few {
+        if TimedWaits::from_use(server) != TimedWaits::Few {
             return Wait::from_states(load, server, &[ThreadState::Sleep, ThreadState::Lock]);
         }
         Wait::from_states(load, server, &[ThreadState::Sleep])

@@ -63,7 +63,8 @@ pub(crate) fn caveats(
 ) -> Vec<Caveat> {
     let growth = growth_in_window(load, server, company);
     let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
-    let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
+    let of_start =
+        part.and_then(|part| part.warmup.as_ref()).map(start_caveats).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
 
@@ -247,7 +248,7 @@ fn thirds(values: &[f64]) -> Option<[f64; 3]> {
     Some([third(0)?, third(1)?, third(2)?])
 }
 
-fn of_start(warmup: &WarmUp) -> Vec<Caveat> {
+fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
     [limit_reached(warmup), without_cpu(warmup)].into_iter().flatten().collect()
 }
 
@@ -285,7 +286,7 @@ fn not_steady(state: WarmUpState) -> String {
 }
 
 fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
-    let by = steady::judged_by(&steady::rounds(&warmup.slices));
+    let by = steady::evidence(&steady::rounds(&warmup.slices));
     (by == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,

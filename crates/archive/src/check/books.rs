@@ -106,8 +106,8 @@ fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
 }
 
 fn outcomes(load: &LoadRecord) -> FileCheck {
-    let completed = after_warmup(load, |i| i.outcomes.completed());
-    let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed());
+    let completed = after_warmup(load, |i| i.outcomes.completed_count());
+    let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed_count());
     equal(
         "the complete responses in its intervals",
         completed,

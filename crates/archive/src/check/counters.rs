@@ -135,7 +135,7 @@ impl<'a> Latest<'a> {
         }
         for now in used.ended.iter().flatten() {
             if let Some(before) = self.ended.insert(&now.name, now) {
-                none_falls("ended threads", &of_ended(before), &of_ended(now), 0)?;
+                none_falls("ended threads", &ended_counters(before), &ended_counters(now), 0)?;
             }
         }
         used.each.iter().try_for_each(|process| self.see_process(process))?;
@@ -148,7 +148,7 @@ impl<'a> Latest<'a> {
         let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
             return Ok(());
         };
-        let (before, counters) = (of_process(before), of_process(now));
+        let (before, counters) = (process_counters(before), process_counters(now));
         if is_anew(&before, &counters) {
             return Ok(());
         }
@@ -201,7 +201,7 @@ fn of_network(network: &NetworkUse) -> Counters<'static> {
     ]
 }
 
-fn of_process(process: &ProcessUse) -> Counters<'static> {
+fn process_counters(process: &ProcessUse) -> Counters<'static> {
     vec![
         ("user_ns", Some(process.user_ns)),
         ("sys_ns", Some(process.sys_ns)),
@@ -229,12 +229,12 @@ fn of_thread(thread: &ThreadUse) -> Counters<'static> {
     ]
 }
 
-fn of_seen(seen: &SchedulerRecord) -> Counters<'static> {
+fn scheduler_counters(seen: &SchedulerRecord) -> Counters<'static> {
     vec![("wakeups", Some(seen.wakeups)), ("migrations", Some(seen.migrations))]
 }
 
-fn of_ended(ended: &EndedThreads) -> Counters<'static> {
-    [("threads", Some(ended.threads))].into_iter().chain(of_seen(&ended.seen)).collect()
+fn ended_counters(ended: &EndedThreads) -> Counters<'static> {
+    [("threads", Some(ended.threads))].into_iter().chain(scheduler_counters(&ended.seen)).collect()
 }
 
 fn calls(before: &CallsUse, now: &CallsUse) -> FileCheck {

@@ -100,10 +100,10 @@ fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck 
 
 /// Checks that no party used more than the machine has.
 pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> FileCheck {
-    load.samples.windows(2).try_for_each(|pair| used_between(facts, &pair[0], &pair[1]))
+    load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
 }
 
-fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
+fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
     let at = |what: String| Err(format!("{what} in its sample at {} ns", now.at_ns));
     let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
@@ -135,7 +135,7 @@ fn used_between(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
 
 /// Checks trials against each other: none is a copy of another, and those that took turns were not
 /// loaded at the same time.
-pub(crate) fn together(trials: &[TrialRecord]) -> FileCheck {
+pub(crate) fn check_together(trials: &[TrialRecord]) -> FileCheck {
     let mut begun: BTreeMap<u64, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
         begun.entry(trial.load.began_ns).or_default().push(trial);

@@ -157,10 +157,10 @@ pub struct ProbeClient {
 
 /// A connection with one request at a time.
 #[derive(Debug)]
-pub struct Session(Speaks);
+pub struct Session(SessionProtocol);
 
 #[derive(Debug)]
-enum Speaks {
+enum SessionProtocol {
     H1(Connection),
     H2(Box<h2::H2Session>),
 }
@@ -170,11 +170,11 @@ impl Session {
     /// that violates its protocol.
     pub fn ask(&mut self, request: &CompiledRequest, keep: BodyRetention) -> io::Result<Answer> {
         match &mut self.0 {
-            Speaks::H1(connection) => {
+            SessionProtocol::H1(connection) => {
                 connection.send(bytes_of(request)?)?;
                 connection.read_answer(request.kind, keep)
             }
-            Speaks::H2(session) => session.ask(h2::StreamedRequest::new(request)?, keep),
+            SessionProtocol::H2(session) => session.ask(h2::StreamedRequest::new(request)?, keep),
         }
     }
 }
@@ -239,10 +239,10 @@ impl ProbeClient {
         Ok(Session(match self.listener.protocol {
             // An upgrade begins with HTTP/1.1, and a server that declines it answers.
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
-                Speaks::H1(Connection::from_transport(transport))
+                SessionProtocol::H1(Connection::from_transport(transport))
             }
             Protocol::H2 | Protocol::Auto | Protocol::H2c => {
-                Speaks::H2(Box::new(h2::H2Session::new(transport, traffic)))
+                SessionProtocol::H2(Box::new(h2::H2Session::new(transport, traffic)))
             }
         }))
     }

@@ -14,7 +14,7 @@ use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::redact;
 use dyno_report::text::Style;
 
-use super::report::{check_output, for_reader, is_seen, write_out};
+use super::report::{check_output, escape_for_terminal, is_seen, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
@@ -35,7 +35,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         },
     };
     let Some(other) = &args.b else { return revisions::run(args, &asked) };
-    let (a, b) = (Of::read(&args.a)?, Of::read(other)?);
+    let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(other)?);
     check_output(args.output.as_deref(), |inputs| {
         [&a, &b].into_iter().for_each(|of| inputs.add_run(&of.folder));
     })?;
@@ -96,7 +96,7 @@ fn write(
     }
     let shared = redact::comparison(compared, reports);
     let written = form.map_or_else(|| text(&shared, Style::Plain), |form| render(&shared, form));
-    write_out(output, &for_reader(output, &written))
+    write_out(output, &escape_for_terminal(output, &written))
 }
 
 /// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
@@ -122,16 +122,16 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
 }
 
 /// A side as it is named on the command line, with its report.
-struct Of {
+struct NamedSide {
     folder: PathBuf,
     run: Run,
     report: Report,
     arm: Option<usize>,
 }
 
-impl Of {
+impl NamedSide {
     /// Reads `RUN` or `RUN:SUBJECT`.
-    fn read(text: &str) -> anyhow::Result<Of> {
+    fn read(text: &str) -> anyhow::Result<NamedSide> {
         // Both may have colons in their names: the folder is the longest that there is.
         let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
         let colons = || text.rmatch_indices(':').map(|(at, _)| at);
@@ -142,7 +142,12 @@ impl Of {
             named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = RunDir::open(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
-        Ok(Of { folder: folder.into(), report: dyno_analysis::report::report(&run), run, arm })
+        Ok(NamedSide {
+            folder: folder.into(),
+            report: dyno_analysis::report::report(&run),
+            run,
+            arm,
+        })
     }
 
     fn side(&self) -> Side<'_> {

@@ -269,9 +269,9 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
             let supervision = Supervision { guard, interrupts: &interrupts };
             let here = Prerequisites::new(&supervision);
             let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => {
-                    folders.iter().any(|folders| folders.lack(definition, &here).is_some())
-                }
+                Ok(definition) => folders
+                    .iter()
+                    .any(|folders| folders.unavailable_reason(definition, &here).is_some()),
                 Err(_) => true,
             };
             let unmet: Vec<&str> =

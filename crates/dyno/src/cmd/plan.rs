@@ -37,7 +37,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let here = Prerequisites::new(&supervision);
     let plan_of = |suite: SuiteFile| {
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-            here.unmet(subject)
+            here.unmet_need(subject)
         })
     };
     if let Some(Ns(ns)) = args.budget {
@@ -48,7 +48,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
-            print(&super::report::for_reader(None, &plan))?;
+            print(&super::report::escape_for_terminal(None, &plan))?;
         }
         PlanFormat::Text => {
             let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);

@@ -7,10 +7,10 @@ use dyno_analysis::profile::{Flame, Line, SampleKind, difference, lines};
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::{Plan, RunDir};
-use dyno_report::profile::{ComparedProfile, collapsed, collapsed_beside, page, pprof, speedscope};
+use dyno_report::profile::{ComparedProfile, collapse_pair, collapsed, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
-use super::report::{check_output, for_reader, is_standard_output, write_file, write_out};
+use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
 use crate::progress::shape;
@@ -41,13 +41,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         terminal::print_text(&list(&run))?;
         return Ok(Exit::Valid);
     };
-    let here = Chosen::from_run(&run, &args.run, trial)?;
+    let here = ChosenProfile::from_run(&run, &args.run, trial)?;
     let other = args.beside.as_ref().map(|path| RunDir::open(path)?.read()).transpose()?;
     let there = match (&other, args.beside_trial) {
         (None, None) => None,
         (other, n) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
-            Some(Chosen::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
+            Some(ChosenProfile::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
         }
     };
     write(args, &here, there.as_ref())?;
@@ -55,13 +55,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
 }
 
 /// A profile, with what it is of.
-struct Chosen<'a> {
+struct ChosenProfile<'a> {
     profile: &'a ProfileRecord,
     title: String,
 }
 
-impl Chosen<'_> {
-    fn from_run<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<Chosen<'a>> {
+impl ChosenProfile<'_> {
+    fn from_run<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<ChosenProfile<'a>> {
         let profile = run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
             let path = path.display();
             bad(format!(
@@ -73,7 +73,7 @@ impl Chosen<'_> {
             return Err(bad(format!("there is no profile of trial {trial}: {why}")));
         }
         let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
-        Ok(Chosen { profile, title })
+        Ok(ChosenProfile { profile, title })
     }
 
     fn lines(&self, side: SampleKind) -> Vec<Line> {
@@ -113,13 +113,17 @@ fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
     side.select_stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
 }
 
-fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> anyhow::Result<()> {
+fn write(
+    args: &ProfileArgs,
+    here: &ChosenProfile<'_>,
+    there: Option<&ChosenProfile<'_>>,
+) -> anyhow::Result<()> {
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
     let period_ns = side.select_stacks(here.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
         (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
         (ProfileFormat::Collapsed, Some(there)) => {
-            collapsed_beside(&here.lines(side), &there.lines(side))
+            collapse_pair(&here.lines(side), &there.lines(side))
         }
         (ProfileFormat::Html, there) => html(here, there, side)?,
         (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
@@ -135,10 +139,14 @@ fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> a
             ));
         }
     };
-    write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))
+    write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))
 }
 
-fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: SampleKind) -> anyhow::Result<String> {
+fn html(
+    here: &ChosenProfile<'_>,
+    there: Option<&ChosenProfile<'_>>,
+    side: SampleKind,
+) -> anyhow::Result<String> {
     let none = || bad("there is no sample of it");
     let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };

@@ -26,7 +26,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     match args.format {
         Some(form) => {
             let text = dyno_report::render(&report, format(form));
-            write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))?;
+            write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))?;
         }
         None => {
             let paths = write_all(&dir, &report)?;
@@ -122,7 +122,7 @@ pub fn exit(report: &Report, work: RunCompleteness) -> Exit {
 
 /// A form for programs. If it goes to a terminal, control characters are made visible: the terminal
 /// would obey them. Text for people must not go through here: it is safe already, and has colours.
-pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
+pub fn escape_for_terminal<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
     if is_seen(output) { escape_controls(text) } else { Cow::Borrowed(text) }
 }
 

@@ -11,7 +11,7 @@ use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, Start
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::bring_back_those_behind;
+use dyno_runner::prepare::include_with_backends;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 
@@ -89,8 +89,8 @@ pub(super) fn resume(
     let dir = RunDir::open(path)?.lock()?;
     let run = dir.read()?;
     check_resumable(path, &run)?;
-    let mut planned = Planned::again(run.header.plan.clone())?;
-    let back = bring_back_those_behind(&mut planned.plan);
+    let mut planned = Planned::from_archived(run.header.plan.clone())?;
+    let back = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Everything that needs no build is compared first, so that a refusal comes without a wait.
     let mut differences = of_facts(&run.header.facts, &facts);
@@ -132,7 +132,7 @@ pub(super) fn resume(
         differences.extend(of_backend(then, now));
     }
     mixing.check(path, &differences)?;
-    let header = continued(&run, &planned.plan, &back, facts, differences);
+    let header = resumed_header(&run, &planned.plan, &back, facts, differences);
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..header.plan.clone() };
     dir.write_header(&header)?;
@@ -141,7 +141,7 @@ pub(super) fn resume(
 
 /// The run's header with this resumption added. What it says of the first part stays. `back`:
 /// subjects that had no first part, because a back end could not be built.
-fn continued(
+fn resumed_header(
     run: &Run,
     now: &Plan,
     back: &[usize],
@@ -213,7 +213,7 @@ fn of_files(
 
 /// SHA-256 of each file that the suite's requests name, as it is now; `Err`: why it cannot be read.
 fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
-    let folder = Folder::of_suite(Path::new(&plan.suite.path));
+    let folder = Folder::from_suite(Path::new(&plan.suite.path));
     let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
     plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
 }
@@ -259,7 +259,7 @@ fn of_environment<'a>(
     definition: &Definition,
 ) -> Vec<ResumptionDifference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
-    let now = definition.inherited();
+    let now = definition.inherited_variables();
     // The subject's own variables are part of its definition.
     let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
     let names: BTreeSet<&str> =

@@ -219,7 +219,7 @@ impl<'a> RunContext<'a> {
         supervision: &Supervision<'_>,
     ) -> anyhow::Result<Planned> {
         let here = Prerequisites::new(supervision);
-        let unmet = |subject: &Definition| here.unmet(subject);
+        let unmet = |subject: &Definition| here.unmet_need(subject);
         Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
 }

@@ -204,7 +204,7 @@ impl Bins {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
         let last = counted.next_back().unwrap_or(first);
-        let (low_ns, high_ns) = widened(first, last, LEAST_RATIO);
+        let (low_ns, high_ns) = widen(first, last, LEAST_RATIO);
         let mut result = Bins { low_ns, high_ns, counts: vec![0; bins] };
         for &(ns, n) in histogram {
             let bin = result.bin(ns as f64);
@@ -222,7 +222,7 @@ impl Bins {
 
 /// A range of positive numbers, widened about its geometric middle so that its ends have at least
 /// `ratio` between them.
-pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
+pub fn widen(low: f64, high: f64, ratio: f64) -> (f64, f64) {
     let widen = (ratio * low / high).max(1.0).sqrt();
     (low / widen, high * widen)
 }

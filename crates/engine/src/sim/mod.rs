@@ -245,7 +245,7 @@ impl SimDriver {
     }
 
     /// Everything due by now happens: some of it makes completions, some of it new events.
-    fn happen(&mut self) {
+    fn run_due_events(&mut self) {
         while let Some(&Reverse((at, _, key))) = self.events.peek() {
             if at > self.now {
                 break;
@@ -430,14 +430,14 @@ impl Driver for SimDriver {
                 "the world has stopped: nothing will ever happen"
             );
             self.set_now(next.min(until.0));
-            self.happen();
+            self.run_due_events();
             if self.now >= until.0 {
                 break;
             }
         }
         let stolen = self.theft(TheftTime::Asleep);
         self.set_now(self.now + stolen);
-        self.happen();
+        self.run_due_events();
         // Polling and sleeping are the same here: the simulated generator wakes on time.
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }

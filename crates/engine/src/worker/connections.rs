@@ -68,7 +68,7 @@ impl Worker {
             ConnectionState::Connecting { since } => since,
             _ => now,
         };
-        self.recorder.distributions.connect.record(now.since(connecting_since));
+        self.recorder.distributions.connect.record(now.ns_since(connecting_since));
         slot.tcp_base = TcpCounters::default();
         let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
         // The handshake begins with the connection being there.
@@ -99,12 +99,12 @@ impl Worker {
         if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk {
             h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }
-        self.established(conn, now, driver);
+        self.on_established(conn, now, driver);
     }
 
     /// The connection can carry requests: those that waited for it leave now.
-    pub(super) fn established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.tried();
+    pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.count_attempt();
         self.up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = ConnectionState::Up;
@@ -115,10 +115,10 @@ impl Worker {
         self.refill(conn, now, driver);
     }
 
-    pub(super) fn secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         if let ConnectionState::Securing { since, .. } = slot.state {
-            self.recorder.distributions.tls_handshake.record(now.since(since));
+            self.recorder.distributions.tls_handshake.record(now.ns_since(since));
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {
@@ -153,7 +153,7 @@ impl Worker {
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
-    fn tried(&mut self) {
+    fn count_attempt(&mut self) {
         self.untried = self.untried.saturating_sub(1);
     }
 
@@ -170,14 +170,14 @@ impl Worker {
         let state = self.slots[conn as usize].state;
         let failed_to_connect = state.is_opening();
         if failed_to_connect {
-            self.tried();
+            self.count_attempt();
         }
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
         self.end_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
-        let was_in_vain = slot.is_in_vain();
+        let was_in_vain = slot.is_unused();
         let mut lost = slot.take_in_flight();
         if failed_to_connect {
             lost.extend(slot.assigned.drain(..));
@@ -237,7 +237,7 @@ impl Worker {
         // not count against the next one.
         self.out.clear();
         self.broken.retain(|broken| *broken != conn);
-        self.slots[conn as usize].disconnected();
+        self.slots[conn as usize].disconnect();
     }
 
     /// Continues with a connection after answers, or replaces it if it has served its share.
@@ -245,7 +245,7 @@ impl Worker {
         self.see_room(conn);
         let slot = &self.slots[conn as usize];
         let (served, answered) = (slot.served, slot.answered);
-        let was_in_vain = slot.is_in_vain();
+        let was_in_vain = slot.is_unused();
         let most = self.config.policy.requests_per_connection;
         let has_served_all = most.is_some_and(|most| served >= most);
         let is_over = slot.state == ConnectionState::Up && slot.in_flight() == 0;

@@ -41,7 +41,7 @@ impl Worker {
         if let Some(books) = &mut self.continues {
             books.counts.continued += 1;
             // The 100 had arrived at the completion's instant.
-            books.wait.record(now.since(sent));
+            books.wait.record(now.ns_since(sent));
         }
     }
 

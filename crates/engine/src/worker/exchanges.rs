@@ -113,7 +113,7 @@ impl Worker {
                 // In a closed loop the intended time is the instant at which the slot fell free.
                 self.begun += 1;
                 self.recorder.record_scheduled(now);
-                self.recorder.started(now, now);
+                self.recorder.record_start(now, now);
                 self.assign(conn, now, now, driver);
             } else {
                 break;
@@ -295,7 +295,7 @@ impl Worker {
             }
         };
         // The request carries the same intended start from which its response time counts.
-        self.config.draws.intended_ns = exchange.intended.since(self.began);
+        self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let mut bytes =
             template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
@@ -414,7 +414,7 @@ impl Worker {
         match progress {
             Ok(TlsProgress::Handshaking) => {}
             Ok(TlsProgress::Secured) => {
-                self.secured(conn, now, driver);
+                self.on_secured(conn, now, driver);
                 if !early.is_empty() {
                     let read = self.read(conn, now, received_at, &early);
                     self.after_read(conn, read, now, driver);
@@ -456,7 +456,7 @@ impl Worker {
                 if self.continues.is_some() {
                     self.send_wanted_body(conn, driver);
                 }
-                self.answered(conn, now, driver);
+                self.continue_after_answers(conn, now, driver);
             }
             Ok(ConnectionAfterRead::ServerEnds) => {
                 self.connections.closed_by_server += 1;
@@ -661,7 +661,7 @@ impl Worker {
     }
 
     /// After answers were read.
-    fn answered<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn continue_after_answers<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.settle_streams(conn, now, driver);
         self.go_on(conn, now, driver);
     }

@@ -32,9 +32,9 @@ pub(super) struct Frames {
 impl Frames {
     /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the
     /// whole time.
-    pub(super) fn since(&self, earlier: &Frames) -> Frames {
+    pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
         Frames {
-            counts: self.counts.since(&earlier.counts),
+            counts: self.counts.growth_since(&earlier.counts),
             receives: self.receives - earlier.receives,
             responses: self.responses - earlier.responses,
             tls_records: self.tls_records - earlier.tls_records,

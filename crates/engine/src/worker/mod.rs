@@ -485,9 +485,9 @@ impl Worker {
 
     #[must_use]
     pub fn report(mut self) -> WorkerReport {
-        let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.since(self.began) };
+        let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.ns_since(self.began) };
         WorkerReport {
-            window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
+            window_ns: (since(self.recorder.window_start()), since(self.recorder.closes())),
             unanswered: self.recorder.take_unanswered(),
             silences: self.recorder.take_silences(),
             books: self.recorder.books,

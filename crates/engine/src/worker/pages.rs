@@ -109,7 +109,7 @@ impl Worker {
             self.begun += u64::from(pages.resources);
             for _ in 0..pages.resources {
                 self.recorder.record_scheduled(now);
-                self.recorder.started(now, now);
+                self.recorder.record_start(now, now);
             }
         } else if visitor.open == 0 {
             visitor.began = None;
@@ -150,7 +150,7 @@ impl Worker {
         pages.visitors[number] = Visitor { began: Some(now), open: 1, ..Visitor::default() };
         self.begun += 1;
         self.recorder.record_scheduled(now);
-        self.recorder.started(now, now);
+        self.recorder.record_start(now, now);
         self.give(conn, DOCUMENT, now, now, driver);
     }
 

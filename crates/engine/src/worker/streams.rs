@@ -27,7 +27,7 @@ impl Slot {
     }
 
     /// Whether the connection came up and has taken no request at all.
-    pub(super) fn is_in_vain(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.state == ConnectionState::Up && self.served == 0
     }
 }
@@ -87,7 +87,7 @@ impl Worker {
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
         // As over HTTP/1.1: what its response time will count from.
-        self.config.draws.intended_ns = exchange.intended.since(self.began);
+        self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let made = template.make(
             h2.client.form(),
             &mut exchange.draw,
@@ -133,7 +133,7 @@ impl Worker {
         if matches!(slot.state, ConnectionState::Greeting { .. }) && h2.client.is_ready() {
             self.frames.connections += 1;
             self.slots[conn as usize].may_speak_h2 = true;
-            self.established(conn, now, driver);
+            self.on_established(conn, now, driver);
         }
     }
 }
@@ -185,7 +185,7 @@ impl Worker {
                 }
                 ClientEvent::End { stream } => self.end_stream(conn, stream, now, received_at),
                 ClientEvent::Settings => {
-                    self.granted(conn, now);
+                    self.note_granted_streams(conn, now);
                     self.resume_streams(conn, now);
                 }
                 ClientEvent::Window => self.resume_streams(conn, now),
@@ -195,7 +195,7 @@ impl Worker {
                 ClientEvent::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
-                    self.unblocked(stream.blocked_since, now);
+                    self.end_block(stream.blocked_since, now);
                     // The fault had arrived at the completion's instant.
                     self.on_exchange_end(conn, &stream.exchange, Outcome::ProtocolError, now, None);
                 }
@@ -264,7 +264,7 @@ impl Worker {
         if unsent > 0 {
             self.count_early(unsent);
         }
-        self.unblocked(blocked_since, now);
+        self.end_block(blocked_since, now);
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
@@ -275,15 +275,15 @@ impl Worker {
         let recorder = &mut self.recorder;
         h2.client.resume(&mut io, &mut |stream| {
             // The window's update had arrived at the completion's instant: the wait ended with it.
-            recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+            recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
             stream.blocked_since = Instant::NEVER;
         });
     }
 
     /// A stream has ended; if windows still held its request up, that ended too.
-    fn unblocked(&mut self, since: Instant, now: Instant) {
+    fn end_block(&mut self, since: Instant, now: Instant) {
         if since != Instant::NEVER {
-            self.recorder.distributions.window_stall.record(now.since(since));
+            self.recorder.distributions.window_stall.record(now.ns_since(since));
         }
     }
 
@@ -291,7 +291,7 @@ impl Worker {
     pub(super) fn end_stalls(&mut self, conn: ConnId, now: Instant) {
         let ProtocolState::H2(h2) = &self.slots[conn as usize].talk else { return };
         for (_, stream) in h2.client.iter().filter(|(_, s)| s.blocked_since != Instant::NEVER) {
-            self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+            self.recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
         }
     }
 
@@ -310,7 +310,7 @@ impl Worker {
             return Err(Http2Error::IdleStream.into());
         }
         let stream = h2.client.take(key);
-        self.unblocked(stream.blocked_since, now);
+        self.end_block(stream.blocked_since, now);
         if code == ErrorCode::RefusedStream {
             self.ask_again(conn, stream.exchange, now);
         } else {
@@ -328,7 +328,7 @@ impl Worker {
         // From the youngest on, each to the front: they keep their order and come before what was
         // assigned later.
         for stream in unprocessed.into_iter().rev() {
-            self.unblocked(stream.blocked_since, now);
+            self.end_block(stream.blocked_since, now);
             self.ask_again(conn, stream.exchange, now);
         }
     }
@@ -361,7 +361,7 @@ impl Worker {
 
     /// Takes note of how many streams the server's settings allow. If they allow none, a time-out
     /// runs from now on.
-    fn granted(&mut self, conn: ConnId, now: Instant) {
+    fn note_granted_streams(&mut self, conn: ConnId, now: Instant) {
         let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let most = h2.client.peer().max_concurrent_streams;
         if let Some(most) = most {
@@ -430,7 +430,7 @@ impl Worker {
                 .count(&mut self.timeouts);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
-                self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+                self.recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
             }
             // Done: our own decision at this instant.
             self.on_exchange_end(conn, &stream.exchange, outcome, now, None);

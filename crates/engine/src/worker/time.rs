@@ -77,14 +77,14 @@ impl Worker {
     }
 
     /// Control came back: moves the phases on and keeps the two lags.
-    pub fn woke<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
+    pub fn on_wake<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
         let loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         let began = self.woke;
         let due = wait.until.max(turn.entered);
         if loading && began >= self.began {
             // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
-            self.recorder.distributions.loop_lag.record(turn.entered.since(began));
-            let late_ns = turn.woke.since(due);
+            self.recorder.distributions.loop_lag.record(turn.entered.ns_since(began));
+            let late_ns = turn.woke.ns_since(due);
             // Only a wait that ran to its deadline says how late the machine wakes us, and a turn
             // without a wait that took as long as no system call does.
             if turn.woke >= due && (due > turn.entered || late_ns > limits::STANDSTILL_NS) {
@@ -105,7 +105,7 @@ impl Worker {
         if self.recorder.is_over(turn.woke) {
             self.seal(turn.woke, driver);
         }
-        if self.stage == Stage::Warmup && turn.woke >= self.recorder.opens() {
+        if self.stage == Stage::Warmup && turn.woke >= self.recorder.window_start() {
             self.stage = Stage::Measured;
             self.open_window(driver);
             self.keep_lags_of_window(began, turn, due);
@@ -120,8 +120,8 @@ impl Worker {
     /// Lags count in the interval in which they began. Of a long one that began in the warm-up, the
     /// part after the window's opening counts in the window, too. `due`: when the wait was to end.
     fn keep_lags_of_window(&mut self, began: Instant, turn: Turn, due: Instant) {
-        let opens = self.recorder.opens();
-        let part = |from: Instant, to: Instant| to.since(from.max(opens).min(to));
+        let opens = self.recorder.window_start();
+        let part = |from: Instant, to: Instant| to.ns_since(from.max(opens).min(to));
         let (turned_ns, late_ns) = (part(began, turn.entered), part(due, turn.woke));
         let lags = &mut self.recorder.distributions;
         if turned_ns > limits::STANDSTILL_NS {
@@ -183,7 +183,7 @@ impl Worker {
 
     /// Looks up the slice that is not over at `now`. Its slots are offered work once it begins.
     pub(super) fn await_slice(&mut self, now: Instant) {
-        if let Some((from, to)) = self.config.schedule.slice(now.since(self.began)) {
+        if let Some((from, to)) = self.config.schedule.slice(now.ns_since(self.began)) {
             self.slice = (self.began.plus(from), self.began.plus(to));
             self.offered = false;
         }
@@ -232,20 +232,21 @@ impl Worker {
     fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
             // A turn may reach beyond the window's end; the schedule does not.
-            let last_ns = Instant(self.recorder.closes().0 - 1).since(self.began);
-            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else {
+            let last_ns = Instant(self.recorder.closes().0 - 1).ns_since(self.began);
+            let Some(due) = self.config.schedule.pop_due(now.ns_since(self.began).min(last_ns))
+            else {
                 break;
             };
             let intended = self.began.plus(due);
             self.recorder.record_scheduled(intended);
             self.begun += 1;
             if let Some(conn) = self.take_idle() {
-                self.recorder.started(intended, now);
+                self.recorder.record_start(intended, now);
                 self.assign(conn, intended, now, driver);
                 self.push_out(conn, driver);
                 self.offer(conn);
             } else if self.waiting.len() < limits::WAITING {
-                self.recorder.started(intended, now);
+                self.recorder.record_start(intended, now);
                 self.waiting.push_back(intended);
             } else {
                 let request = self.config.traffic.choose(&mut self.config.draws);
@@ -389,7 +390,7 @@ impl Worker {
     }
 
     fn close_window<D: Driver>(&mut self, driver: &mut D) {
-        self.frames_used = self.frames.since(&self.frames_base);
+        self.frames_used = self.frames.growth_since(&self.frames_base);
         let used = driver.thread_use();
         self.rest.end(used.run_delay_ns);
         let rested_ns = self.rest.waited_ns;
@@ -417,7 +418,7 @@ impl Worker {
 
     pub(super) fn add_tcp<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if let Some(counters) = driver.tcp(conn) {
-            let since = counters.since(&self.slots[conn as usize].tcp_base);
+            let since = counters.growth_since(&self.slots[conn as usize].tcp_base);
             self.tcp.get_or_insert_default().add(&since);
         }
     }

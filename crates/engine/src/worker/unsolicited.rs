@@ -37,7 +37,7 @@ impl Worker {
             self.count_unsolicited(conn);
             self.connections.closed_by_us += 1;
             driver.close(conn);
-            self.slots[conn as usize].disconnected();
+            self.slots[conn as usize].disconnect();
         }
     }
 }

@@ -109,12 +109,12 @@ impl<D: Driver> Driver for Watched<D> {
             2
         }] += 1;
         if wait.until != Instant::NEVER {
-            self.patience_ns += wait.until.since(self.inner.now());
+            self.patience_ns += wait.until.ns_since(self.inner.now());
         }
         let turn = self.inner.turn(wait, handed);
         self.clock.set(turn.woke.0);
         let spun_ns =
-            if wait.spin_from < turn.woke { turn.woke.since(turn.entered) / 2 } else { 0 };
+            if wait.spin_from < turn.woke { turn.woke.ns_since(turn.entered) / 2 } else { 0 };
         Turn { spun_ns, ..turn }
     }
 

@@ -22,7 +22,7 @@ use owner::{GroupOwner, make_dir, ours_below};
 use v2::GroupChanges;
 
 pub use limit::limit;
-pub(crate) use v2::{put_back, take_back};
+pub(crate) use v2::{move_processes_back, take_controllers_back};
 
 /// v1 controllers of a subject's group, if they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
@@ -79,14 +79,14 @@ impl Groups {
     /// A sentence about remaining groups of a start that has ended. `None`: nothing is left, as
     /// expected.
     #[must_use]
-    pub fn left_of(&self, start: usize) -> Option<String> {
+    pub fn remaining_groups_text(&self, start: usize) -> Option<String> {
         let name = format!("dyno-{}-{start}-", std::process::id());
         let is_its = |folder: &PathBuf| {
             folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name))
         };
         let all = self.bases().into_iter().flat_map(|base| ours_below(base));
         let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
-        let left = of_folders(ours.map(|(_, folder)| folder).filter(is_its));
+        let left = from_folders(ours.map(|(_, folder)| folder).filter(is_its));
         let list = |words: Vec<String>| words.join(", ");
         let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
         let pids = list(left.pids().iter().map(u32::to_string).collect());
@@ -151,10 +151,10 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
         }
     }
     // All at once: what cannot be removed is waited for once, and not once per controller.
-    destroy(&of_folders(subjects), SWEEP);
+    destroy(&from_folders(subjects), SWEEP);
     // Without a holder, these groups do not keep controllers from being disabled again.
     drop(seized);
-    neighbours.iter().for_each(|folder| put_back(folder));
+    neighbours.iter().for_each(|folder| move_processes_back(folder));
 }
 
 fn may_make(layout: &Layout) -> Result<(), String> {
@@ -163,7 +163,7 @@ fn may_make(layout: &Layout) -> Result<(), String> {
 }
 
 /// A group known by its folders only, of whatever controllers.
-pub(crate) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
+pub(crate) fn from_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
 }

@@ -45,7 +45,7 @@ impl Network {
     /// This user may not (CAP_SYS_ADMIN and CAP_NET_ADMIN), or the kernel has no such devices: a
     /// sentence that says what failed.
     pub fn pair() -> Result<Network, String> {
-        let settings = settings::of_here();
+        let settings = settings::read_current();
         let clients = in_a_new_network(|_| settings::apply(&settings))?;
         let servers = in_a_new_network(|servers| {
             settings::apply(&settings)?;
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn tcp_is_set_up_as_it_is_here() {
         let Some(network) = pair() else { return };
-        let ours = settings::of_here();
+        let ours = settings::read_current();
         assert!(ours.iter().any(|(name, _)| *name == "core/somaxconn"), "{ours:?}");
-        assert_eq!(network.as_server(settings::of_here).unwrap(), ours);
-        assert_eq!(network.as_client(settings::of_here).unwrap(), ours);
+        assert_eq!(network.as_server(settings::read_current).unwrap(), ours);
+        assert_eq!(network.as_client(settings::read_current).unwrap(), ours);
     }
 }

@@ -198,7 +198,7 @@ impl Events {
         }
         let other = &mut self.parties[party as usize].get_or_insert_default().other;
         *other = rest(&sums).max(*other);
-        Ok(counted(&sums, *other))
+        Ok(call_counts(&sums, *other))
     }
 }
 
@@ -210,7 +210,7 @@ fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
     sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
 }
 
-fn counted(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCounts {
+fn call_counts(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCounts {
     let only_count = |count| CallUse { count, errors: None, again: None, returned: None };
     let named = sums.iter().filter_map(|(name, n)| Some(((*name)?, *n)));
     let mut by_name: BTreeMap<String, CallUse> =
@@ -279,12 +279,12 @@ mod tests {
     #[test]
     fn what_has_no_name_of_its_own_is_the_rest() {
         let sums = [(Some("read"), 70), (Some("write"), 0), (None, 100)].into();
-        let counted = counted(&sums, rest(&sums));
+        let counted = call_counts(&sums, rest(&sums));
         let counts: Vec<(&str, u64)> =
             counted.by_name.iter().map(|(name, c)| (name.as_str(), c.count)).collect();
         assert_eq!(counts, [("other", 30), ("read", 70)]);
         assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
-        assert_eq!(super::counted(&BTreeMap::new(), 0).by_name, BTreeMap::new());
+        assert_eq!(super::call_counts(&BTreeMap::new(), 0).by_name, BTreeMap::new());
         // Two reads between the counter of all calls and that of reads: no call without a name of
         // its own.
         assert_eq!(rest(&[(Some("read"), 72), (None, 70)].into()), 0);

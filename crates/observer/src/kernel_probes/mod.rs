@@ -275,7 +275,7 @@ impl Watching {
             let seen = program.thread(thread.tid, now_ns);
             thread.seen = seen.or_else(|| {
                 let since = program.watched_since(thread.pid).filter(|_| knows_all)?;
-                Some(unmoved(thread.pid, thread.tid, now_ns.saturating_sub(since)))
+                Some(record_of_unmoved_thread(thread.pid, thread.tid, now_ns.saturating_sub(since)))
             });
         }
         used.ended = Some(program.ended_threads(self.party));
@@ -284,7 +284,13 @@ impl Watching {
     /// Adds the counts of a slice in which so many answers came. Without a count of answers, each
     /// slice stands for the stretch of time that it ends: idle times are counted from end to end
     /// and busy ones in slices, so idle times would otherwise weigh more.
-    fn sliced(&self, before: &CallCounts, now: &CallCounts, slice: Length, answers: Option<u64>) {
+    fn add_slice(
+        &self,
+        before: &CallCounts,
+        now: &CallCounts,
+        slice: Length,
+        answers: Option<u64>,
+    ) {
         let mut counted = lock(&self.counted);
         counted.slices += 1;
         if let Some(answers) = answers {
@@ -296,13 +302,13 @@ impl Watching {
         counted.counted_ns += slice.stretch_ns;
         let times = slice.stretch_ns as f64 / slice.counted_ns.max(1) as f64;
         for (name, made) in CallUse::all_since(&now.by_name, &before.by_name) {
-            counted.by_name.entry(name).or_default().add(&made.scaled(times));
+            counted.by_name.entry(name).or_default().add(&made.scale(times));
         }
     }
 }
 
 /// A thread that did not move since it is watched: it has been in one state all the time.
-fn unmoved(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
+fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
     let place = format!("/proc/{pid}/task/{tid}");
     let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
         .map(|stat| stat.state);
@@ -446,7 +452,7 @@ impl CallCounter {
         for (((load, watching), before), counted) in
             self.watched.iter().zip(&self.counted).zip(&now)
         {
-            watching.sliced(before, counted, slice, answers[*load]);
+            watching.add_slice(before, counted, slice, answers[*load]);
         }
         let before = std::mem::replace(&mut self.counted, now);
         Ok(most_on_a_cpu(&before, &self.counted))

@@ -283,7 +283,7 @@ pub(super) struct CallCounts {
 
 fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
     ebpf.program_mut(name)
-        .ok_or_else(|| ProgramError::lacks(name))?
+        .ok_or_else(|| ProgramError::missing_part(name))?
         .try_into()
         .map_err(ProgramError::new)
 }

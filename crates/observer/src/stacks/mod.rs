@@ -19,7 +19,7 @@ use dyno_archive::profile::{Frame, Stack, Stacks};
 use crate::clock::monotonic_ns;
 use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
 use crate::read;
-use names::{FunctionNames, cut};
+use names::{FunctionNames, shorten};
 use program::{Raw, SampledState, StackProgram};
 use unwind::{Unwinder, UserStack};
 
@@ -44,12 +44,12 @@ pub struct Sampling {
     unwinder: Unwinder,
     /// Names of processes.
     names: HashMap<u32, String>,
-    seen: HashMap<Seen, u64>,
+    seen: HashMap<SampledStack, u64>,
 }
 
 /// A stack, as often as it may be seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Seen {
+struct SampledStack {
     doing: SampledState,
     pid: u32,
     /// Whether it is the process's first thread.
@@ -68,7 +68,7 @@ pub struct RawStacks {
     looks: u64,
     /// Stacks for which there was no room: of running threads, and of others.
     lost: [u64; 2],
-    seen: HashMap<Seen, u64>,
+    seen: HashMap<SampledStack, u64>,
     unwinder: Unwinder,
     names: HashMap<u32, String>,
 }
@@ -108,7 +108,7 @@ impl Sampling {
     pub fn know(&mut self, pids: &[u32]) {
         for pid in pids {
             self.unwinder.know(*pid);
-            let name = || Some(cut(read(format!("/proc/{pid}/comm"))?.trim_end()));
+            let name = || Some(shorten(read(format!("/proc/{pid}/comm"))?.trim_end()));
             if !self.names.contains_key(pid)
                 && let Some(name) = name()
             {
@@ -148,8 +148,9 @@ impl Sampling {
         let mut looks = 0;
         while !wait(WAITING_PERIOD) {
             let Sampling { program, unwinder, seen, .. } = self;
-            program
-                .take_waiting(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1)?;
+            program.take_waiting(&mut |raw| {
+                *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1
+            })?;
             looks += 1;
             if looks % LOOKS_FOR_NEW == 0 {
                 self.watch(&pids())?;
@@ -169,7 +170,7 @@ impl Sampling {
 
     fn collect(&mut self) {
         let Sampling { program, unwinder, seen, .. } = self;
-        program.each(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1);
+        program.each(&mut |raw| *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1);
     }
 }
 
@@ -192,16 +193,16 @@ impl RawStacks {
     }
 }
 
-impl Seen {
-    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> Seen {
+impl SampledStack {
+    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> SampledStack {
         // The innermost is where it is; all others are where their calls return to.
         let in_call = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
         let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
-        Seen {
+        SampledStack {
             doing: raw.doing,
             pid: raw.pid,
             first: raw.tid == raw.pid,
-            thread: cut(&String::from_utf8_lossy(&name)),
+            thread: shorten(&String::from_utf8_lossy(&name)),
             kernel: raw.kernel().enumerate().map(in_call).collect(),
             user: unwinder.walk(raw),
         }
@@ -218,14 +219,14 @@ fn name_functions(taken: &RawStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
     let RawStacks { seen, unwinder, names: processes, .. } = taken;
     let symbolizer = Symbolizer::new();
     let kernel: BTreeSet<u64> = seen.keys().flat_map(|seen| seen.kernel.iter().copied()).collect();
-    let kernel = names::of_kernel(&symbolizer, &kernel);
+    let kernel = names::kernel_names(&symbolizer, &kernel);
     let mut users: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for seen in seen.keys() {
         users.entry(seen.pid).or_default().extend(&seen.user.addresses);
     }
     let users: HashMap<u32, FunctionNames> = users
         .iter()
-        .map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder)))
+        .map(|(pid, all)| (*pid, names::process_names(&symbolizer, *pid, all, unwinder)))
         .collect();
     let mut frames = Frames::default();
     // Stacks of other addresses may be of the same functions.

@@ -20,7 +20,7 @@ const MOST_LETTERS: usize = 400;
 
 /// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
 /// have no name.
-pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
+pub(super) fn kernel_names(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
     // An image of the kernel would show inlined functions, but few machines have one, and reading
     // it takes long.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
@@ -34,7 +34,7 @@ pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> F
 
 /// Names addresses of a process: file by file, so that one that cannot be read takes no name from
 /// the others.
-pub(super) fn of_process(
+pub(super) fn process_names(
     symbolizer: &Symbolizer,
     pid: u32,
     addresses: &BTreeSet<u64>,
@@ -79,12 +79,16 @@ pub(super) fn of_process(
     let compiled = compiled(&map, &nameless);
     for address in &nameless {
         let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
-            (Some(name), _) => Frame { name: Some(cut(name)), module: None, kind: FrameKind::Jit },
+            (Some(name), _) => {
+                Frame { name: Some(shorten(name)), module: None, kind: FrameKind::Jit }
+            }
             (None, Some(file)) => match file.begins() {
                 Some(begins) => Frame::from_offset(file.name(), begins),
-                None => {
-                    Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native }
-                }
+                None => Frame {
+                    name: None,
+                    module: Some(shorten(file.name())),
+                    kind: FrameKind::Native,
+                },
             },
             (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
         };
@@ -116,14 +120,15 @@ fn resolve_addresses(
 }
 
 fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
-    let frame = |name: &str, kind| Frame { name: Some(cut(name)), module: module.map(cut), kind };
+    let frame =
+        |name: &str, kind| Frame { name: Some(shorten(name)), module: module.map(shorten), kind };
     let kind = if module.is_some() { FrameKind::Native } else { FrameKind::Kernel };
     let inlined = symbol.inlined.iter().map(|function| frame(&function.name, FrameKind::Inlined));
     std::iter::once(frame(&symbol.name, kind)).chain(inlined).collect()
 }
 
 /// A name that fits on a line.
-pub(super) fn cut(name: &str) -> String {
+pub(super) fn shorten(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(MOST_LETTERS).collect()
 }
 
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn names_stay_on_their_line() {
-        assert_eq!(cut("a\nb\u{1b}[31m"), "ab[31m");
-        assert_eq!(cut(&"x".repeat(1000)).len(), MOST_LETTERS);
+        assert_eq!(shorten("a\nb\u{1b}[31m"), "ab[31m");
+        assert_eq!(shorten(&"x".repeat(1000)).len(), MOST_LETTERS);
     }
 }

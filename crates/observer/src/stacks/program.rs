@@ -191,14 +191,14 @@ impl StackProgram {
 
 fn running(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, ProgramError> {
     ebpf.program_mut(RUNNING)
-        .ok_or_else(|| ProgramError::lacks(RUNNING))?
+        .ok_or_else(|| ProgramError::missing_part(RUNNING))?
         .try_into()
         .map_err(ProgramError::new)
 }
 
 fn waiting(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
     ebpf.program_mut(WAITING)
-        .ok_or_else(|| ProgramError::lacks(WAITING))?
+        .ok_or_else(|| ProgramError::missing_part(WAITING))?
         .try_into()
         .map_err(ProgramError::new)
 }

@@ -51,7 +51,7 @@ impl Deref for Section {
 /// Follows the stacks of processes.
 #[derive(Default)]
 pub(super) struct Unwinder {
-    processes: HashMap<u32, Known>,
+    processes: HashMap<u32, ProcessUnwinder>,
     /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read,
     /// or is not there any more.
     files: HashMap<String, Option<Arc<Vec<u8>>>>,
@@ -60,7 +60,7 @@ pub(super) struct Unwinder {
 
 /// Unwinder and mapped files of a process.
 #[derive(Default)]
-struct Known {
+struct ProcessUnwinder {
     unwinder: UnwinderNative<Section, framehop::MayAllocateDuringUnwind>,
     loaded: Vec<Loaded>,
 }
@@ -105,7 +105,7 @@ impl Unwinder {
         if self.processes.contains_key(&pid) {
             return;
         }
-        let mut known = Known::default();
+        let mut known = ProcessUnwinder::default();
         for mapping in mappings(&read(format!("/proc/{pid}/maps")).unwrap_or_default()) {
             let place = mapping.place(pid);
             let file =

@@ -45,7 +45,7 @@ fn too_few_repeats_give_no_ranking() {
         (&[of("a", 3), of("b", 3)], None),
         (&[of("a", 1)], None),
     ] {
-        assert_eq!(unranked("", all).as_deref(), wanted, "{all:?}");
+        assert_eq!(unranked_sentence("", all).as_deref(), wanted, "{all:?}");
     }
 }
 

@@ -101,8 +101,8 @@ fn names(binary: &Binary) -> String {
 
 /// Start-up and stop of the services behind subjects. Empty if there are none.
 fn backends(report: &Report) -> Markup {
-    type Behind<'a> = (&'a SubjectResult, &'a BackendResult);
-    let rows: Vec<Behind<'_>> =
+    type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
+    let rows: Vec<SubjectBackend<'_>> =
         report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
     if rows.is_empty() {
         return Markup::default();
@@ -110,7 +110,7 @@ fn backends(report: &Report) -> Markup {
     let shown = table_of(
         "sortable",
         &[
-            ("Subject", &|(s, _): &Behind<'_>| subject(report, s)),
+            ("Subject", &|(s, _): &SubjectBackend<'_>| subject(report, s)),
             ("Back end", &|(_, b)| text(&b.title)),
             ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),

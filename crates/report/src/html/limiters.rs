@@ -123,7 +123,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         let alone = table("counters", &["Per response", "#Here"], &rows);
         return html! { (alone) (inside(&busiest.inside, None)) };
     };
-    let base = report.summary(busiest.cell.of_arm(baseline.reference_cell.arm));
+    let base = report.summary(busiest.cell.with_arm(baseline.reference_cell.arm));
     let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
     let row = |counter: &Counter| {
         let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);

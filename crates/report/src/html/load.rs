@@ -199,7 +199,7 @@ fn errors(report: &Report) -> Markup {
 }
 
 pub(super) fn response(report: &Report) -> Markup {
-    let at = |s: &Summary, q: Quantile| text(wait_at_step(s, q)).sorted_by(q.of_step(s).median);
+    let at = |s: &Summary, q: Quantile| text(wait_at_step(s, q)).sorted_by(q.value(s).median);
     let times = step_table(
         report,
         &[

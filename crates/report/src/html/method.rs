@@ -189,7 +189,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         h3 { "What each caveat means" } "\n"
         (glossary(report))
         h3 { "Run it again" } "\n"
-        pre { (shell::again(&run.command, run.seed)) } "\n"
+        pre { (shell::rerun_command(&run.command, run.seed)) } "\n"
         @if let Some(said) = redact::withheld_note(withheld) { (note(&said)) }
         @if !run.suite_source.is_empty() {
             (more("The suite file", &html! { pre { (run.suite_source) } }))
@@ -218,7 +218,7 @@ fn machine(report: &Report) -> Vec<TableRow> {
         ),
         (
             "Placement",
-            in_each(report, |s| placement(&s.conditions.placement)) + swapping(run.swaps_cpus),
+            in_each(report, |s| placement(&s.conditions.placement)) + swap_text(run.swaps_cpus),
         ),
         ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
@@ -294,7 +294,7 @@ fn nuisance(report: &Report) -> Markup {
 }
 
 /// Whether those are the CPUs of the first block alone.
-const fn swapping(swaps_cpus: bool) -> &'static str {
+const fn swap_text(swaps_cpus: bool) -> &'static str {
     if swaps_cpus { "; they change places from block to block" } else { "" }
 }
 
@@ -382,7 +382,7 @@ fn prices(report: &Report) -> Markup {
 fn glossary(report: &Report) -> Markup {
     let of_trials = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let all: Vec<Code> = report.caveats.iter().chain(of_trials).map(|caveat| caveat.code).collect();
-    let of_code = |code: &Code| methodology::of_caveat(*code).filter(|_| all.contains(code));
+    let of_code = |code: &Code| methodology::caveat_section(*code).filter(|_| all.contains(code));
     let mut shown: Vec<Section> = Vec::new();
     for section in Code::ALL.iter().filter_map(of_code) {
         if !shown.contains(&section) {

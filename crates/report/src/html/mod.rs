@@ -45,7 +45,7 @@ pub fn render(report: &Report) -> String {
 /// The page with the given viewer: golden tests leave the bundle out.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
-    let shared = redact::for_sharing(report);
+    let shared = redact::redact(report);
     let report = &*shared.report;
     let data = serde_json::to_string(report).expect("reports hold nothing that JSON cannot");
     let main = html! {

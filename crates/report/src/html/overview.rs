@@ -59,7 +59,7 @@ pub(super) fn answer(report: &Report) -> Markup {
 
 pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
-    let reference = crate::overview::at_reference(rows, "at ");
+    let reference = crate::overview::reference_text(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
     let cpu = format!("#CPU per request{reference}");
     let head = [
@@ -165,7 +165,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
         .join(", ");
     let [p50, p99] = waits_at_reference(report, r);
     // If the heads cannot name one reference step for all rows, each row names its own.
-    let differs = crate::overview::at_reference(&report.overview, "").is_empty();
+    let differs = crate::overview::reference_text(&report.overview, "").is_empty();
     let at_own = |cell: TableCell| {
         if differs && r.response_p50_us.is_some() {
             return cell.with_small(format!("at {}", crate::overview::label(r.reference_at)));
@@ -199,7 +199,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
             .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(crate::overview::checks_passed(r)).sorted_by(Some(r.checks_passed as f64)),
-        limited(r),
+        limiter_summary_cell(r),
     ]
 }
 
@@ -250,7 +250,7 @@ pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     }
 }
 
-fn limited(r: &OverviewRow) -> TableCell {
+fn limiter_summary_cell(r: &OverviewRow) -> TableCell {
     let cell = limiter_cell(r);
     if r.caveats.is_empty() { cell } else { cell.with_small(marks(&r.caveats)) }
 }

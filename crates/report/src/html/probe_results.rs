@@ -84,7 +84,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
 }
 
 fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
-    let all = here.calls_beside(reference.map(|(_, inside)| inside));
+    let all = here.pair_calls(reference.map(|(_, inside)| inside));
     let there = reference.map(|(title, _)| format!("#{title}"));
     let head: Vec<&str> = ["System calls", "#Here"]
         .into_iter()
@@ -96,7 +96,7 @@ fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Mar
         if reference.is_some() {
             cells.push(often(call.there));
         }
-        cells.push(returned(call.here));
+        cells.push(return_cell(call.here));
         cells.into()
     };
     let rows: Vec<TableRow> = all.iter().map(row).collect();
@@ -112,7 +112,7 @@ fn often(call: Option<&CallSummary>) -> TableCell {
 }
 
 /// The average return value of a call.
-fn returned(call: Option<&CallSummary>) -> TableCell {
+fn return_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
 

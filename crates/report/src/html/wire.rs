@@ -27,7 +27,7 @@ pub(super) fn wire(report: &Report) -> Markup {
     html! {
         (note(&format!("Medians over all trials of a subject and protocol, below them the least \
                         and the most of any trial.{together}")))
-        (grouped(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
+        (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
         (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn wire(report: &Report) -> Markup {
             (note("A server that puts HEADERS and DATA into one write needs one segment for a \
                    small response; one that writes each frame by itself needs as many as there are \
                    frames. Several responses may share a segment where streams are many."))
-            (grouped(report, &in_h2, &FRAMES))
+            (grouped_rows(report, &in_h2, &FRAMES))
             (more("Every trial", &frames_of_every_trial(report, &over_h2)))
         }
     }
@@ -44,16 +44,16 @@ pub(super) fn wire(report: &Report) -> Markup {
 const TOGETHER: &str = " Workloads of one protocol are taken together.";
 
 /// A column: its head, its metric's key, and how a value is shown.
-type Measured = (&'static str, &'static str, fn(f64) -> String);
+type WireMetric = (&'static str, &'static str, fn(f64) -> String);
 
-const SEGMENTS: [Measured; 4] = [
+const SEGMENTS: [WireMetric; 4] = [
     ("#Segments per response", "segments_per_response", two_places),
     ("#Bytes in per response", "bytes_in_per_response", number),
     ("#Bytes out per response", "bytes_out_per_response", number),
     ("#Retransmits", "retransmits", whole_number),
 ];
 
-const FRAMES: [Measured; 8] = [
+const FRAMES: [WireMetric; 8] = [
     ("#Frames per response", "frames_per_response", two_places),
     ("#Frames per segment", "frames_per_segment", two_places),
     ("#Segments per response", "http2_segments_per_response", two_places),
@@ -65,7 +65,7 @@ const FRAMES: [Measured; 8] = [
 ];
 
 /// A row per subject and protocol, in the order in which they first ran.
-fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Markup {
+fn grouped_rows(report: &Report, rows: &[&WireResult], measured: &[WireMetric]) -> Markup {
     let named: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
         ("Protocol", &|w| text(protocol(w.protocol))),
@@ -83,7 +83,7 @@ fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Mark
     })
 }
 
-/// The workloads that a row of [`grouped`] is over.
+/// The workloads that a row of [`grouped_rows`] is over.
 fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
     let is_own =
         |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
@@ -165,7 +165,7 @@ fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item
 }
 
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
-    ("Against", &|c| text(against(c))),
+    ("Against", &|c| text(compared_with_text(c))),
     ("#In flight", &|c| count_cell(c.in_flight)),
     ("#Connections", &|c| connections(c)),
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
@@ -184,7 +184,7 @@ fn connections(c: &ProtocolComparison) -> TableCell {
     }
 }
 
-fn against(c: &ProtocolComparison) -> String {
+fn compared_with_text(c: &ProtocolComparison) -> String {
     if c.baseline_subject == c.subject {
         c.baseline.clone()
     } else {

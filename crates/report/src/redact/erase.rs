@@ -25,7 +25,7 @@ impl Secrets {
     /// Erases secrets from all names, in fields and in dyno's texts. No two names become one,
     /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
-        let renamed = self.renamed(names_of(report).map(|name| name.clone()).collect());
+        let renamed = self.rename_all(names_of(report).map(|name| name.clone()).collect());
         for name in names_of(report) {
             if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
                 name.clone_from(shown);
@@ -38,7 +38,7 @@ impl Secrets {
 
     /// Names that hold a secret, each with the name shown instead. The longest come first, because
     /// a name may begin with another.
-    pub(super) fn renamed(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
+    pub(super) fn rename_all(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
         let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
             names.into_iter().partition(|name| self.erase_from_name(name) == *name);
         let mut taken = kept;

@@ -32,7 +32,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     }
     let Listed { arms, workloads, steps, trials } = listed;
     let seed = all.first().map_or(0, |of| of.seed);
-    let usual = all.first().map_or_else(crate::load::usual, |of| of.load.clone());
+    let usual = all.first().map_or_else(crate::load::default_load, |of| of.load.clone());
     Plan {
         suite: Suite {
             name: "calibration".into(),

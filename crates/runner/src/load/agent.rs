@@ -153,7 +153,7 @@ impl LoadState {
     }
 
     /// Returns the common begin; `None` until it is set.
-    pub(super) fn begun(&self) -> Option<Instant> {
+    pub(super) fn begin_time(&self) -> Option<Instant> {
         self.beginning.at.get().copied()
     }
 
@@ -168,7 +168,7 @@ impl LoadState {
     }
 
     /// Returns how the load ends early; `None`: no early end so far.
-    pub(super) fn cut(&self) -> Option<Stop> {
+    pub(super) fn stop_signal(&self) -> Option<Stop> {
         self.cut.get().copied()
     }
 
@@ -276,7 +276,7 @@ fn drive<D: Driver>(
     };
     let stop = |answers| {
         shared.answers.record(k, answers);
-        shared.cut().unwrap_or(Stop::No)
+        shared.stop_signal().unwrap_or(Stop::No)
     };
     // The control thread lives as long as the workers do.
     let send = |interval| drop(to.send(WorkerMessage { load: shared.load, worker: k, interval }));

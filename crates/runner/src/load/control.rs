@@ -85,7 +85,7 @@ impl Control {
             // The opening sample is due as the load begins.
             (None, _) => UNTIL_BEGUN,
             (Some(begin), Some((at, _))) => {
-                Duration::from_nanos(begin.plus(at).since(now)).min(GLANCE)
+                Duration::from_nanos(begin.plus(at).ns_since(now)).min(GLANCE)
             }
             (Some(_), None) => GLANCE,
         }
@@ -137,7 +137,7 @@ impl Control {
     }
 
     /// Takes the sample that was due. `None`: there are no counters to read.
-    pub(super) fn sampled(&mut self, sample: Option<Sample>) {
+    pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
         let Some((due, edge)) = self.next_sample() else { return };
         self.samples.extend(sample);
         if edge == Edge::Opens {
@@ -264,7 +264,7 @@ mod tests {
             let mut due = Vec::new();
             while let Some((at, _)) = control.next_sample() {
                 due.push(at);
-                control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
+                control.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
             }
             let edges =
                 slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
@@ -353,7 +353,7 @@ mod tests {
             let mut control = Control::new(window, 1);
             let take = |control: &mut Control| {
                 let (at_ns, edge) = control.next_sample().unwrap();
-                control.sampled(Some(Sample { at_ns, ..Sample::default() }));
+                control.record_sample(Some(Sample { at_ns, ..Sample::default() }));
                 (at_ns, edge)
             };
             control.close_early(700);
@@ -376,11 +376,11 @@ mod tests {
         let slices = Slices { length_ns: 1000, of: 3, own: 1, seed: 7 };
         let mut control = Control::new(window, 1).taking(Some(slices));
         while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
-            control.sampled(None);
+            control.record_sample(None);
         }
         control.close_early(1723);
         assert_eq!(control.next_sample(), Some((1723, Edge::Closes)));
-        control.sampled(None);
+        control.record_sample(None);
         assert_eq!(control.next_sample(), None);
     }
 

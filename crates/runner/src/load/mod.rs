@@ -83,7 +83,7 @@ impl LoadSpec {
     /// Returns the same load as a closed loop without ramp or polling and with a short drain. It
     /// keeps a server busy where response times are not measured.
     #[must_use]
-    pub fn kept_busy(self) -> LoadSpec {
+    pub fn to_busy_loop(self) -> LoadSpec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
         LoadSpec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
@@ -151,7 +151,7 @@ pub fn share_cpus(specs: &mut [LoadSpec]) {
 
 /// Returns the default load, the base for suites, the command line and dyno's own checks.
 #[must_use]
-pub fn usual() -> plan::Load {
+pub fn default_load() -> plan::Load {
     const S: u64 = 1_000_000_000;
     plan::Load {
         warmup_ns: STEP_WARMUP_NS,
@@ -341,13 +341,13 @@ fn follow(
         }
         // The check makes each watch look for a reason to stop at most once per `GLANCE`.
         let now = sys::now();
-        if last_check.is_none_or(|last: Instant| now.since(last) >= GLANCE.as_nanos() as u64) {
+        if last_check.is_none_or(|last: Instant| now.ns_since(last) >= GLANCE.as_nanos() as u64) {
             last_check = Some(now);
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.end_if_asked(load.watch);
             }
         }
-        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.cut()) {
+        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(cut));
         }
         if followers.iter().all(Follower::is_sampled) {
@@ -412,12 +412,12 @@ impl<'a> Follower<'a> {
     fn since_begin(&self) -> Option<u64> {
         // Read at each call: decisions about due samples need the present time.
         let now = sys::now();
-        self.shared.begun().filter(|begin| now >= *begin).map(|begin| now.since(begin))
+        self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
     fn until_next_sample(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_sample(self.shared.begun(), sys::now())
+        self.control.until_next_sample(self.shared.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load ended early, or has no set length: its
@@ -450,12 +450,12 @@ impl<'a> Follower<'a> {
             Edge::Closes | Edge::Warmup | Edge::Within => {}
         }
         // The counters are read at the edge; the sample records the actual instant of the reading.
-        self.control.sampled(watch.sample(edge));
+        self.control.record_sample(watch.sample(edge));
     }
 
     fn finish(self, spec: &LoadSpec, reports: Vec<WorkerReport>) -> LoadRecord {
         let driven = LoadControl {
-            began_ns: self.shared.begun().map_or(0, |begin| begin.0),
+            began_ns: self.shared.begin_time().map_or(0, |begin| begin.0),
             driver: self.driver,
             priority: self.shared.priority(self.priority),
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),

@@ -33,7 +33,7 @@ pub fn simulate(
         reports.push(played.report);
     }
     while let Some((due_ns, edge)) = control.next_sample() {
-        control.sampled(look(began_ns + due_ns, edge));
+        control.record_sample(look(began_ns + due_ns, edge));
     }
     let driven = LoadControl {
         priority: dyno_archive::plan::Priority::Normal,

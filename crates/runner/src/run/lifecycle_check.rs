@@ -15,7 +15,7 @@ use dyno_archive::start::{Failure, PartStart, StopRecord};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
-use dyno_contract::contracts::{Check, life_of};
+use dyno_contract::contracts::{Check, lifecycle_promises};
 use dyno_contract::exchange::{self, Business, Problem};
 use dyno_contract::lifecycle::{LifecyclePromise, PromiseKind, Sighting};
 use dyno_contract::limits::{CHECK, HELD, PRINTED, SETTLED};
@@ -42,11 +42,11 @@ const GLANCE: Duration = Duration::from_millis(20);
 struct Stage {
     part: RunningPart,
     port: u16,
-    behind: Vec<Behind>,
+    behind: Vec<BackendRelays>,
 }
 
 /// The relays in front of one back end.
-struct Behind {
+struct BackendRelays {
     name: String,
     plain: Relay,
     /// Relay of encrypted connections.
@@ -81,7 +81,7 @@ impl Runner<'_> {
         let rehearsal = Rehearsal { recipe, name: &arm.name, start: record, setup };
         let mut stage: Option<Stage> = None;
         let mut results = Vec::new();
-        for (check, life) in life_of(&definition.contracts) {
+        for (check, life) in lifecycle_promises(&definition.contracts) {
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure());
             }
@@ -126,7 +126,7 @@ impl Runner<'_> {
     fn end(&self, stage: Option<Stage>, definition: &Definition) {
         let Some(stage) = stage else { return };
         let patience = || self.interrupts.patience();
-        let kept = self.kept_by(&stage.part.process);
+        let kept = self.runtime_files(&stage.part.process);
         stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
         kept.remove();
     }
@@ -134,7 +134,7 @@ impl Runner<'_> {
     /// Starts the subject behind relays. A failure has its last lines in the record of the start.
     fn stage(&mut self, of: &Rehearsal<'_>) -> Result<Stage, Failure> {
         let relays = |(name, ports): &(String, Ports)| {
-            Ok(Behind {
+            Ok(BackendRelays {
                 name: name.clone(),
                 plain: Relay::new(ports.plain)?,
                 tls: Relay::new(ports.tls)?,
@@ -142,8 +142,9 @@ impl Runner<'_> {
         };
         let behind = of.recipe.others.iter().map(relays).collect::<io::Result<Vec<_>>>();
         let behind = behind.map_err(|error| harness(error.to_string()))?;
-        let port_of =
-            |b: &Behind| (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() });
+        let port_of = |b: &BackendRelays| {
+            (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() })
+        };
         let others: Vec<(String, Ports)> = behind.iter().map(port_of).collect();
         let mut scratch = of.scratch();
         let started =
@@ -191,7 +192,7 @@ impl Runner<'_> {
             all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
                 .map(|()| words)
         });
-        let kept = self.kept_by(&process);
+        let kept = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
             Patience::None
         });
@@ -416,7 +417,7 @@ fn await_sightings(life: &LifecyclePromise, stage: &Stage, mark: &Mark) -> Resul
     Ok(())
 }
 
-impl Behind {
+impl BackendRelays {
     fn hold(&self, is_held: bool) {
         self.plain.hold(is_held);
         self.tls.hold(is_held);
@@ -424,7 +425,7 @@ impl Behind {
 }
 
 impl Mark {
-    fn new(behind: &[Behind], printed: u64) -> Mark {
+    fn new(behind: &[BackendRelays], printed: u64) -> Mark {
         Mark { printed, asked: behind.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
@@ -449,7 +450,7 @@ impl Mark {
     }
 
     /// Returns whether any back end has received requests since the mark.
-    fn is_asked(&self, behind: &[Behind]) -> bool {
+    fn is_asked(&self, behind: &[BackendRelays]) -> bool {
         let is_any = |relay: &Relay, mark: &[usize]| {
             relay.asked_since(mark).iter().any(|asked| !asked.is_empty())
         };
@@ -470,7 +471,7 @@ fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem
 /// Returns the lines that were printed since a position of the log. The first line may have begun
 /// earlier.
 fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
-    let text = log.since(place).ok_or_else(|| {
+    let text = log.text_from(place).ok_or_else(|| {
         Problem::Late("it printed more than dyno keeps, so that the output is unknown".into())
     })?;
     Ok(text

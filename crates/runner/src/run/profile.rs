@@ -22,10 +22,10 @@ impl Runner<'_> {
         }
         (self.on)(RunEvent::Profiling { trial });
         let failed = |why| ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() };
-        Some(self.profiled(trial, launched).unwrap_or_else(failed))
+        Some(self.profile_load(trial, launched).unwrap_or_else(failed))
     }
 
-    fn profiled(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
+    fn profile_load(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
         let at = listener(&launched.subject.listeners, asked)?;
         let spec = load_at::trial(at.listener(), self.plan, trial)?;

@@ -348,14 +348,14 @@ impl MonitoredProcesses<'_> {
     /// Adds the socket options of each part, and the queue lengths of their listeners.
     pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
-            sample.of_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
+            sample.party_use_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
         }
     }
 
     /// Adds how many processes of each part have left its control group.
     pub(super) fn look_for_strays(&self, sample: &mut Sample) {
         for scope in self.scopes() {
-            sample.of_mut(scope.party).strays = Some(scope.sampler.strays());
+            sample.party_use_mut(scope.party).strays = Some(scope.sampler.strays());
         }
     }
 

@@ -68,7 +68,7 @@ pub fn is_missing(run: &Run) -> bool {
 
 /// One load of a search.
 #[derive(Clone, Copy)]
-struct Asked {
+struct PlannedLoad {
     rate: f64,
     /// Whether it is a longer load that confirms the result.
     confirms: bool,
@@ -119,7 +119,7 @@ impl Runner<'_> {
             if confirms {
                 self.say_it_confirms(trial, rate);
             }
-            let asked = Asked { rate, confirms, number: record.loads.len() };
+            let asked = PlannedLoad { rate, confirms, number: record.loads.len() };
             let (load, served) = self.load_at_rate(trial, asked, &mut launched).map_err(harness)?;
             // A load that was cut short has no result.
             if self.interrupts.count() > 0 {
@@ -156,7 +156,7 @@ impl Runner<'_> {
     fn load_at_rate(
         &self,
         trial: usize,
-        Asked { rate, confirms, number }: Asked,
+        PlannedLoad { rate, confirms, number }: PlannedLoad,
         launched: &mut Launched<'_>,
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
@@ -184,7 +184,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::of_at_most(load::spare_files([&spec])),
+            files: Files::with_limit(load::spare_files([&spec])),
         };
         let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;

@@ -449,7 +449,7 @@ impl Settings {
         places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
         let work = workspace.work.clone();
         let mut environment =
-            Environment::of_server(&DynoVariables::read(), &definition.start.inherit, &work);
+            Environment::for_server(&DynoVariables::read(), &definition.start.inherit, &work);
         let of_profile = definition.profile.env.iter().filter(|_| is_profiled);
         for (name, value) in definition.start.env.iter().chain(of_profile) {
             environment.set(name, places.fill(value));
@@ -459,7 +459,7 @@ impl Settings {
         }
         environment.set(PADDING, "x".repeat(padding));
         record.environment = environment.to_record();
-        record.inherited = definition.inherited();
+        record.inherited = definition.inherited_variables();
         Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
 
@@ -583,7 +583,8 @@ fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> 
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = folder::read_within(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
+    let template =
+        folder::read_in_folder(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
     let template =
         String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;

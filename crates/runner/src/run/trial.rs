@@ -77,7 +77,7 @@ impl Runner<'_> {
                         subject: &mut launched.subject.process,
                         inside: launched.subject.inside.as_deref(),
                         backends: launched.backends,
-                        files: Files::of_at_most(spare),
+                        files: Files::with_limit(spare),
                     },
                     answers,
                     interrupts,
@@ -89,7 +89,7 @@ impl Runner<'_> {
                 each.map(|(spec, watch)| load::MonitoredLoad { spec, watch }).collect();
             let records = load::run_together(&mut loads);
             let counted = counter.map_or(Ok(()), Asking::end);
-            let ended: Vec<Seen> = monitors.into_iter().map(Monitors::end).collect();
+            let ended: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::see_each_other(&mut records);
             let each = records.into_iter().zip(ended).zip(tried).zip(trials);
@@ -148,7 +148,7 @@ fn count_all<'scope, 'a>(
 }
 
 /// Results of the monitoring threads.
-struct Seen {
+struct MonitorResults {
     probed: Vec<CheckResult>,
     asked: Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>,
     has_runtime: bool,
@@ -182,12 +182,16 @@ impl<'scope> Monitors<'scope> {
         }
     }
 
-    fn end(self) -> Seen {
-        Seen { probed: self.prober.end(), asked: self.asker.end(), has_runtime: self.has_runtime }
+    fn end(self) -> MonitorResults {
+        MonitorResults {
+            probed: self.prober.end(),
+            asked: self.asker.end(),
+            has_runtime: self.has_runtime,
+        }
     }
 }
 
-impl Seen {
+impl MonitorResults {
     fn into_measured(
         self,
         mut load: LoadRecord,

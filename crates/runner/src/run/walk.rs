@@ -33,7 +33,7 @@ impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
-        let before = Before::from_run(&run);
+        let before = CompletedPart::from_run(&run);
         let mut lived: BTreeSet<usize> =
             run.starts.iter().filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
@@ -75,7 +75,7 @@ impl Runner<'_> {
     }
 
     /// Returns the remaining work of a launch; `None`: nothing, or it cannot be made.
-    fn due(&self, launch: usize, before: &Before<'_>) -> Option<Due> {
+    fn due(&self, launch: usize, before: &CompletedPart<'_>) -> Option<Due> {
         let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
         let refused = search::refused_protocols(before.run, launch);
         let is_asked = |t: &usize| !refused.contains(&self.protocol_of(*t));
@@ -195,7 +195,7 @@ impl Runner<'_> {
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let drops = DropWatch::begin();
-            let proved = self.prove(start);
+            let proved = self.check_again(start);
             self.stop_on_error(proved.map_err(|stop| stop.explain(drops)), start, setup)?;
         }
         starts
@@ -240,7 +240,7 @@ impl Runner<'_> {
         start.pending.clear();
         let record = &mut start.record;
         self.stop(record, std::mem::take(&mut start.up));
-        let left = setup.groups.left_of(record.start).map(harness);
+        let left = setup.groups.remaining_groups_text(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
             (self.on)(RunEvent::Failed { launch: record.launch, failure });
         }
@@ -251,7 +251,7 @@ impl Runner<'_> {
 
     /// Returns the files that a process keeps in `/tmp` for profiles and tools. They are removed
     /// after its exit, because a killed process leaves them.
-    pub(super) fn kept_by(&self, process: &Process) -> RuntimeFiles {
+    pub(super) fn runtime_files(&self, process: &Process) -> RuntimeFiles {
         let is_profiled =
             self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
         RuntimeFiles::from_pids(&process.sampler.pids(), is_profiled)
@@ -266,8 +266,11 @@ impl Runner<'_> {
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let is_subject = !matches!(part.party, Party::Backend(_));
-            let kept =
-                if is_subject { self.kept_by(&part.process) } else { RuntimeFiles::default() };
+            let kept = if is_subject {
+                self.runtime_files(&part.process)
+            } else {
+                RuntimeFiles::default()
+            };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, patience);
             kept.remove();
             part_of(record, part.party).stop = stopped;
@@ -323,7 +326,7 @@ impl Runner<'_> {
     }
 
     /// Checks a subject again after its trials.
-    fn prove(&mut self, start: &mut Start) -> Result<(), StartAbort> {
+    fn check_again(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
         let mut launched = Launched::new(&mut start.up);
         // The measurements need this check, unless the user interrupts twice.
@@ -410,7 +413,7 @@ impl Runner<'_> {
         if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
-        let before = self.dir.trials_put_aside()?;
+        let before = self.dir.queued_reruns()?;
         let is_again =
             |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
         // Trials that were loaded together began at the same instant, and count once.
@@ -466,7 +469,7 @@ impl Runner<'_> {
 }
 
 /// The completed part of a run that is resumed.
-struct Before<'a> {
+struct CompletedPart<'a> {
     run: &'a Run,
     /// Trials that are measured.
     done: BTreeSet<usize>,
@@ -475,12 +478,12 @@ struct Before<'a> {
     settled: BTreeSet<usize>,
 }
 
-impl<'a> Before<'a> {
-    fn from_run(run: &'a Run) -> Before<'a> {
+impl<'a> CompletedPart<'a> {
+    fn from_run(run: &'a Run) -> CompletedPart<'a> {
         let is_settled = |s: &&StartRecord| {
             s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects())
         };
-        Before {
+        CompletedPart {
             run,
             done: run.trials.iter().map(|t| t.trial).collect(),
             settled: run.starts.iter().filter(is_settled).map(|s| s.launch).collect(),

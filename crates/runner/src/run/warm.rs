@@ -173,7 +173,7 @@ impl Runner<'_> {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::of_at_most(load::spare_files([&spec])),
+            files: Files::with_limit(load::spare_files([&spec])),
         };
         let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
         let mut record =
@@ -221,7 +221,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Tu
 
 /// Returns a step's load for warming, with its own random numbers.
 fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
-    let busy = spec.kept_busy();
+    let busy = spec.to_busy_loop();
     load::LoadSpec {
         seed: !busy.seed,
         load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load },

@@ -85,7 +85,7 @@ pub(super) fn arms(
     let (subjects, arms) = if raw.vary.is_empty() {
         (raw.listed_arms(written).map_err(within)?, Vec::new())
     } else {
-        let (made, others) = raw.varied(written).map_err(within)?;
+        let (made, others) = raw.varied_arms(written).map_err(within)?;
         let names = made.iter().map(SuiteSubject::id).collect();
         (made.into_iter().chain(others).collect(), names)
     };
@@ -114,7 +114,7 @@ impl RawExperiment {
 
     /// Returns the arms of the first subject, one for each value or combination of the factors, and
     /// the further subjects, unchanged.
-    fn varied(
+    fn varied_arms(
         &self,
         written: Vec<SuiteSubject>,
     ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
@@ -129,7 +129,7 @@ impl RawExperiment {
                     let below =
                         |mistake: Mistake| mistake.with_parent(factor.clone()).with_parent("vary");
                     let arm = subject_at_level(arm.clone(), factor, level)
-                        .map_err(|m| below(m.below(place)))?;
+                        .map_err(|m| below(m.with_child(place)))?;
                     let said: Vec<String> = said
                         .iter()
                         .cloned()
@@ -168,12 +168,11 @@ impl RawExperiment {
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
-                return Err(mistake("vary", message).below(factor.clone()));
+                return Err(mistake("vary", message).with_child(factor.clone()));
             }
             if levels.len() < 2 {
-                return Err(
-                    mistake("vary", "what is varied has two values or more").below(factor.clone())
-                );
+                return Err(mistake("vary", "what is varied has two values or more")
+                    .with_child(factor.clone()));
             }
             let is_twice = |i: usize| levels[..i].contains(&levels[i]);
             if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
@@ -181,7 +180,7 @@ impl RawExperiment {
                     "{} is there twice; `twin` in [suite] enters a subject twice",
                     levels[twice]
                 );
-                return Err(mistake("vary", message).below(factor.clone()));
+                return Err(mistake("vary", message).with_child(factor.clone()));
             }
         }
         let count: usize = self.vary.values().map(Vec::len).product();
@@ -203,10 +202,11 @@ impl RawExperiment {
                     "the levels of a dose are numbers above 0; for others take `kind = \
                      \"ablation\"`",
                 )
-                .below(first.clone()))
+                .with_child(first.clone()))
             }
             ExperimentKind::Dose if are_equal(first, values) => {
-                Err(mistake("vary", "two levels of a dose are one number").below(first.clone()))
+                Err(mistake("vary", "two levels of a dose are one number")
+                    .with_child(first.clone()))
             }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
                 "a matrix varies two things or more; for one take `kind = \"dose\"` or \
@@ -329,7 +329,7 @@ pub(crate) fn check_varied(
                  would be varied there; move the workload to another suite",
                 suite.workloads[place].name
             );
-            return Err(mistake("workloads", message).below(place));
+            return Err(mistake("workloads", message).with_child(place));
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use dyno_workload::workloads::{
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
-use crate::load::{drain_ns, usual};
+use crate::load::{default_load, drain_ns};
 
 /// The load of a suite. The number of threads depends on the machine if the suite names none.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,7 +162,7 @@ impl RawLoad {
         order: Order,
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
         let (steps, steps_of) = self.steps(workloads)?;
-        Ok((self.options(workloads, steps, order).map_err(of_load)?, steps_of))
+        Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, steps_of))
     }
 
     /// `order`: order of the subjects, the default order of steps.
@@ -178,7 +178,7 @@ impl RawLoad {
         let duration_ns = self.duration_ns()?;
         // Ten intervals distinguish levels within the window from noise.
         let interval_ns = duration_ns.div_ceil(steadiness::INTERVALS as u64).clamp(S / 10, S);
-        let usual = usual();
+        let usual = default_load();
         let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
         let options = Load {
             warmup_ns: self.warmup_ns()?,
@@ -385,7 +385,7 @@ impl RawLoad {
         let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
         let gaps = self.arrival.unwrap_or_default();
         let checked = rates.iter().enumerate().map(|(i, rate)| {
-            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i))
+            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.with_child(i))
         });
         checked.collect()
     }
@@ -396,8 +396,8 @@ impl RawLoad {
         &self,
         workloads: &[CheckedWorkload],
     ) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
-        let arrivals = self.arrivals(workloads).map_err(of_load)?;
-        let width = self.width().map_err(of_load)?;
+        let arrivals = self.arrivals(workloads).map_err(locate_in_load)?;
+        let width = self.width().map_err(locate_in_load)?;
         let mut all: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
@@ -405,7 +405,7 @@ impl RawLoad {
             let (arrivals, width) =
                 self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
             let mut own: Vec<usize> = Vec::new();
-            for step in self.steps_of(workload, &arrivals, &width).map_err(of_load)? {
+            for step in self.steps_of(workload, &arrivals, &width).map_err(locate_in_load)? {
                 let is_known = |step: &Step, own: &[usize]| own.iter().any(|i| all[*i] == *step);
                 let mut step = step;
                 while is_known(&step, &own) {
@@ -531,14 +531,14 @@ impl Width {
                      on each, as workload {workload:?} has them; ask for a multiple of {each}"
                 ),
             )
-            .below(i))
+            .with_child(i))
         });
         connections.collect()
     }
 }
 
 /// Locates a mistake in the table of the load.
-pub(super) fn of_load(mistake: Mistake) -> Mistake {
+pub(super) fn locate_in_load(mistake: Mistake) -> Mistake {
     mistake.with_parent("load")
 }
 

@@ -263,7 +263,7 @@ impl RawBackend {
         }
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
-            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
+            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
         }
         let limits = RawLimits {
             cpus: self.cpus,
@@ -325,14 +325,14 @@ impl Raw {
             asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
         let limits = self.limits.check().map_err(|m| m.with_parent("limits"))?;
-        let files = Folder::of_suite(path);
+        let files = Folder::from_suite(path);
         let sent: Vec<_> =
             subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
         let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
         check_values(&subjects, experiment.as_ref(), &shaped)?;
         let has_objective = self.report.objective.is_some();
-        let search =
-            asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
+        let search = asked
+            .search(self.load.take_search(&shaped, has_objective).map_err(load::locate_in_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
         let paced = Paced {
@@ -354,7 +354,7 @@ impl Raw {
             stop,
             again: self.suite.contaminated == Contaminated::Again,
             seed: self.suite.seed,
-            order: self.suite.order.unwrap_or_default().of_starts(),
+            order: self.suite.order.unwrap_or_default().start_order(),
             slice_ns,
             duet,
             varies_cpus: self.suite.placement == RawPlacement::Varied,
@@ -474,11 +474,13 @@ fn check_values(
         );
         let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
         return Err(match is_made {
-            true => mistake("experiment", message).below("vary").below(format!("request.{name}")),
+            true => mistake("experiment", message)
+                .with_child("vary")
+                .with_child(format!("request.{name}")),
             false => mistake("subjects", message)
-                .below(subject.place)
-                .below("request")
-                .below(name.clone()),
+                .with_child(subject.place)
+                .with_child("request")
+                .with_child(name.clone()),
         });
     }
     match workloads
@@ -492,7 +494,7 @@ fn check_values(
                 "{{request.{name}}} stands in {place:?}, whose values are secret, and reports \
                  withhold what its own name says to be so; call it {{request.{name}_token}}"
             );
-            Err(mistake("workloads", message).below(i))
+            Err(mistake("workloads", message).with_child(i))
         }
     }
 }

@@ -5,7 +5,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
 
 use super::experiment::{self, RawExperiment};
-use super::load::{RawLoad, of_load};
+use super::load::{RawLoad, locate_in_load};
 use super::subjects::{self, SuiteSubject};
 use crate::revisions::RevisionFolders;
 
@@ -72,7 +72,7 @@ impl SuiteReading<'_> {
         written: Option<SearchOptions>,
     ) -> Result<Option<SearchOptions>, Mistake> {
         match (self, written) {
-            (SuiteReading::Across(_), Some(_)) => Err(of_load(mistake(
+            (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
                 "rate",
                 "revisions are compared by what is measured of both, and a rate that is looked for \
                  is no such thing; leave `rate = \"find\"` out",
@@ -102,7 +102,7 @@ impl SuiteReading<'_> {
                 load.be_closed();
                 Ok(shares)
             }
-            SuiteReading::Across(_) => Err(of_load(mistake(
+            SuiteReading::Across(_) => Err(locate_in_load(mistake(
                 "rate",
                 "revisions are compared at rates that are written, or in closed loops; give the \
                  rates as numbers, or leave them out",
@@ -113,7 +113,7 @@ impl SuiteReading<'_> {
                         .iter()
                         .find(|capacity| capacity.workload == shaped.workload.name);
                     let rates = own.map(|own| {
-                        shares.iter().map(|share| Rate::Number(rounded(share * own.rps)))
+                        shares.iter().map(|share| Rate::Number(round_rate(share * own.rps)))
                     });
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
@@ -138,7 +138,7 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
             Some(
                 share
                     .map(|percent| percent / 100.0)
-                    .ok_or_else(|| of_load(mistake("rate", wrong()).below(place))),
+                    .ok_or_else(|| locate_in_load(mistake("rate", wrong()).with_child(place))),
             )
         }
         _ => None,
@@ -147,13 +147,13 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     if !found.is_empty() && found.len() < all.len() {
         let message =
             "some rates are shares of a capacity and some are numbers; give all of one kind";
-        return Err(of_load(mistake("rate", message)));
+        return Err(locate_in_load(mistake("rate", message)));
     }
     Ok(found)
 }
 
 /// Rounds a rate to three significant digits.
-fn rounded(rate: f64) -> f64 {
+fn round_rate(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
     // Below 100 a second, fractions of a request do not matter.
     (rate / unit.max(1.0)).round().max(1.0) * unit.max(1.0)
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(at.shares, [0.0; 0]);
         assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
         assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
-        assert_eq!(rounded(0.2), 1.0);
-        assert_eq!(rounded(1_234_567.0), 1_230_000.0);
+        assert_eq!(round_rate(0.2), 1.0);
+        assert_eq!(round_rate(1_234_567.0), 1_230_000.0);
     }
 
     #[test]

@@ -38,10 +38,10 @@ impl RawStop {
         }
         let key = |(place, name): (usize, &String)| match compare::metric(name) {
             Ok(metric) if duet && metric.waits => {
-                Err(within(mistake("metrics", NOT_IN_A_DUET).below(place)))
+                Err(within(mistake("metrics", NOT_IN_A_DUET).with_child(place)))
             }
             Ok(metric) => Ok(metric.key.to_string()),
-            Err(why) => Err(within(mistake("metrics", why).below(place))),
+            Err(why) => Err(within(mistake("metrics", why).with_child(place))),
         };
         let metrics = names.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         let same_within = self.same_within.as_deref().map(units::share).transpose();

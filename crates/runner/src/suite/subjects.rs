@@ -78,7 +78,7 @@ impl Table {
     fn check(self) -> Result<SuiteSubject, Mistake> {
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
-            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
+            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
         }
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(mistake(

@@ -7,7 +7,7 @@ use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
 use super::SuiteFile;
-use super::load::{RawLoad, SuiteLoad, check_pages, of_load};
+use super::load::{RawLoad, SuiteLoad, check_pages, locate_in_load};
 use crate::limits::{
     INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
 };
@@ -26,7 +26,7 @@ pub(super) enum RawOrder {
 
 impl RawOrder {
     /// The order in which a block's subjects are started.
-    pub(super) fn of_starts(self) -> Order {
+    pub(super) fn start_order(self) -> Order {
         match self {
             RawOrder::Fixed => Order::Fixed,
             RawOrder::Random | RawOrder::Interleaved | RawOrder::Duet => Order::Random,
@@ -64,7 +64,7 @@ fn read_turns(
     if load.interval.is_some() {
         let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave \
                        `interval` out, or give `slice` in [suite]";
-        return Err(of_load(mistake("interval", message)));
+        return Err(locate_in_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
     let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
@@ -97,18 +97,18 @@ impl Paced<'_> {
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
-            return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
+            return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
         let turns = if self.has_quota { turns.unless_asked() } else { turns };
         let (load, steps_of) =
-            self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
+            self.load.check(shaped, self.order.unwrap_or_default().start_order())?;
         let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
         let load = with_turns(load, slice_ns, has_pages)?;
         for (workload, steps) in shaped.iter().zip(&steps_of) {
             if workload.workload.page.is_some() {
-                check_pages(load.load(), steps).map_err(of_load)?;
+                check_pages(load.load(), steps).map_err(locate_in_load)?;
             }
         }
         Ok((load, steps_of, slice_ns))
@@ -151,7 +151,7 @@ impl Turns {
 
 /// Returns whether a plan would take the same turns with loads of another length: its intervals can
 /// be kept apart, and no shorter turns become possible.
-pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
+pub(crate) fn has_same_turns(plan: &Plan, duration_ns: u64) -> bool {
     let Some(slice_ns) = plan.slice_ns else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
     let arms = plan.arms.len();
@@ -331,11 +331,11 @@ mod tests {
         let ten = plan("10s");
         assert_eq!(ten.slice_ns, Some(100_000_000));
         assert!(
-            keeps(&ten, 5_000_000_000)
-                && !keeps(&ten, 30_000_000_000)
-                && !keeps(&ten, 1_000_000_000_000)
+            has_same_turns(&ten, 5_000_000_000)
+                && !has_same_turns(&ten, 30_000_000_000)
+                && !has_same_turns(&ten, 1_000_000_000_000)
         );
-        assert!(!keeps(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
+        assert!(!has_same_turns(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
     }
 
     #[test]

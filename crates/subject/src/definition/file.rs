@@ -8,7 +8,7 @@ use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
-use dyno_launch::folder::{read_regular, read_within};
+use dyno_launch::folder::{read_in_folder, read_regular};
 use dyno_launch::process::Signal;
 use dyno_workload::keys::{self, Keys};
 use dyno_workload::mistake::{Mistake, mistake};
@@ -150,13 +150,13 @@ impl Home<'_> {
         Some(definition)
     }
 
-    fn variants(self, keys: &mut Keys<'_>, kept: &Kept) -> BTreeMap<String, Variant> {
+    fn variants(self, keys: &mut Keys<'_>, kept: &NamedContracts) -> BTreeMap<String, Variant> {
         let tables = keys.named_tables("variants");
         for (name, _) in tables.iter().filter(|(name, _)| Name::parse(name).is_err()) {
             let message = format!(
                 "{name:?} is not the name of a variant, which has at least one letter and no `/`"
             );
-            keys.add(mistake("variants", message).below(name.clone()));
+            keys.add(mistake("variants", message).with_child(name.clone()));
         }
         tables.into_iter().map(|(name, table)| (name, self.variant(table, kept))).collect()
     }
@@ -213,7 +213,7 @@ impl Home<'_> {
     }
 
     /// Reads the contracts that `checks` names. `None`: the key is missing.
-    fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
+    fn contracts(self, keys: &mut Keys<'_>) -> Option<NamedContracts> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
             let message = "a back end is asked no contract's checks: they are the subject's, \
@@ -222,13 +222,13 @@ impl Home<'_> {
             keys.add(mistake("checks", message));
             return None;
         }
-        let mut kept = Kept::default();
+        let mut kept = NamedContracts::default();
         for (i, name) in names.iter().enumerate() {
             match self.contract(name).and_then(|contract| kept.take(contract)) {
                 Ok(()) => {}
                 Err(why) => {
                     kept.lacks_some = true;
-                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).below(i)));
+                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).with_child(i)));
                 }
             }
         }
@@ -259,7 +259,7 @@ impl Home<'_> {
     fn backends(self, keys: &mut Keys<'_>) -> Option<Vec<String>> {
         let names = keys.list::<String>("backends")?;
         for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend(name)) {
-            keys.add(mistake("backends", not_a_backend(name)).below(i));
+            keys.add(mistake("backends", not_a_backend(name)).with_child(i));
         }
         Some(names)
     }
@@ -301,14 +301,14 @@ impl Home<'_> {
                     other.text(),
                     file.to.text()
                 );
-                keys.add(mistake("files", why).below(i).below("to"));
+                keys.add(mistake("files", why).with_child(i).with_child("to"));
             }
             if let Err(why) = PlaceholderScope::Start.check(file.to.text()) {
-                keys.add(mistake("files", why).below(i).below("to"));
+                keys.add(mistake("files", why).with_child(i).with_child("to"));
             }
             // An unreadable file is reported when it is needed.
-            let template =
-                read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
+            let template = read_in_folder(file.template.path(), self.folder, TEMPLATE_BYTES)
+                .unwrap_or_default();
             let checked = match str::from_utf8(&template) {
                 Ok(text) => PlaceholderScope::Start.check_contents(text),
                 Err(_) => Err("it is no text".into()),
@@ -316,8 +316,8 @@ impl Home<'_> {
             if let Err(why) = checked {
                 keys.add(
                     mistake("files", format!("{}: {why}", file.template))
-                        .below(i)
-                        .below("template"),
+                        .with_child(i)
+                        .with_child("template"),
                 );
             }
         }
@@ -327,7 +327,7 @@ impl Home<'_> {
 
     /// Reads a variant. `whole`: the contracts of the whole file, which apply unless the variant
     /// names others.
-    fn variant(self, mut keys: Keys<'_>, whole: &Kept) -> Variant {
+    fn variant(self, mut keys: Keys<'_>, whole: &NamedContracts) -> Variant {
         let kept = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
         if command_words.as_ref().is_some_and(Vec::is_empty) {
@@ -389,13 +389,13 @@ struct StartParts {
 
 /// The contracts that a definition names.
 #[derive(Default)]
-struct Kept {
+struct NamedContracts {
     contracts: Vec<Contract>,
     /// Whether it names contracts with mistakes, so that the names of their checks are unknown.
     lacks_some: bool,
 }
 
-impl Kept {
+impl NamedContracts {
     /// Adds a contract. `Err`: it has a check of the same name as an earlier one, as a sentence.
     fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
@@ -429,14 +429,15 @@ pub fn not_a_backend(name: &str) -> String {
     format!("{name:?} is not the name of a back end: letters, digits, `-` and `_`, a letter first")
 }
 
-fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
+fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
     let names = keys.list::<String>("waive")?;
     if kept.lacks_some {
         return Some(names);
     }
     let checks = || kept.contracts.iter().flat_map(|contract| &contract.checks);
-    let at =
-        |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
+    let at = |check: &Check| {
+        check.protocols.iter().map(|p| check.name_at_protocol(*p)).collect::<Vec<_>>()
+    };
     let known: Vec<String> =
         checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
@@ -445,7 +446,7 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
             None => "`dyno subjects check` prints the names of all".into(),
         };
         keys.add(
-            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).below(i),
+            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).with_child(i),
         );
     }
     Some(names)
@@ -560,10 +561,10 @@ fn env(keys: &mut Keys<'_>, place: PlaceholderScope) -> BTreeMap<String, String>
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
         if let Err(why) = check_name(name) {
-            keys.add(mistake("env", why).below(name.clone()));
+            keys.add(mistake("env", why).with_child(name.clone()));
         }
         if let Err(why) = place.check(value) {
-            keys.add(mistake("env", why).below(name.clone()));
+            keys.add(mistake("env", why).with_child(name.clone()));
         }
     }
     env
@@ -578,7 +579,7 @@ fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: Pla
 fn check_words(keys: &Keys<'_>, key: &'static str, words: Option<&[String]>) {
     for (i, word) in words.into_iter().flatten().enumerate() {
         if let Err(why) = PlaceholderScope::Start.check(word) {
-            keys.add(mistake(key, why).below(i));
+            keys.add(mistake(key, why).with_child(i));
         }
     }
 }

@@ -146,11 +146,15 @@ impl Folders {
     /// Returns why a subject cannot be run here, as a sentence: an unmet need of its own or of one
     /// of its back ends.
     #[must_use]
-    pub fn lack(&self, definition: &Definition, here: &Prerequisites<'_>) -> Option<String> {
+    pub fn unavailable_reason(
+        &self,
+        definition: &Definition,
+        here: &Prerequisites<'_>,
+    ) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
-            Ok(own) if i == 0 => here.unmet(&own),
+            Ok(own) if i == 0 => here.unmet_need(&own),
             Ok(behind) => {
-                here.unmet(&behind).map(|why| format!("its back end {}: {why}", behind.name))
+                here.unmet_need(&behind).map(|why| format!("its back end {}: {why}", behind.name))
             }
             Err(why) => Some(why),
         })
@@ -346,7 +350,7 @@ mod tests {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-        let lack = || folders.lack(&front, &Prerequisites::new(&supervision));
+        let lack = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));
         assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
         file(
             "backends/db",

@@ -34,7 +34,7 @@ impl<'a> Prerequisites<'a> {
 
     /// Returns the first unmet need of a definition, as a sentence with a hint.
     #[must_use]
-    pub fn unmet(&self, definition: &Definition) -> Option<String> {
+    pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.all_unmet(definition).next().map(|(_, sentence)| sentence)
     }
 
@@ -98,11 +98,11 @@ mod tests {
         let here = Prerequisites::new(&supervision);
         let asked = || std::fs::read_to_string(folder.join("asked")).unwrap().lines().count();
         for definition in [&plain, &plain.with_variant("a").unwrap(), &plain] {
-            assert_eq!(here.unmet(definition), None);
+            assert_eq!(here.unmet_need(definition), None);
         }
         assert_eq!(asked(), 1);
         // Another build environment may give another result.
-        assert_eq!(here.unmet(&plain.with_variant("b").unwrap()), None);
+        assert_eq!(here.unmet_need(&plain.with_variant("b").unwrap()), None);
         assert_eq!(asked(), 2);
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use dyno_launch::folder::read_within;
+use dyno_launch::folder::read_in_folder;
 
 use super::{Definition, Role};
 use crate::key::PartsHash;
@@ -30,7 +30,7 @@ impl Definition {
         let mut result = Ok(());
         for file in &self.start.files {
             let name = file.template.path();
-            match read_within(name, &self.folder, TEMPLATE_BYTES) {
+            match read_in_folder(name, &self.folder, TEMPLATE_BYTES) {
                 Ok(bytes) => visit(name, &Entry::File(bytes)),
                 Err(error) => result = Err(error),
             }

@@ -85,7 +85,7 @@ impl BuildSpec {
     /// into `temporary`.
     pub(crate) fn environment(&self, temporary: &Path, places: &Placeholders) -> Environment {
         let mut environment =
-            Environment::of_tool(&DynoVariables::read(), &self.inherit, temporary);
+            Environment::for_tool(&DynoVariables::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
         environment
     }

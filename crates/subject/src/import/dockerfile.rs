@@ -83,13 +83,13 @@ pub(super) fn instruction_lines(all: &[Instruction], is_wanted: impl Fn(&str) ->
     let lines = wanted.flat_map(|instruction| {
         instruction.lines.iter().enumerate().map(|(i, line)| {
             let indent = if i > 0 && !line.starts_with([' ', '\t']) { "    " } else { "" };
-            format!("{indent}{}\n", shortened(&plain_line(line)))
+            format!("{indent}{}\n", shorten(&plain_line(line)))
         })
     });
     lines.collect()
 }
 
-fn shortened(line: &str) -> String {
+fn shorten(line: &str) -> String {
     match line.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => {
             format!("{} … ({} characters more)", &line[..end], line[end..].chars().count())

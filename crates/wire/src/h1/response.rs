@@ -87,11 +87,11 @@ pub enum Closed {
 pub struct HeadCache {
     /// Empty: nothing is known.
     bytes: Vec<u8>,
-    known: Option<Known>,
+    known: Option<CachedHead>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CachedHead {
     version: Version,
     status: u16,
     framing: Framing,
@@ -126,7 +126,7 @@ impl HeadCache {
         }
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.known = Some(Known {
+        self.known = Some(CachedHead {
             version: head.version,
             status: head.status,
             framing: head.framing,

@@ -45,7 +45,7 @@ impl Direction {
 
     /// The counts since `earlier`, an older copy of these.
     #[must_use]
-    pub fn since(&self, earlier: &Direction) -> Direction {
+    pub fn growth_since(&self, earlier: &Direction) -> Direction {
         Direction {
             frames: core::array::from_fn(|i| self.frames[i] - earlier.frames[i]),
             resets: core::array::from_fn(|i| self.resets[i] - earlier.resets[i]),
@@ -60,10 +60,10 @@ impl FrameCounts {
     /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole
     /// time.
     #[must_use]
-    pub fn since(&self, earlier: &FrameCounts) -> FrameCounts {
+    pub fn growth_since(&self, earlier: &FrameCounts) -> FrameCounts {
         FrameCounts {
-            received: self.received.since(&earlier.received),
-            sent: self.sent.since(&earlier.sent),
+            received: self.received.growth_since(&earlier.received),
+            sent: self.sent.growth_since(&earlier.sent),
             pings: self.pings - earlier.pings,
             most_streams: self.most_streams,
             replies: self.replies - earlier.replies,
@@ -91,8 +91,8 @@ mod tests {
             most_streams: 5,
             replies: 13 * n,
         };
-        assert_eq!(counts(5).since(&counts(3)), counts(2));
-        assert_eq!(counts(3).since(&FrameCounts::default()), counts(3));
+        assert_eq!(counts(5).growth_since(&counts(3)), counts(2));
+        assert_eq!(counts(3).growth_since(&FrameCounts::default()), counts(3));
         assert_eq!(direction(4).frames(Kind::Ping), 28);
     }
 }

@@ -180,16 +180,16 @@ impl TableUse {
 
     /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that
     /// frame.
-    pub(super) fn announced(&mut self, payload: &[u8], peer: &PeerSettings) {
+    pub(super) fn note_settings(&mut self, payload: &[u8], peer: &PeerSettings) {
         if let Some(smallest) = settings::smallest_table(payload) {
             // Each value counts, though only the last one holds.
-            self.allowed(smallest);
-            self.allowed(peer.header_table_size);
+            self.note_size(smallest);
+            self.note_size(peer.header_table_size);
         }
     }
 
     /// Takes note of a table size that the peer has announced, bytes.
-    pub(super) fn allowed(&mut self, by_peer: u32) {
+    pub(super) fn note_size(&mut self, by_peer: u32) {
         let size = by_peer.min(limits::ENCODER_TABLE_BYTES);
         let now = self.update.map_or(self.size, |(_, last)| last);
         if size == now {
@@ -311,7 +311,7 @@ mod tests {
                 let which = which % requests.len();
                 if let Some(size) = size {
                     decoder.set_limit(size);
-                    table.allowed(size);
+                    table.note_size(size);
                 }
                 let mut updated = Vec::new();
                 let block = table.begin(blocks[which].form(table.form()), &mut updated).to_vec();

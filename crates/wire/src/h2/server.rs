@@ -157,11 +157,11 @@ struct Stream {
     /// The whole request has come.
     is_asked: bool,
     /// The rest of its answer, which windows hold up.
-    held: Option<Held>,
+    held: Option<DeferredBody>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct DeferredBody {
     body: Arc<[u8]>,
     at: usize,
     cut: Cut,
@@ -445,7 +445,7 @@ impl Server {
                 return Err(Http2Error::WindowOverflow);
             }
         }
-        self.table.announced(payload, &self.peer);
+        self.table.note_settings(payload, &self.peer);
         settings::put_ack(out);
         self.resume(out);
         Ok(ServerEvent::Handled)
@@ -556,7 +556,7 @@ impl Server {
         }
         let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
         self.streams.get_mut(key).held =
-            Some(Held { body: answer.body.clone(), at: 0, cut: answer.cut });
+            Some(DeferredBody { body: answer.body.clone(), at: 0, cut: answer.cut });
         self.go_on(stream, out);
     }
 

@@ -4,7 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::har_body::{PostData, body};
-use super::{ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error, some};
+use super::{
+    ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error, require_requests,
+};
 
 /// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110
 /// §7.6.1).
@@ -29,7 +31,7 @@ pub fn har(text: &str) -> Result<Imports, String> {
     if requests.len() > 1 {
         requests.iter().for_each(|_| changes.add(ChangeKind::Timing, ""));
     }
-    some(
+    require_requests(
         requests,
         changes,
         "the HAR has no requests over http or https; record some, and save it anew",

@@ -227,7 +227,7 @@ fn json_error(error: &serde_json::Error) -> String {
 }
 
 /// Returns the requests, if there are any, with the changes of all.
-fn some(
+fn require_requests(
     mut requests: Vec<ImportedRequest>,
     mut changes: Changes,
     otherwise: &str,

@@ -6,7 +6,8 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 use super::{
-    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error, load, method_and_url, some,
+    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error, load, method_and_url,
+    require_requests,
 };
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
@@ -19,7 +20,7 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     targets
         .iter_mut()
         .for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
-    some(
+    require_requests(
         targets,
         Changes::default(),
         "the file has no targets; write them like GET http://localhost:8080/",

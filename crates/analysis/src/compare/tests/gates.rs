@@ -372,7 +372,7 @@ fn changed_rows(
     let scaled = |change: f64| {
         let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
         let after: Vec<f64> = values.iter().map(|value| value * (1.0 + change)).collect();
-        Estimate::of_two(&values, &after)
+        Estimate::from_samples(&values, &after)
     };
     for row in &mut rows {
         let change = match row.control {
@@ -419,7 +419,7 @@ fn any_control_of_another_step_may_leave_a_gate_undecided() {
         row.workload = "another".into();
     }
     let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
-    let slower = Estimate::of_two(&values, &values.map(|value| value * 0.97));
+    let slower = Estimate::from_samples(&values, &values.map(|value| value * 0.97));
     rows.push(ComparisonRow { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
     let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);

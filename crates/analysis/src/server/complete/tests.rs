@@ -205,15 +205,15 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
         sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
         sample(1000, vec![thread(1, 1, 600)], Vec::new(), Some(640)),
     ];
-    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
-    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(1, 40));
+    samples[0].party_use_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(ended(1, 40));
     let server = used(samples.clone());
     assert_eq!(
         (server.context_switches_voluntary, server.busiest_thread_utilisation),
         (Some(600), Some(0.6))
     );
     assert!((server.run_delay_s.unwrap() - 0.64).abs() < 1e-9, "{:?}", server.run_delay_s);
-    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(100, 40));
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(ended(100, 40));
     let server = used(samples);
     assert_eq!(server.context_switches_voluntary, None, "each of a hundred threads switched");
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
@@ -234,8 +234,8 @@ fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f6
         EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
     gone.seen.states.running_ns = ended * each_ran_ms * MS;
     gone.seen.states.network_ns = ended * (each_lived_ms - each_ran_ms) * MS;
-    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
-    samples[1].of_mut(Party::SUBJECT).ended = Some(vec![gone]);
+    samples[0].party_use_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(vec![gone]);
     let server = used(samples);
     let is_empty =
         server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
@@ -256,14 +256,14 @@ fn shared_memory_is_held_by_the_server() {
     let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
     samples[1].at_ns = 1000 * MS;
     for sample in &mut samples {
-        let used = sample.of_mut(Party::SUBJECT);
+        let used = sample.party_use_mut(Party::SUBJECT);
         (used.rss_bytes, used.rss_anon_bytes, used.rss_shmem_bytes) =
             (Some(900), Some(30), Some(200));
     }
     let memory = |server: ServerUse| (server.memory_held_bytes, server.memory_shmem_bytes);
     assert_eq!(memory(used(samples.clone())), (Some(230), Some(200)));
     for sample in &mut samples {
-        sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse {
+        sample.party_use_mut(Party::SUBJECT).cgroup = Some(CgroupUse {
             memory_anon_bytes: Some(40),
             memory_file_bytes: Some(700),
             memory_shmem_bytes: Some(600),
@@ -290,7 +290,7 @@ fn group_without_charged_memory_has_that_of_its_processes() {
         let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
         samples[1].at_ns = 1000 * MS;
         for sample in &mut samples {
-            let used = sample.of_mut(Party::SUBJECT);
+            let used = sample.party_use_mut(Party::SUBJECT);
             (used.rss_bytes, used.rss_anon_bytes) = (Some(900), Some(30));
             used.cgroup =
                 Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });

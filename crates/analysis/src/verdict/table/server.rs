@@ -172,7 +172,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
         says: "summed over its threads",
         evidence: "{}",
         trips: |w| w.each_used().for_each(|s| s.cgroup = None),
-        just_not: |w| w.record.samples[0].of_mut(Party::SUBJECT).cgroup = None,
+        just_not: |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
         otherwise: None,
     },
     Case {
@@ -608,6 +608,6 @@ fn others_use(w: &mut JudgedWorld, others_ns: u64) {
     w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
     // Chosen so that floating-point sums are exact.
     let generator_ns = 250 * MS;
-    w.sample().of_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
+    w.sample().party_use_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
     w.sample().host.as_mut().expect("a machine").busy_ns = 500 * MS + generator_ns + others_ns;
 }

@@ -247,12 +247,12 @@ impl JudgedWorld {
 
     /// The server's counters in the last sample.
     pub(super) fn used(&mut self) -> &mut PartyUse {
-        self.sample().of_mut(Party::SUBJECT)
+        self.sample().party_use_mut(Party::SUBJECT)
     }
 
     /// The server's counters in each sample.
     pub(super) fn each_used(&mut self) -> impl Iterator<Item = &mut PartyUse> {
-        self.record.samples.iter_mut().map(|sample| sample.of_mut(Party::SUBJECT))
+        self.record.samples.iter_mut().map(|sample| sample.party_use_mut(Party::SUBJECT))
     }
 
     pub(super) fn group(&mut self) -> &mut CgroupUse {

@@ -92,7 +92,7 @@ fn source_tree() -> anyhow::Result<PathBuf> {
 /// The steps of a behaviour, or why there are none.
 type Measurement = Result<Vec<KnownStep>, String>;
 
-type Measured = (Vec<KnownStep>, Vec<NotRun>);
+type KnownSteps = (Vec<KnownStep>, Vec<NotRun>);
 
 /// The parts of the servers, and their place.
 struct Bench<'a> {
@@ -104,7 +104,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<Measured> {
+    fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<KnownSteps> {
         // The ordinary user reads the programs there.
         fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
         self.build_testkit()?;
@@ -117,7 +117,7 @@ impl Bench<'_> {
             for behaviour in chosen {
                 let lack = missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
                 let lack = lack.map(|(_, reason)| reason.clone());
-                let ended = match lack.or_else(|| self.lack(behaviour, user)) {
+                let ended = match lack.or_else(|| self.unavailable_reason(behaviour, user)) {
                     Some(reason) => Err(reason),
                     None => self.measure_again_if_invalid(behaviour, user)?,
                 };
@@ -148,7 +148,7 @@ impl Bench<'_> {
     }
 
     fn environment(&self, temporary: &Path) -> Environment {
-        Environment::of_tool(&DynoVariables::read(), &[], temporary)
+        Environment::for_tool(&DynoVariables::read(), &[], temporary)
     }
 
     /// Runs a command of a shell. `Err`: how it failed, with what it printed.
@@ -231,7 +231,7 @@ impl Bench<'_> {
     }
 
     /// Returns why a behaviour is unavailable here. `None`: it is available.
-    fn lack(&self, behaviour: &Behaviour, user: User) -> Option<String> {
+    fn unavailable_reason(&self, behaviour: &Behaviour, user: User) -> Option<String> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
         if has(Need::Root) && !may_limit {

@@ -64,7 +64,7 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     };
     let (planned, builds, dir) =
         beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
-    left.built(&planned.plan);
+    left.record_builds(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
@@ -187,11 +187,11 @@ impl<'a> LeftInCache<'a> {
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.moved.iter().flat_map(|moved| build::kept_for(&moved.definition, self.cache))
+        self.moved.iter().flat_map(|moved| build::build_folders(&moved.definition, self.cache))
     }
 
     /// Takes from a plan what was built of each.
-    fn built(&mut self, plan: &Plan) {
+    fn record_builds(&mut self, plan: &Plan) {
         for moved in &mut self.moved {
             let built = plan.subjects.get(moved.place).and_then(|subject| subject.build.as_ref());
             moved.inputs = built.map(|build| build.inputs.clone());

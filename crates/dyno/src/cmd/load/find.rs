@@ -169,7 +169,10 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
     match args.format {
         LoadFormat::Json => {
             let json = serde_json::to_string_pretty(result)? + "\n";
-            crate::cmd::report::write_out(output, &crate::cmd::report::for_reader(output, &json))
+            crate::cmd::report::write_out(
+                output,
+                &crate::cmd::report::escape_for_terminal(output, &json),
+            )
         }
         LoadFormat::Text | LoadFormat::Csv => {
             crate::cmd::report::write_out(output, &dyno_report::capacity::text(result))

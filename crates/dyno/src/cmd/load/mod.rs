@@ -96,10 +96,10 @@ struct Ready {
 
 impl Ready {
     fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
-        spec::refuse_what_cannot_be(&args)?;
+        spec::refuse_contradictions(&args)?;
         let reach = requests::reach(&args);
         let (url, workload, changes) = requests::read_requests(&mut args, &reach)?;
-        spec::refuse_what_does_nothing(&args, &url, &workload)?;
+        spec::refuse_unused_options(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &reach)?;
         dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {
@@ -171,13 +171,13 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
             // The URL may have a password.
-            let text = terminal::for_people(&text, super::report::is_seen(output));
+            let text = terminal::redact_unless_terminal(&text, super::report::is_seen(output));
             return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
-    super::report::write_out(output, &super::report::for_reader(output, &for_programs))
+    super::report::write_out(output, &super::report::escape_for_terminal(output, &for_programs))
 }
 
 /// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now.

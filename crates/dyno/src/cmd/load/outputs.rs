@@ -56,7 +56,7 @@ fn inputs(args: &LoadArgs, reach: &ReadableFiles) -> Inputs {
     let mut inputs = Inputs::default();
     named.into_iter().flatten().for_each(|path| inputs.add(path));
     reach.files().iter().for_each(|path| inputs.add(path));
-    inputs.add(&calibration::kept_file());
+    inputs.add(&calibration::ceilings_file());
     let inputs = RefCell::new(inputs);
     for text in &args.mix {
         // Once more, for the names of the bodies alone.

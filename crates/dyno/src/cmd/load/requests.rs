@@ -58,7 +58,7 @@ pub fn read_requests(
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
         }
     }
-    command_line::name_apart(&mut requests);
+    command_line::number_duplicates(&mut requests);
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     let workload =

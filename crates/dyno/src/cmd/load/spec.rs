@@ -27,7 +27,7 @@ const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 const SHORTEST_TRACE_NS: u64 = 10_000_000;
 
 /// Refuses arguments that contradict each other, before any file is read.
-pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
+pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
         return Err(bad(
             "-n counts requests from the start, so it has no warm-up; leave out -w, or use -d",
@@ -64,7 +64,7 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
 
 /// Refuses options that would do nothing: the user would believe that they did something. Called
 /// after the import, which may set the URL, the protocol and the requests.
-pub fn refuse_what_does_nothing(
+pub fn refuse_unused_options(
     args: &LoadArgs,
     url: &Url,
     workload: &Workload,
@@ -152,7 +152,7 @@ fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
 }
 
 fn useless_of_limits(args: &LoadArgs) -> Option<String> {
-    let whole_ns = args.timeout.map_or(load::usual().timeout_ns, |Ns(ns)| ns);
+    let whole_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
     if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
         return Some(
             "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends \
@@ -236,7 +236,7 @@ pub fn spec(
 /// The settings of a load on the command line, except its length, threads and steps.
 fn load_settings(args: &LoadArgs, http2: Http2) -> Load {
     let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
-    let usual = load::usual();
+    let usual = load::default_load();
     let timeout_ns = ns(args.timeout).unwrap_or(usual.timeout_ns);
     Load {
         timeout_ns,
@@ -340,7 +340,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
         ArrivalArg::Constant => Gaps::Even,
         ArrivalArg::Poisson => Gaps::Exponential,
     };
-    let length_ns = units::rate_length_ns(rate).unwrap_or(load::usual().duration_ns);
+    let length_ns = units::rate_length_ns(rate).unwrap_or(load::default_load().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
     let profile = units::rate(rate, args.warmup_ns(), duration_ns)
         .map_err(|m| bad(format!("--rate: {m}")))?;
@@ -385,7 +385,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
-        (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
+        (None, None, None) => Ok(Some(stretches.unwrap_or(load::default_load().duration_ns))),
     }
 }
 

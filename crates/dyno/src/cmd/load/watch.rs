@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_analysis::load::place::at_of_due;
+use dyno_analysis::load::place::quantile_of_due;
 use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
@@ -307,7 +307,7 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
 /// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the
 /// unanswered.
 fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
-    if waits.is_beyond(q) { waits.longest_wait } else { at_of_due(waits, answers, q) }
+    if waits.is_beyond(q) { waits.longest_wait } else { quantile_of_due(waits, answers, q) }
 }
 
 fn point(interval: &Interval) -> LivePoint {

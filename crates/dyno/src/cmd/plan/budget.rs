@@ -10,7 +10,7 @@ use dyno_report::budget::text;
 use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
-use super::super::report::for_reader;
+use super::super::report::escape_for_terminal;
 use super::super::run::FIRST_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
@@ -34,7 +34,7 @@ pub(super) fn run(
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
-            print(&for_reader(None, &json))?;
+            print(&escape_for_terminal(None, &json))?;
         }
         PlanFormat::Text => print_text(&text(&planned))?,
     }

@@ -8,12 +8,12 @@ use dyno_report::format::{bytes, micros};
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::prerequisites::Prerequisites;
 
-use super::{Chosen, INTERRUPTED, Subject, show_output};
+use super::{ChosenSubjects, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
 use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
 
 /// Builds all that are chosen; prints a row for each.
-pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
@@ -23,13 +23,13 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
             // Other needs of theirs may still be missing.
-            match here.unmet(d) {
+            match here.unmet_need(d) {
                 None => chosen.row(id, &format!("as {}", same.id))?,
                 Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
             }
             continue;
         }
-        if let Some(why) = here.unmet(d) {
+        if let Some(why) = here.unmet_need(d) {
             chosen.row(id, &format!("skipped: {why}"))?;
             exit = chosen.selection.skipped(exit);
             continue;

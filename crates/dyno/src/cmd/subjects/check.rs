@@ -20,12 +20,12 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
 use dyno_workload::text::FileError;
 
-use super::{Chosen, INTERRUPTED, Subject, build, show_output};
+use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
 use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
 
 /// Checks all that are chosen, one after the other, and prints a table of them at the end.
-pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts =
         catch_interrupts("ending after this subject is taken down", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
@@ -77,7 +77,7 @@ struct Started {
 }
 
 /// Outcome of the check of a subject.
-enum Seen {
+enum CheckOutcome {
     Skipped(String),
     /// Something behind it has mistakes.
     Wrong(FileError),
@@ -89,21 +89,21 @@ enum Seen {
 }
 
 fn check(
-    chosen: &Chosen,
+    chosen: &ChosenSubjects,
     subject: &Subject,
     cache: &Path,
     here: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<CheckOutcome> {
     print_text(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved =
-        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
+        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet_need(d));
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
-            let seen = Seen::Wrong(error);
+            let seen = CheckOutcome::Wrong(error);
             print_text(&seen.describe())?;
             return Ok(seen);
         }
@@ -117,13 +117,15 @@ fn check(
     })?;
     let planned_subject = &planned.plan.subjects[0];
     let seen = match (&planned_subject.skipped, &planned_subject.build_failed) {
-        (Some(why), _) => Seen::Skipped(why.clone()),
-        (None, Some(why)) => Seen::NotBuilt(why.clone()),
+        (Some(why), _) => CheckOutcome::Skipped(why.clone()),
+        (None, Some(why)) => CheckOutcome::NotBuilt(why.clone()),
         (None, None) => {
             let (ended, run) = walk(&planned, &builds, supervision)?;
             let answered = answering_protocols(&run);
             let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
-            start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
+            start.map_or(CheckOutcome::Nothing, |start| {
+                CheckOutcome::Started(Started { start, answered })
+            })
         }
     };
     print_text(&seen.describe())?;
@@ -190,24 +192,28 @@ fn walk(
     Ok(result?)
 }
 
-impl Seen {
+impl CheckOutcome {
     /// Describes all that was seen, line by line.
     fn describe(&self) -> String {
         match self {
-            Seen::Skipped(why) => format!("  skipped: {why}\n"),
-            Seen::Wrong(error) => format!("  {}\n", error.to_string().replace('\n', "\n  ")),
-            Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
-            Seen::Nothing => String::new(),
-            Seen::Started(Started { start, .. }) => describe_checks(start),
+            CheckOutcome::Skipped(why) => format!("  skipped: {why}\n"),
+            CheckOutcome::Wrong(error) => {
+                format!("  {}\n", error.to_string().replace('\n', "\n  "))
+            }
+            CheckOutcome::NotBuilt(why) => {
+                format!("  build failed: {}\n", why.replace('\n', "\n    "))
+            }
+            CheckOutcome::Nothing => String::new(),
+            CheckOutcome::Started(Started { start, .. }) => describe_checks(start),
         }
     }
 
-    fn exit(&self, chosen: &Chosen) -> Exit {
+    fn exit(&self, chosen: &ChosenSubjects) -> Exit {
         match self {
-            Seen::Skipped(_) => chosen.selection.skipped(Exit::Valid),
-            Seen::Wrong(_) => Exit::Usage,
-            Seen::NotBuilt(_) | Seen::Nothing => Exit::Failed,
-            Seen::Started(Started { start, .. }) => match &start.failure {
+            CheckOutcome::Skipped(_) => chosen.selection.skipped(Exit::Valid),
+            CheckOutcome::Wrong(_) => Exit::Usage,
+            CheckOutcome::NotBuilt(_) | CheckOutcome::Nothing => Exit::Failed,
+            CheckOutcome::Started(Started { start, .. }) => match &start.failure {
                 Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
                 Some(_) => Exit::Invalid,
                 None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
@@ -219,13 +225,15 @@ impl Seen {
     /// The row of the subject in the table.
     fn columns(&self, definition: &Definition) -> String {
         match self {
-            Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
-            Seen::Wrong(error) => {
+            CheckOutcome::Skipped(why) => {
+                columns("–", "–", "–", &format!("skipped: {}", first_line(why)))
+            }
+            CheckOutcome::Wrong(error) => {
                 columns("–", "–", "–", &format!("not started: {}", error.message))
             }
-            Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
-            Seen::Nothing => columns("–", "–", "–", "not done"),
-            Seen::Started(started) => {
+            CheckOutcome::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
+            CheckOutcome::Nothing => columns("–", "–", "–", "not done"),
+            CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
                 let all: Vec<&CheckResult> = results(start).collect();

@@ -26,18 +26,18 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     match &args.command {
         None | Some(SubjectsCommand::Import(_)) => {
-            list::run(&Chosen::from_names(&args.places, &[], Reach::Everywhere)?, &guard)
+            list::run(&ChosenSubjects::from_names(&args.places, &[], Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::List { names }) => {
-            list::run(&Chosen::from_names(&args.places, names, Reach::Everywhere)?, &guard)
+            list::run(&ChosenSubjects::from_names(&args.places, names, Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::Build { which }) => {
-            let chosen = Chosen::from_names(&args.places, &which.names, Reach::Given)?
+            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
                 .exclude(&which.except)?;
             build::run(&chosen, &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { which }) => {
-            let chosen = Chosen::from_names(&args.places, &which.names, Reach::Given)?
+            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
                 .exclude(&which.except)?;
             check::run(&chosen, &args.places.cache_folder()?, &guard)
         }
@@ -53,7 +53,7 @@ enum Reach {
 }
 
 /// The subjects that a command is for.
-struct Chosen {
+struct ChosenSubjects {
     folders: Folders,
     selection: Selection,
     /// In the order of their names, each subject before its variants.
@@ -84,13 +84,13 @@ impl Selection {
     }
 }
 
-impl Chosen {
+impl ChosenSubjects {
     /// `NAME` is a subject with its variants, `NAME/VARIANT` one of them; no name is all.
     fn from_names(
         places: &FolderOptions,
         names: &[String],
         reach: Reach,
-    ) -> anyhow::Result<Chosen> {
+    ) -> anyhow::Result<ChosenSubjects> {
         let (folders, given) = places.subjects.find_all(None)?;
         let found = match (names, given) {
             ([], 1..) if reach == Reach::Given => {
@@ -113,11 +113,11 @@ impl Chosen {
                 names.iter().any(|name| name.split('/').next() == Some(wrong))
             });
         }
-        Ok(Chosen { folders, selection, subjects, wrong })
+        Ok(ChosenSubjects { folders, selection, subjects, wrong })
     }
 
     /// Those that are left without some.
-    fn exclude(mut self, except: &[String]) -> anyhow::Result<Chosen> {
+    fn exclude(mut self, except: &[String]) -> anyhow::Result<ChosenSubjects> {
         check_names(except, &self.subjects, &self.wrong)?;
         self.subjects.retain(|s| !except.contains(&s.definition.name) && !except.contains(&s.id));
         self.wrong.retain(|(wrong, _)| !except.contains(wrong));

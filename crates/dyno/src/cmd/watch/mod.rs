@@ -45,7 +45,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let counted = inside.clone();
     thread::scope(|scope| {
         scope.spawn(move || count(counted, &stop_counter));
-        let mut seen = Seen::default();
+        let mut seen = WatchResult::default();
         let watched =
             watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
         drop(to_counter);
@@ -68,7 +68,7 @@ fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
 
 /// All that was seen.
 #[derive(Default)]
-struct Seen {
+struct WatchResult {
     whole: Option<WatchRecord>,
     /// For the page, if there is to be one.
     looks: Vec<WatchRecord>,
@@ -76,7 +76,7 @@ struct Seen {
     is_gone: bool,
 }
 
-impl Seen {
+impl WatchResult {
     fn add(&mut self, look: WatchRecord, is_for_page: bool) {
         self.whole = Some(match self.whole.take() {
             Some(whole) => whole.and(&look),
@@ -98,7 +98,7 @@ impl Seen {
 /// Looks at the server until its end, or that of the time, or until the user wants no more.
 fn watch(
     server: &mut WatchedServer,
-    seen: &mut Seen,
+    seen: &mut WatchResult,
     args: &WatchArgs,
     inside: Option<&Watching>,
     served: Option<&MetricsPage>,
@@ -152,7 +152,7 @@ impl Page<'_> {
         Ok(Page(path))
     }
 
-    fn end(self, title: &str, seen: &Seen) -> anyhow::Result<()> {
+    fn end(self, title: &str, seen: &WatchResult) -> anyhow::Result<()> {
         let path = self.0.display();
         match &seen.whole {
             Some(whole) => {
@@ -182,7 +182,7 @@ fn print_look(
     }
 }
 
-fn finish(args: &WatchArgs, title: &str, seen: &Seen) -> anyhow::Result<Exit> {
+fn finish(args: &WatchArgs, title: &str, seen: &WatchResult) -> anyhow::Result<Exit> {
     if let Some(whole) = seen.whole.as_ref().filter(|_| args.format == PlanFormat::Text) {
         terminal::print_text(&page::summary(title, whole, terminal::style()))?;
     }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn of_many_looks_two_become_one() {
-        let mut seen = Seen::default();
+        let mut seen = WatchResult::default();
         let look = |i: usize| WatchRecord {
             start_s: i as f64,
             end_s: i as f64 + 1.0,
@@ -216,7 +216,7 @@ mod tests {
         (0..=MOST_LOOKS).for_each(|i| seen.add(look(i), true));
         assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MOST_LOOKS / 2 + 1, 2.0));
         assert_eq!((seen.whole.unwrap().end_s, seen.looks.last().unwrap().end_s), (2001.0, 2001.0));
-        let mut without = Seen::default();
+        let mut without = WatchResult::default();
         (0..3).for_each(|i| without.add(look(i), false));
         assert!(without.looks.is_empty() && without.whole.is_some());
     }

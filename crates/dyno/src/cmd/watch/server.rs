@@ -55,7 +55,7 @@ impl WatchedServer {
         };
         server.look_for_more(None);
         let pids = server.sampler.pids();
-        let Some(first) = pids.first() else { return Err(bad(server.lacks(args))) };
+        let Some(first) = pids.first() else { return Err(bad(server.missing_text(args))) };
         let name = proc::Stat::read(*first)
             .map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
         server.title.push_str(&name);
@@ -86,7 +86,7 @@ impl WatchedServer {
         self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
     }
 
-    fn lacks(&self, args: &WatchArgs) -> String {
+    fn missing_text(&self, args: &WatchArgs) -> String {
         let is_threaded = |folder: &Path| {
             std::fs::read_to_string(folder.join("cgroup.type"))
                 .is_ok_and(|text| text.trim() == "threaded")
@@ -149,7 +149,7 @@ impl WatchedServer {
         self.look_for_more(inside);
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
         let mut sample = sample(&[scope], Reads::All, &self.files);
-        sample.of_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
+        sample.party_use_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
         sample
     }
 }

@@ -26,11 +26,11 @@ pub(super) fn time(us: Option<f64>) -> String {
 pub(super) fn time_label(us: f64) -> String {
     let text = time(Some(us));
     text.split_once(' ')
-        .map_or_else(String::new, |(number, unit)| format!("{} {unit}", trimmed(number)))
+        .map_or_else(String::new, |(number, unit)| format!("{} {unit}", trim_zeros(number)))
 }
 
 /// A number without the zeros that end its decimals: a round value on an axis.
-pub(super) fn trimmed(number: &str) -> &str {
+pub(super) fn trim_zeros(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
@@ -43,8 +43,8 @@ pub(super) fn rate(rps: Option<f64>) -> String {
 
 pub(super) fn rate_label(rps: f64) -> String {
     match rps {
-        r if r < 1e6 => trimmed(&number(r)).into(),
-        r if r < 1e12 => format!("{} M", trimmed(&number(r / 1e6))),
+        r if r < 1e6 => trim_zeros(&number(r)).into(),
+        r if r < 1e12 => format!("{} M", trim_zeros(&number(r / 1e6))),
         r => format!("{r:.0e}"),
     }
 }

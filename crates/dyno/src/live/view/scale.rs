@@ -2,8 +2,8 @@
 
 use dyno_report::format::number;
 
-use super::numbers::trimmed;
-use crate::live::model::widened;
+use super::numbers::trim_zeros;
+use crate::live::model::widen;
 
 /// The least ratio between the ends of the axis of response times, so that noise does not fill it.
 const LEAST_RATIO: f64 = 4.0;
@@ -26,7 +26,7 @@ impl Scale {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
             Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
         })?;
-        let (low, high) = widened(low, high, LEAST_RATIO);
+        let (low, high) = widen(low, high, LEAST_RATIO);
         Some(Scale { low, high })
     }
 
@@ -71,9 +71,9 @@ pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
     let step = ROUND_S.into_iter().find(|s| s * per_s >= APART).unwrap_or(span_s);
     let label = |s: f64| match step {
         _ if s == 0.0 => "0".into(),
-        step if step < 60.0 => format!("{} s", trimmed(&number(s))),
+        step if step < 60.0 => format!("{} s", trim_zeros(&number(s))),
         step if step < 3600.0 => format!("{} min", s / 60.0),
-        _ => format!("{} h", trimmed(&number(s / 3600.0))),
+        _ => format!("{} h", trim_zeros(&number(s / 3600.0))),
     };
     let ticks = (0..=(span_s / step + 1e-9) as u16).map(|i| f64::from(i) * step);
     ticks.map(|s| ((s * per_s).round() as u16, label(s))).collect()

@@ -148,7 +148,7 @@ impl<T> Client<T> {
                 }
             }
         }
-        self.table.announced(payload, &self.peer);
+        self.table.note_settings(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.replies += HEADER_BYTES as u64;

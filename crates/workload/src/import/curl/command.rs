@@ -3,7 +3,7 @@
 use base64::Engine as _;
 
 use super::form::{BOUNDARY, FORM_TYPE, FormPart, file_name, multipart};
-use super::options::{OptionKind, spelled};
+use super::options::{OptionKind, parse_word};
 use super::shell::{ShellWord, text};
 use crate::ReadFile;
 use crate::import::{BASE64, ChangeKind, Changes, ImportedRequest, Url, form_encoded, load};
@@ -45,7 +45,7 @@ impl CurlCommand {
         let mut words = words.into_iter();
         while let Some(ShellWord { line, bytes }) = words.next() {
             let located = |error| format!("line {line}: {error}");
-            let (options, mut attached) = spelled(&bytes).map_err(located)?;
+            let (options, mut attached) = parse_word(&bytes).map_err(located)?;
             for (kind, name) in options {
                 let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
@@ -256,7 +256,7 @@ impl CurlCommand {
     fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
-        let mut url = ascii_path(&if self.globoff { url } else { unglobbed(&url)? });
+        let mut url = ascii_path(&if self.globoff { url } else { unescape_globs(&url)? });
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             let joint = if url.contains('?') { "&" } else { "?" };
             url.push_str(if url.ends_with(['?', '&']) { "" } else { joint });
@@ -300,7 +300,7 @@ fn header(text: &str) -> Result<(String, Option<String>), String> {
 /// Returns the bytes that a data option stands for.
 fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
-        ("data-urlencode", _) => urlencoded(&text(value)?, read),
+        ("data-urlencode", _) => encode_data(&text(value)?, read),
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
             let mut bytes = load(&text(path.to_vec())?, read)?;
@@ -312,7 +312,7 @@ fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
 }
 
 /// `content`, `=content`, `name=content`, `@file`, `name@file`: the name stays as it is.
-fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
+fn encode_data(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     let (name, content) = match (value.split_once('='), value.split_once('@')) {
         (Some((name, content)), _) => (name, content.into()),
         (None, Some((name, path))) => (name, load(path, read)?),
@@ -324,7 +324,7 @@ fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
 
 /// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt
 /// out.
-fn unglobbed(url: &str) -> Result<String, String> {
+fn unescape_globs(url: &str) -> Result<String, String> {
     // The brackets of an IPv6 address are no glob, nor is an empty pair.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
     let protected = ["\\[", "\\]", "\\{", "\\}"];

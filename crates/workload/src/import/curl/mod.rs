@@ -12,7 +12,7 @@ mod tests;
 
 use self::command::CurlCommand;
 use self::shell::{ShellWord, commands};
-use super::{Changes, Imports, some};
+use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
 
 /// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl`
@@ -33,7 +33,7 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
         drop_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
         requests.extend(CurlCommand::parse(line, words, read)?.requests(read)?);
     }
-    some(
+    require_requests(
         requests,
         Changes::default(),
         "there is no curl command; paste one, like curl http://localhost:8080/",

@@ -68,8 +68,8 @@ impl Shell<'_> {
         match c {
             '\'' => self.read_quoted("'", out)?,
             '"' => self.read_quoted("\"", out)?,
-            '$' if self.eat("'") => self.read_quoted("$'", out)?,
-            '$' if self.eat("\"") => self.read_quoted("\"", out)?,
+            '$' if self.take_prefix("'") => self.read_quoted("$'", out)?,
+            '$' if self.take_prefix("\"") => self.read_quoted("\"", out)?,
             '$' | '`' => self.dollar(c, out)?,
             '\\' => push(out, self.take().unwrap_or(c)),
             c => push(out, c),
@@ -131,7 +131,7 @@ impl Shell<'_> {
     fn unicode(&mut self) -> Result<char, String> {
         let mut code = self.number(4);
         if let Some(high @ 0xd800..0xdc00) = code
-            && self.eat("\\u")
+            && self.take_prefix("\\u")
         {
             let low = self.number(4).and_then(|low| low.checked_sub(0xdc00));
             code = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
@@ -155,12 +155,12 @@ impl Shell<'_> {
         Some(c)
     }
 
-    fn eat(&mut self, prefix: &str) -> bool {
+    fn take_prefix(&mut self, prefix: &str) -> bool {
         self.rest.strip_prefix(prefix).map(|rest| self.rest = rest).is_some()
     }
 
     fn eat_line_end(&mut self) -> bool {
-        let eaten = self.eat("\n") || self.eat("\r\n");
+        let eaten = self.take_prefix("\n") || self.take_prefix("\r\n");
         self.line += usize::from(eaten);
         eaten
     }

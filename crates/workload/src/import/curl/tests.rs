@@ -253,7 +253,7 @@ fn upload_lists_the_expectation_that_is_not_sent() {
 
 #[test]
 fn every_option_of_curl_is_applied_listed_or_refused() {
-    let known = |name: &str| super::options::spelled(format!("--{name}").as_bytes());
+    let known = |name: &str| super::options::parse_word(format!("--{name}").as_bytes());
     // These two only say how data and the URL are read.
     let names = super::options::names().filter(|(_, name)| !["get", "globoff"].contains(name));
     for (kind, name) in names {
