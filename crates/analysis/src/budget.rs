@@ -292,7 +292,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
             let Some(other) = grid.get(key.with_arm(b)) else { continue };
             for metric in [&THROUGHPUT, &CPU] {
                 let metric = Metric::from_key(metric.key);
-                let pairs = other.series(metric).by_block_with(&base.series(metric));
+                let pairs = other.series(metric).ratios_by_block(&base.series(metric));
                 let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
                     pairs.into_iter().unzip();
                 let Some(noise) = Some(launches)

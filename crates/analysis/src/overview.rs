@@ -667,8 +667,9 @@ impl<'a> RowMaker<'a> {
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             invalid: self.invalid_figures(index, shown.is_some(), at_reference),
-            absent: absent(subject, self.protocol(), best.is_none())
-                .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
+            absent: absent(subject, self.protocol(), best.is_none()).or_else(|| {
+                exclusion_reason(plan, plan.arms[index].subject).filter(|_| own.is_empty())
+            }),
         }
     }
 }
@@ -690,7 +691,7 @@ fn absent(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Opti
 }
 
 /// Why a subject did not get the first workload; `None`: the plan gives no reason.
-fn not_asked(plan: &Plan, subject: usize) -> Option<String> {
+fn exclusion_reason(plan: &Plan, subject: usize) -> Option<String> {
     let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
     Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
 }

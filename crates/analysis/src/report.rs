@@ -157,7 +157,7 @@ pub fn report(run: &Run) -> Report {
     let company = CoRunners::new(plan, &run.trials);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     // Each start has its own order of workloads and steps; reports show them in one order.
-    records.sort_by_key(|t| plan.trials[t.trial].shown_at());
+    records.sort_by_key(|t| plan.trials[t.trial].display_order());
     let of = |record: &TrialRecord| {
         trial(plan, &run.header.facts, run.start_of(record), record, &company)
     };
@@ -204,7 +204,7 @@ pub fn report(run: &Run) -> Report {
         profiles: profiles(run),
     };
     compare_arms(run, &mut report);
-    report.run.answered_after = answered_after(run, &report);
+    report.run.answered_after = repeats_until_answer(run, &report);
     // Repeats that an answered run did not need do not count as missing.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
@@ -219,7 +219,7 @@ fn compare_arms(run: &Run, report: &mut Report) {
 }
 
 /// Returns the number of repeats of a run that ended early because its question was answered.
-fn answered_after(run: &Run, report: &Report) -> Option<u32> {
+fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;

@@ -145,7 +145,7 @@ impl Series {
 
     /// Returns, for each block that both have, the ratio to another series. Both values of each
     /// round are included if the two took turns.
-    pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
+    pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let of_block = |(block, own): (u32, f64)| {
             let ratio = own / base.value_in_block(block)?;
             let is_one = self.turned.get(&block) == base.turned.get(&block);

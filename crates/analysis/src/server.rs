@@ -242,7 +242,7 @@ impl<'a> PartySample<'a> {
         })
     }
 
-    fn living_and_ended(&self) -> Threads<'a> {
+    fn all_threads(&self) -> Threads<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
@@ -269,7 +269,7 @@ impl<'a> PartySample<'a> {
 
     /// Returns the use of its threads up to a later sample.
     fn threads_until(&self, last: &PartySample<'_>) -> ThreadDeltas {
-        ThreadDeltas::new(self.living_and_ended(), last.living_and_ended())
+        ThreadDeltas::new(self.all_threads(), last.all_threads())
     }
 }
 

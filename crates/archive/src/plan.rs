@@ -538,7 +538,7 @@ impl Trial {
 
     /// By what trials are put in an order that is the same for all starts.
     #[must_use]
-    pub fn shown_at(&self) -> (usize, usize, usize, usize) {
+    pub fn display_order(&self) -> (usize, usize, usize, usize) {
         (self.launch, self.arm, self.workload, self.step)
     }
 }

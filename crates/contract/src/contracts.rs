@@ -92,7 +92,7 @@ impl Contract {
             })
             .map_err(|error| NotFound::Wrong(Box::new(error)));
         }
-        Err(NotFound::None(none_of(name, &folders)))
+        Err(NotFound::None(not_found_text(name, &folders)))
     }
 
     fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
@@ -176,7 +176,7 @@ fn folders(subject: &Path) -> Vec<PathBuf> {
     std::iter::once(subject.join(FOLDER)).chain(shared).collect()
 }
 
-fn none_of(name: &str, folders: &[PathBuf]) -> String {
+fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
     let mut known: Vec<String> = BUILT_IN.iter().map(|(known, _)| (*known).to_string()).collect();
     for entry in
         folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten()
@@ -199,7 +199,7 @@ fn none_of(name: &str, folders: &[PathBuf]) -> String {
 }
 
 fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
-    let name = keys.required::<String>("name");
+    let name = keys.take_required::<String>("name");
     if name.as_ref().is_some_and(String::is_empty) {
         keys.add(mistake("name", "a check's `name` is empty; results go by it"));
     }

@@ -120,7 +120,7 @@ impl Waiting<'_> {
         while let Err(problem) = attempt(stream, to, path, status) {
             std::thread::sleep(POLL);
             if self.process.exit_status().is_some() || self.is_over() {
-                return Err(self.never(&problem.words(path)));
+                return Err(self.never(&problem.to_text(path)));
             }
             stream = self.connect(addr)?;
         }
@@ -153,7 +153,7 @@ impl Waiting<'_> {
         command: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<ReadyTimes, Failure> {
         loop {
-            self.go_on()?;
+            self.check_interrupt()?;
             let Err(why) = command() else { break };
             if let Some(status) = self.process.exit_status() {
                 return Err(exit_failure(status, " before its command for `ready` succeeded"));
@@ -177,7 +177,7 @@ impl Waiting<'_> {
         self.now() > self.deadline.deadline_ns
     }
 
-    fn go_on(&self) -> Result<(), Failure> {
+    fn check_interrupt(&self) -> Result<(), Failure> {
         if (self.deadline.is_asked_to_end)() {
             let message = "the user ended the run".into();
             return Err(Failure { kind: FailureKind::Interrupted, message });
@@ -187,7 +187,7 @@ impl Waiting<'_> {
 
     fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
         loop {
-            self.go_on()?;
+            self.check_interrupt()?;
             let error = match connect_to_another(addr, CONNECT) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
@@ -270,7 +270,7 @@ enum Problem {
 }
 
 impl Problem {
-    fn words(&self, path: &str) -> String {
+    fn to_text(&self, path: &str) -> String {
         match self {
             Problem::NoAnswer(error) => {
                 format!("GET {path} was never answered ({})", description::cause(error))

@@ -139,13 +139,13 @@ fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<SharedState>) -> io:
         state.asked.len() - 1
     };
     let (shared, from, to) = (Arc::clone(seen), server.try_clone()?, behind.try_clone()?);
-    thread::spawn(move || hand_on(&from, &to, |bytes| shared.keep(connection, bytes)));
+    thread::spawn(move || forward(&from, &to, |bytes| shared.keep(connection, bytes)));
     let (shared, from, to) = (Arc::clone(seen), behind.try_clone()?, server.try_clone()?);
-    thread::spawn(move || hand_on(&from, &to, |_| shared.wait()));
+    thread::spawn(move || forward(&from, &to, |_| shared.wait()));
     Ok(())
 }
 
-fn hand_on(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
+fn forward(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = from.read(&mut bytes) {
         before(&bytes[..n]);
@@ -166,7 +166,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || hand_on(&stream, &stream, |_| ()));
+                thread::spawn(move || forward(&stream, &stream, |_| ()));
             }
         });
         port

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dyno_engine::{Protocol, Tls, tls_words};
+use dyno_engine::{Protocol, Tls, tls_error_text};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -70,7 +70,7 @@ impl TlsOptions {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = pem::certificates(certificate)?;
-                let wrong = |error| format!("{}: {}", key.display(), tls_words(&error));
+                let wrong = |error| format!("{}: {}", key.display(), tls_error_text(&error));
                 builder.with_client_auth_cert(chain, pem::private_key(key)?).map_err(wrong)?
             }
         };
@@ -93,7 +93,7 @@ impl TlsOptions {
             TrustedCertificates::File(path) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in pem::certificates(path)? {
-                    let wrong = |error| format!("{}: {}", path.display(), tls_words(&error));
+                    let wrong = |error| format!("{}: {}", path.display(), tls_error_text(&error));
                     roots.add(certificate).map_err(wrong)?;
                 }
                 roots

@@ -300,7 +300,7 @@ impl Uring {
         CompletionKind::Connected
     }
 
-    fn give_back_shown(&mut self) {
+    fn return_shown_buffer(&mut self) {
         if let Some((id, _)) = self.shown.take() {
             self.buffers.give_back(id);
         }
@@ -518,7 +518,7 @@ impl Driver for Uring {
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        self.give_back_shown();
+        self.return_shown_buffer();
         // The worker's busy time ends here. Its queued bytes leave with the system call right
         // after.
         let entered = self.hand_over(handed);
@@ -529,7 +529,7 @@ impl Driver for Uring {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        self.give_back_shown();
+        self.return_shown_buffer();
         while let Some((conn, generation, what)) = self.known.pop_front() {
             if self.conns[conn as usize].generation == generation {
                 // It was known when the turn's completions were counted.

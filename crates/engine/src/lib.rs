@@ -34,7 +34,7 @@ pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
 pub use tls::Tls;
-pub use tls::reason::words as tls_words;
+pub use tls::reason::error_text as tls_error_text;
 pub use traffic::{CompiledRequest, Draws, Traffic};
 pub use turn::{Stop, run, run_until_drained};
 pub use worker::{Policy, SpinPolicy, Worker, WorkerConfig, WorkerReport, upgrade_settings};

@@ -71,7 +71,7 @@ pub(crate) struct TlsParameters {
 impl TlsSession {
     pub(crate) fn new(tls: &Tls) -> Result<TlsSession, String> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone());
-        let connection = connection.map_err(|error| reason::words(&error))?;
+        let connection = connection.map_err(|error| reason::error_text(&error))?;
         Ok(TlsSession {
             connection,
             kept: Vec::new(),
@@ -134,7 +134,7 @@ impl TlsSession {
                 traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
             }
             Ok(_) => Err("the session takes no data".into()),
-            Err(error) => Err(reason::words(&error)),
+            Err(error) => Err(reason::error_text(&error)),
         };
         unread.drain(..discard);
         self.kept = unread;
@@ -172,7 +172,7 @@ impl TlsSession {
                 Err(error) => {
                     let is_no_tls = matches!(error, Error::InvalidMessage(_)) && !self.has_heard;
                     let words =
-                        if is_no_tls { reason::NO_TLS.into() } else { reason::words(&error) };
+                        if is_no_tls { reason::NO_TLS.into() } else { reason::error_text(&error) };
                     self.queue_alert(&mut input[used + discard..]);
                     return Err(Broken::Tls(words));
                 }
@@ -233,7 +233,7 @@ fn step<E>(
     match state {
         ConnectionState::ReadTraffic(mut traffic) => {
             while let Some(record) = traffic.next_record() {
-                let record = record.map_err(|error| Broken::Tls(reason::words(&error)))?;
+                let record = record.map_err(|error| Broken::Tls(reason::error_text(&error)))?;
                 *discard += record.discard;
                 take(record.payload).map_err(Broken::Reader)?;
             }

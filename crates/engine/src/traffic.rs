@@ -282,9 +282,9 @@ impl Traffic {
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {
             Choice::One => 0,
-            Choice::Table(table) => table[draws.rng.below(table.len() as u64) as usize],
+            Choice::Table(table) => table[draws.rng.next_below(table.len() as u64) as usize],
             Choice::Sums(sums) => {
-                let drawn = draws.rng.below(sums.last().copied().unwrap_or(1));
+                let drawn = draws.rng.next_below(sums.last().copied().unwrap_or(1));
                 sums.partition_point(|sum| *sum <= drawn) as u16
             }
         }
@@ -365,7 +365,7 @@ impl Draws {
     /// Whether the next request belongs to a random sample of one in `every`; 0: none does.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
-        every == 1 || (every > 1 && self.rng.below(every) == 0)
+        every == 1 || (every > 1 && self.rng.next_below(every) == 0)
     }
 }
 
@@ -487,7 +487,7 @@ impl RequestPart {
             RequestPart::Intended => put_decimal(values.intended_ns, out),
             RequestPart::Random(from, to) => {
                 let n = match (to - from).checked_add(1) {
-                    Some(span) => from + rng.below(span),
+                    Some(span) => from + rng.next_below(span),
                     // All 2⁶⁴ values.
                     None => rng.next_u64(),
                 };

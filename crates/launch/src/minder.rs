@@ -53,7 +53,7 @@ impl MindedCommand {
     }
 
     /// How the command itself ended, whose descendants may stay. `None`: it had not yet.
-    pub(crate) fn first_ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn command_status(&mut self) -> Option<ExitStatus> {
         let mut status = [0; 4];
         match self.from_minder.read(&mut status) {
             Ok(4) => Some(ExitStatus::from_raw(i32::from_ne_bytes(status))),

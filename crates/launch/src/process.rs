@@ -216,7 +216,7 @@ impl Process {
     /// How the first process ended, if it has.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            self.ended = self.minded.first_ended();
+            self.ended = self.minded.command_status();
         }
         self.ended
     }

@@ -99,7 +99,7 @@ impl ToolCommand<'_> {
                 ToolAnswer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
             ToolEnd::Late => {
-                ToolAnswer::None(format!("had not ended after {}", words(self.deadline)))
+                ToolAnswer::None(format!("had not ended after {}", duration_text(self.deadline)))
             }
             ToolEnd::Interrupted => ToolAnswer::None("was ended by the user".into()),
             ToolEnd::Talkative => {
@@ -182,7 +182,7 @@ fn new_cookie() -> String {
 }
 
 /// Formats a duration for people.
-pub fn words(time: Duration) -> String {
+pub fn duration_text(time: Duration) -> String {
     match (time.as_secs(), time.as_millis()) {
         (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
         (s @ 1.., ms) if ms % 1000 == 0 => format!("{s} s"),
@@ -217,7 +217,7 @@ impl OwnCommand {
             ToolEnd::Ended { status, .. } => format!("ended with {status}"),
             ToolEnd::Interrupted => "was ended by the user".into(),
             ToolEnd::Late | ToolEnd::Talkative => {
-                format!("had not ended after {}", words(*deadline))
+                format!("had not ended after {}", duration_text(*deadline))
             }
         };
         Err(match log.tail(20) {

@@ -481,7 +481,7 @@ fn ties(report: &Report) -> Option<String> {
         };
         format!("{}{open}", title(report, id))
     };
-    let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| named(tie, id))));
+    let tie = tie_sentence(&with, own.map(|tie| tie_text(tie, |id| named(tie, id))));
     // Offered rates give no ranking.
     if !first.is_of_its_own() {
         return None;
@@ -506,7 +506,7 @@ fn is_order_fixed(report: &Report) -> bool {
     report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
-/// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are
+/// The sentence on ties. `groups`: the result of [`tie_text`] for each tie group; `None`: there are
 /// none.
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
@@ -520,7 +520,7 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
 
 /// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are
 /// tied with the best may be distinguished from each other.
-fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
+fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
     let from = if tie.mutual { String::new() } else { format!(" from {}", title(&tie.best)) };

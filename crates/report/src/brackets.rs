@@ -39,7 +39,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
         match &bracket.searched {
-            Some(searched) => searched_by(searched),
+            Some(searched) => search_text(searched),
             None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
         },
     ]
@@ -63,7 +63,7 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
-fn searched_by(SearchCounts { starts, loads, settled, holds_s, .. }: &SearchCounts) -> String {
+fn search_text(SearchCounts { starts, loads, settled, holds_s, .. }: &SearchCounts) -> String {
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };

@@ -199,7 +199,7 @@ impl Quantile {
     }
 
     /// Number of repeats in which the percentile lies among unanswered requests.
-    const fn repeats_beyond(self, s: &Summary) -> usize {
+    const fn unanswered_repeats(self, s: &Summary) -> usize {
         match self {
             Quantile::P50 => s.response_unanswered.p50,
             Quantile::P90 => s.response_unanswered.p90,
@@ -220,7 +220,7 @@ pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     let of = s.response_unanswered;
     match q.value(s).median {
         Some(us) => micros(us),
-        None if q.repeats_beyond(s) > 0 => {
+        None if q.unanswered_repeats(s) > 0 => {
             unanswered_text(UnansweredShare { share: of.share, longest_wait: of.longest_wait })
         }
         None => "–".into(),

@@ -235,7 +235,7 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
     ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
-    ("Had to be killed", |s| or_dash(overview::killed(s), |n| n.to_string())),
+    ("Had to be killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
 ];
 
 fn backends(report: &Report) -> String {

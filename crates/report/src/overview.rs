@@ -195,13 +195,13 @@ pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
 }
 
 /// Number of a subject's starts that had to be killed; `None`: none was stopped.
-pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
+pub(crate) fn killed_starts(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
 
 /// `3/4`: the checks that a subject passed, of all its checks, with a mark if its file lets it fail
 /// some; `–` if it had none.
-pub(crate) fn checks_passed(r: &OverviewRow) -> String {
+pub(crate) fn passed_checks_text(r: &OverviewRow) -> String {
     or_dash(Some(r.checks).filter(|n| *n > 0), |n| match r.checks_waived {
         0 => format!("{}/{n}", r.checks_passed),
         waived => format!("{}/{n} ✗ {waived} waived", r.checks_passed),
@@ -238,7 +238,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
     column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
     column("errors", "Errors", |_, r| count(r.errors)),
-    column("checks", "Checks", |_, r| checks_passed(r)),
+    column("checks", "Checks", |_, r| passed_checks_text(r)),
 ];
 
 /// Note below the overview: the step that each figure belongs to.
@@ -279,7 +279,7 @@ pub(crate) fn label_in_words(at: Shape) -> String {
 }
 
 /// `elsewhere (likely)`: what limited a step, and how sure the verdict is.
-pub(crate) fn limited_by(resource: Resource, confidence: Confidence) -> String {
+pub(crate) fn limiter_text(resource: Resource, confidence: Confidence) -> String {
     format!("{}{}", resource.name().replace('_', " "), confidence.mark(resource))
 }
 
@@ -317,9 +317,9 @@ mod tests {
 
     #[test]
     fn a_limit_says_how_sure_it_is() {
-        assert_eq!(limited_by(Resource::ServerCpu, Confidence::High), "server cpu");
-        assert_eq!(limited_by(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
-        assert_eq!(limited_by(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");
-        assert_eq!(limited_by(Resource::Unknown, Confidence::Low), "unknown");
+        assert_eq!(limiter_text(Resource::ServerCpu, Confidence::High), "server cpu");
+        assert_eq!(limiter_text(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
+        assert_eq!(limiter_text(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");
+        assert_eq!(limiter_text(Resource::Unknown, Confidence::Low), "unknown");
     }
 }

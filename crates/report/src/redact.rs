@@ -181,7 +181,7 @@ struct Secrets {
 impl Secrets {
     /// A value that is a secret, or may be one. One that may be is withheld where it stands, and
     /// elsewhere only if it cannot be an ordinary word.
-    fn withheld_by(&mut self, is: bool, may_be: bool, value: &str) -> String {
+    fn withhold_if(&mut self, is: bool, may_be: bool, value: &str) -> String {
         match (is, may_be) {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {

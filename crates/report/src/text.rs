@@ -442,7 +442,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
     let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
-    let limit = overview::limited_by(trial.limiter.resource, trial.limiter.confidence);
+    let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
     let doubt = worst.map_or(String::new(), |c| {
         format!("  {}", style.paint_severity(c.severity, c.code.name()))
@@ -548,7 +548,7 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
 fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.zip(r.limiter_confidence);
     let limiter =
-        or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
+        or_dash(limiter, |(limiter, confidence)| overview::limiter_text(limiter, confidence));
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));

@@ -20,7 +20,7 @@ pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 ///
 /// # Errors
 /// The load cannot begin, there are no responses, the server fails, or `look` fails; as a sentence.
-pub(crate) fn loaded<T: Send>(
+pub(crate) fn run_while_loaded<T: Send>(
     spec: &LoadSpec,
     interrupts: &Interrupts,
     look: impl FnOnce(&AnswerCounts, &IsEnded<'_>) -> Result<T, String> + Send,

@@ -103,7 +103,7 @@ fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
             "it took {n} connections, because the server closed them"
         )));
     }
-    spoke_as_asked(spec, &record)
+    check_protocol_use(spec, &record)
 }
 
 /// Returns the worst outcome that is not `Ok`: a wrong answer is worse than a late one.
@@ -119,7 +119,7 @@ fn is_late(outcome: Outcome) -> bool {
 
 /// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the
 /// check needs.
-fn spoke_as_asked(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
+fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
     let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
         return Ok(());
     };

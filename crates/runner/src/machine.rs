@@ -104,8 +104,8 @@ impl MachineWatch {
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),
-            others: named(here, spent_ns, NAMED),
-            everywhere: Some(named(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
+            others: largest_uses(here, spent_ns, NAMED),
+            everywhere: Some(largest_uses(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
             heat: host::hottest(&self.heat, &heat()),
             path: Some(self.path.growth()),
@@ -145,7 +145,7 @@ fn other_uses(
     all
 }
 
-fn named<'a>(
+fn largest_uses<'a>(
     others: impl Iterator<Item = &'a (u32, OtherUse)>,
     spent_ns: u64,
     most: usize,
@@ -171,7 +171,7 @@ mod tests {
         let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
         assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
         let here = used.iter().filter(|(cpu, _)| *cpu == 0);
-        let pids: Vec<u32> = named(here, 1000, NAMED).iter().map(|o| o.pid).collect();
+        let pids: Vec<u32> = largest_uses(here, 1000, NAMED).iter().map(|o| o.pid).collect();
         assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
     }
 

@@ -63,7 +63,7 @@ pub fn prepare(
             .backends
             .push(made.built.map(|built| BuiltBackend { definition: definition.clone(), built }));
     }
-    leave_out_those_behind(planned);
+    exclude_without_backends(planned);
     for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
         let made = builder.make(&subject.id(), definition, subject.skipped.is_some())?;
         (subject.version, subject.build_failed) = (made.version, made.failed);
@@ -116,14 +116,14 @@ impl Builder<'_> {
 }
 
 /// Excludes the subjects whose back ends could not be built.
-fn leave_out_those_behind(planned: &mut Planned) {
-    for (subject, why) in not_built_behind(&planned.plan) {
+fn exclude_without_backends(planned: &mut Planned) {
+    for (subject, why) in subjects_without_backends(&planned.plan) {
         planned.plan.subjects[subject].skipped.get_or_insert(why);
     }
 }
 
 /// Returns the subjects whose back ends could not be built, each with the reason.
-fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
+fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
     let why = |arm: &Arm| {
         let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
         let (backend, why) = behind.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
@@ -135,7 +135,7 @@ fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
 /// Includes those subjects of an archived plan again that were excluded only because of a back
 /// end's build, which may succeed now. Returns their indexes.
 pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
-    let mut back = not_built_behind(plan);
+    let mut back = subjects_without_backends(plan);
     back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
     back.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
     back.into_iter().map(|(subject, _)| subject).collect()

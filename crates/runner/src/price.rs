@@ -9,7 +9,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 
-use crate::background_load::{IsEnded, count, loaded};
+use crate::background_load::{IsEnded, count, run_while_loaded};
 use crate::limits::{PRICE_PAIRS, PRICE_SETTLES, PRICE_SLICE};
 use crate::load::{AnswerCounts, LoadSpec};
 
@@ -36,7 +36,7 @@ impl PricedServer<'_> {
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
         // The cost per request is measured, so the server is kept busy for the whole time.
-        loaded(&self.spec.clone().to_busy_loop(), self.interrupts, |answers, is_ended| {
+        run_while_loaded(&self.spec.clone().to_busy_loop(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
             // Attached again in any case: the rest of the start is monitored.
             self.watched.inside().attach(true)?;

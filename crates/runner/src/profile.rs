@@ -7,7 +7,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 use dyno_observer::stacks::Sampling;
 
-use crate::background_load::loaded;
+use crate::background_load::run_while_loaded;
 use crate::limits::PROFILE;
 use crate::load::LoadSpec;
 
@@ -33,7 +33,7 @@ impl ProfiledServer<'_> {
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
         sampling.know(&(self.pids)());
-        let (taken, edges) = loaded(self.spec, self.interrupts, |answers, is_ended| {
+        let (taken, edges) = run_while_loaded(self.spec, self.interrupts, |answers, is_ended| {
             let mut edges = Vec::new();
             // Both are read as sampling begins, and again as it ends.
             let mut edge = || edges.push((answers.total(), (self.cpu_ns)()));

@@ -43,7 +43,7 @@ impl NoRevision {
     }
 
     /// Makes the error of a git command whose request was valid.
-    fn failed(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+    fn as_git_failure(self, sentence: impl Fn(&str) -> String) -> NoRevision {
         let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
         NoRevision::Failed(sentence(&why))
     }
@@ -188,7 +188,7 @@ impl<'a> WorkTrees<'a> {
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
-            why.failed(|why| format!("revision {name} cannot be checked out: {why}"))
+            why.as_git_failure(|why| format!("revision {name} cannot be checked out: {why}"))
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
@@ -197,14 +197,14 @@ impl<'a> WorkTrees<'a> {
                 definition.display()
             )));
         }
-        let folders = Folders(self.moved(&tree, folders));
+        let folders = Folders(self.folders_in_tree(&tree, folders));
         self.check(&tree, &folders)?;
         Ok(RevisionFolders { folders, revision })
     }
 
     /// Returns the folders of subjects within a work tree; folders outside of the repository are
     /// unchanged.
-    fn moved(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
+    fn folders_in_tree(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let moved = folders.0.iter().map(|folder| {
             let inside = folder
                 .canonicalize()

@@ -198,7 +198,7 @@ impl Recipe<'_> {
             ToolEnd::Interrupted => Err(INTERRUPTED.into()),
             ToolEnd::Late | ToolEnd::Talkative => failed(format!(
                 "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
-                tool::words(deadline)
+                tool::duration_text(deadline)
             )),
         }
     }

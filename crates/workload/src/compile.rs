@@ -366,7 +366,7 @@ impl HeadPart<'_> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
         let cannot =
-            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.words()));
+            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.text()));
         parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
         Ok(parts)
     }
@@ -378,7 +378,7 @@ impl HeadPart<'_> {
         }
     }
 
-    const fn words(self) -> &'static str {
+    const fn text(self) -> &'static str {
         match self {
             HeadPart::Path => {
                 "a path: it holds blanks or control characters; percent-encode them in the file"

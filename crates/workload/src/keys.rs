@@ -84,7 +84,7 @@ impl<'f> Keys<'f> {
     }
 
     /// Takes the value of a required key.
-    pub fn required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
+    pub fn take_required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         self.required.push(key);
         self.optional(key)
     }
@@ -117,7 +117,7 @@ impl<'f> Keys<'f> {
     /// Takes the table of a key; `None`: missing, or no table.
     pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         let value = self.take(key)?;
-        self.below(format!("[{}]", self.path_to(key)), value)
+        self.child(format!("[{}]", self.path_to(key)), value)
     }
 
     /// Takes the table of a required key.
@@ -137,7 +137,7 @@ impl<'f> Keys<'f> {
             return Vec::new();
         };
         let name = format!("[[{}]]", self.path_to(key));
-        array.iter().filter_map(|value| self.below(name.clone(), value)).collect()
+        array.iter().filter_map(|value| self.child(name.clone(), value)).collect()
     }
 
     /// Takes the tables below a key, by their names.
@@ -152,7 +152,7 @@ impl<'f> Keys<'f> {
         };
         let all = table.iter().filter_map(|(name, value)| {
             let name = name.get_ref().to_string();
-            let below = self.below(format!("[{}.{name}]", self.path_to(key)), value)?;
+            let below = self.child(format!("[{}.{name}]", self.path_to(key)), value)?;
             Some((name, below))
         });
         all.collect()
@@ -235,7 +235,7 @@ impl<'f> Keys<'f> {
         .ok()
     }
 
-    fn below(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
+    fn child(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
         let DeValue::Table(table) = value.get_ref() else {
             self.found.add(value.span(), format!("`{name}` is a table of keys and values"));
             return None;
@@ -284,15 +284,15 @@ mod tests {
 
     fn sample(source: &str) -> Result<Sample, String> {
         let taken = read(Path::new("s.toml"), source, |keys| {
-            let name = keys.required("name");
-            let sizes = keys.required::<Vec<u8>>("sizes");
+            let name = keys.take_required("name");
+            let sizes = keys.take_required::<Vec<u8>>("sizes");
             let even = |n: u8| {
                 if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) }
             };
             keys.parse("pairs", even);
             let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
-                let title = part.required("title");
-                part.required::<u8>("weight");
+                let title = part.take_required("title");
+                part.take_required::<u8>("weight");
                 part.end();
                 title
             });

@@ -7,7 +7,7 @@ use dyno_archive::plan::{Body, Expect, OWN_VALUE, Request, Workload};
 use dyno_archive::secret::{is_secret, may_be_secret};
 use serde_json::Value;
 
-use crate::template::{DoubledBraces, with_own};
+use crate::template::{DoubledBraces, fill_request_values};
 
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
@@ -19,14 +19,14 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
     let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
     for request in &mut workload.requests {
-        sent_texts_of(request)
-            .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &value)));
+        sent_texts_of(request).into_iter().for_each(|text| {
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &value))
+        });
         // Expectations have no other placeholders.
         let expected = expected_texts_of(&mut request.expect);
-        expected
-            .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::IsItself, &value)));
+        expected.into_iter().for_each(|text| {
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::IsItself, &value))
+        });
     }
     workload
 }
@@ -42,12 +42,13 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
             None
         };
         let sent = sent_texts_of(request);
-        sent.into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &note)));
+        sent.into_iter().for_each(|text| {
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note))
+        });
         let expected = expected_texts_of(&mut request.expect);
-        expected
-            .into_iter()
-            .for_each(|text| text.map(&|bytes| with_own(bytes, DoubledBraces::Stays, &note)));
+        expected.into_iter().for_each(|text| {
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note))
+        });
     }
     found.into_inner()
 }

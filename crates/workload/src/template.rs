@@ -161,7 +161,7 @@ pub(crate) enum DoubledBraces {
 
 /// Returns the text with `{request.NAME}` replaced by `value` of NAME. Names without a value are
 /// kept.
-pub(crate) fn with_own(
+pub(crate) fn fill_request_values(
     text: &[u8],
     doubled: DoubledBraces,
     value: &dyn Fn(&str) -> Option<Vec<u8>>,

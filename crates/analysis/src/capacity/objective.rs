@@ -83,7 +83,7 @@ enum Miss {
 
 /// The conditions of every load: it answers as many requests as it is offered, and errors are few
 /// unless the objective limits them.
-fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
+fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
         return Some(Miss::Time(format!(
@@ -102,7 +102,7 @@ fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, 
     let of_conditions =
         objective.conditions.iter().filter_map(|of| find_miss(of, load, error_share));
     let all: Vec<Miss> =
-        of_conditions.chain(missed_unasked(objective, load, error_share)).collect();
+        of_conditions.chain(find_implied_miss(objective, load, error_share)).collect();
     let mut too_short = None;
     for miss in all {
         match miss {
@@ -223,11 +223,13 @@ fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Opti
             Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
             None => Some(Miss::Failures("no right answer".into())),
         },
-        Condition::Quantile { name, q, below_us } => quantile_missed(times, (name, *q), *below_us),
+        Condition::Quantile { name, q, below_us } => {
+            find_quantile_miss(times, (name, *q), *below_us)
+        }
     }
 }
 
-fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
+fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
     match times.place(q) {
         PercentilePlace::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
         PercentilePlace::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),

@@ -84,7 +84,7 @@ pub fn load_result(
 pub(crate) fn searches(run: &Run) -> Vec<SearchResult> {
     let plan = &run.header.plan;
     let mut all: Vec<&SearchRecord> = run.searches.iter().collect();
-    all.sort_by_key(|search| plan.trials[search.trial].shown_at());
+    all.sort_by_key(|search| plan.trials[search.trial].display_order());
     all.into_iter().filter_map(|record| search(run, record)).collect()
 }
 

@@ -161,15 +161,15 @@ impl DifferenceList {
     }
 
     fn walk(&mut self, name: &str, a: &Value, b: &Value) {
-        self.walk_shown(name, a, b, true);
+        self.walk_visible(name, a, b, true);
     }
 
     /// Adds differences of values that may hold secrets, by name only.
     fn walk_unshown(&mut self, name: &str, a: &Value, b: &Value) {
-        self.walk_shown(name, a, b, false);
+        self.walk_visible(name, a, b, false);
     }
 
-    fn walk_shown(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
+    fn walk_visible(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
         differing(name, a, b, &mut |name, a, b| {
             let numbers = a.as_f64().zip(b.as_f64());
             let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);

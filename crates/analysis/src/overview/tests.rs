@@ -209,7 +209,7 @@ fn subjects_without_numbers_have_a_reason() {
     let mut run = five_blocks();
     let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
     run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
-    let why: Vec<_> = (0..4).map(|subject| not_asked(&run.header.plan, subject)).collect();
+    let why: Vec<_> = (0..4).map(|subject| exclusion_reason(&run.header.plan, subject)).collect();
     assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
     // Only subjects without trials get this reason.
     run.header.plan.subjects[3].skipped = None;

@@ -56,7 +56,7 @@ impl Errors {
     /// How many standard errors are the difference that is found in four of five where a chance of
     /// `alpha` is what tests allow.
     fn to_find(self, alpha: f64) -> f64 {
-        detectable_difference(beyond(self.looks, self.freedom, alpha), self.freedom)
+        detectable_difference(critical_value(self.looks, self.freedom, alpha), self.freedom)
     }
 }
 
@@ -69,7 +69,7 @@ fn noise_bound(freedom: f64) -> f64 {
 }
 
 /// Returns the standard errors from 0 at which a mean is significant; half of the interval.
-fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
+fn critical_value(looks: Looks, freedom: f64, alpha: f64) -> f64 {
     match looks {
         Looks::AtTheEnd => student(freedom).inverse_cdf(1.0 - alpha / 2.0),
         Looks::AfterEach => beyond_at_every_look(freedom + 1.0, alpha),
@@ -175,7 +175,7 @@ impl Estimate {
     }
 
     fn sure(mean: f64, p: f64, errors: Errors) -> Estimate {
-        let half = errors.times(beyond(errors.looks, errors.freedom, ALPHA));
+        let half = errors.times(critical_value(errors.looks, errors.freedom, ALPHA));
         Estimate {
             ratio: mean.exp(),
             low: (mean - half).exp(),
@@ -212,7 +212,8 @@ impl Estimate {
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
-        let half = errors.times(beyond(errors.looks, errors.freedom, ALPHA / tests.max(1) as f64));
+        let half =
+            errors.times(critical_value(errors.looks, errors.freedom, ALPHA / tests.max(1) as f64));
         half.is_finite().then(|| ((self.ratio.ln() - half).exp(), (self.ratio.ln() + half).exp()))
     }
 }
@@ -275,7 +276,7 @@ pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
         return (f64::INFINITY, f64::INFINITY);
     }
     let freedom = f64::from(n) - 1.0;
-    let half = beyond(looks, freedom, ALPHA);
+    let half = critical_value(looks, freedom, ALPHA);
     (half, detectable_difference(half, freedom))
 }
 

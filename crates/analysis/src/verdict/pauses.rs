@@ -111,7 +111,7 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     if share <= SHARE || is_own {
         return None;
     }
-    let open_p99_ns = ordinary_ns + exceeded(&lengths, window_ns * SHARE);
+    let open_p99_ns = ordinary_ns + exceeded_wait(&lengths, window_ns * SHARE);
     let seconds = |ns: f64| ns / 1e9;
     let others = match stalls.len() {
         1 => "it took".to_string(),
@@ -160,7 +160,7 @@ fn own_time(record: &LoadRecord) -> f64 {
 
 /// The wait that arrivals spread evenly over the window exceed for `time_ns` of it, if each waits
 /// for the end of the stall that it falls into. Answering what has piled up takes longer still.
-fn exceeded(stalls_ns: &[u64], time_ns: f64) -> f64 {
+fn exceeded_wait(stalls_ns: &[u64], time_ns: f64) -> f64 {
     let mut longest_first: Vec<f64> = stalls_ns.iter().map(|ns| *ns as f64).collect();
     longest_first.sort_by(|a, b| b.total_cmp(a));
     let mut sum = 0.0;
@@ -190,7 +190,7 @@ mod tests {
             vec![],
             vec![600, 500, 7],
         ] {
-            let wait = exceeded(&stalls, WINDOW as f64 * SHARE);
+            let wait = exceeded_wait(&stalls, WINDOW as f64 * SHARE);
             let longer: u64 = stalls.iter().map(|length| length.saturating_sub(wait as u64)).sum();
             let total: u64 = stalls.iter().sum();
             let expected = total.min((WINDOW as f64 * SHARE) as u64);

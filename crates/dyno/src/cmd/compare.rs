@@ -28,7 +28,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             .transpose()
             .map_err(bad)?
             .unwrap_or_default(),
-        same_within: args.same_within.as_deref().map(same_within).transpose()?,
+        same_within: args.same_within.as_deref().map(parse_margin).transpose()?,
         on_undecided: match args.undecided {
             Undecided::Fail => OnUndecided::Fail,
             Undecided::Pass => OnUndecided::Pass,
@@ -163,6 +163,6 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     })
 }
 
-fn same_within(text: &str) -> anyhow::Result<f64> {
+fn parse_margin(text: &str) -> anyhow::Result<f64> {
     dyno_workload::units::share(text).map_err(|why| bad(format!("--same-within: {why}")))
 }

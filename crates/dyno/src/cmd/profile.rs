@@ -7,7 +7,7 @@ use dyno_analysis::profile::{Flame, Line, SampleKind, difference, lines};
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::{Plan, RunDir};
-use dyno_report::profile::{ComparedProfile, collapse_pair, collapsed, page, pprof, speedscope};
+use dyno_report::profile::{ComparedProfile, collapse, collapse_pair, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
 use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
@@ -121,7 +121,7 @@ fn write(
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
     let period_ns = side.select_stacks(here.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
-        (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
+        (ProfileFormat::Collapsed, None) => collapse(&here.lines(side)),
         (ProfileFormat::Collapsed, Some(there)) => {
             collapse_pair(&here.lines(side), &there.lines(side))
         }

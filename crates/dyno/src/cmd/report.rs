@@ -33,7 +33,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
             show(&report, &paths)?;
         }
     }
-    Ok(exit(&report, work_of(&run, &report)))
+    Ok(exit(&report, completeness(&run, &report)))
 }
 
 fn format(form: ReportFormat) -> Format {
@@ -78,7 +78,7 @@ pub enum RunCompleteness {
     Missing,
 }
 
-pub fn work_of(run: &Run, report: &Report) -> RunCompleteness {
+pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     let plan = &run.header.plan;
     if search::is_missing(run) {
         return RunCompleteness::Missing;

@@ -20,7 +20,7 @@ use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::prepare::{PreparedRun, build_all};
-use super::report::{RunCompleteness, exit, show, work_of, write_all};
+use super::report::{RunCompleteness, completeness, exit, show, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
@@ -56,7 +56,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = ended.map_err(|error| with_resume(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
-    let work = work_of(&run, &report);
+    let work = completeness(&run, &report);
     // An interrupt after the last step was measured has cut nothing off.
     let is_cut = ended == RunEnd::Interrupted && work == RunCompleteness::Missing;
     let paths = write_all(&dir, &report)?;

@@ -24,7 +24,7 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
         )),
         ErrorKind::UnknownArgument => unknown(option.split('=').next().unwrap_or(option)),
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
-            let hint = misused(
+            let hint = misuse_hint(
                 option.split(' ').next().unwrap_or(option),
                 context(ContextKind::InvalidValue),
                 load,
@@ -80,7 +80,7 @@ fn unknown(typed: &str) -> Option<String> {
 
 /// A hint for an option with a value that it does not take here, because it means another thing
 /// elsewhere. `long`: its name here.
-fn misused(long: &str, value: Option<&str>, load: &clap::Command) -> Option<String> {
+fn misuse_hint(long: &str, value: Option<&str>, load: &clap::Command) -> Option<String> {
     let arg = load.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"))?;
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let typed = [short.as_deref(), Some(long)];

@@ -240,7 +240,7 @@ impl SimDriver {
         if bytes.len() < 2 || !self.rng.chance(self.world.net.cut) {
             return vec![bytes];
         }
-        let (a, b) = bytes.split_at(1 + self.rng.below(bytes.len() as u64 - 1) as usize);
+        let (a, b) = bytes.split_at(1 + self.rng.next_below(bytes.len() as u64 - 1) as usize);
         vec![a.to_vec(), b.to_vec()]
     }
 

@@ -16,7 +16,7 @@ pub(crate) const NO_TLS: &str = "the server's first bytes are not TLS: that port
 /// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the
 /// reason, and a way out where one is known.
 #[must_use]
-pub fn words(error: &Error) -> String {
+pub fn error_text(error: &Error) -> String {
     match error {
         Error::AlertReceived(alert) => alert_words(*alert),
         Error::InvalidCertificate(reason) => {
@@ -175,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     fn certificate(reason: CertificateError) -> String {
-        words(&Error::InvalidCertificate(reason))
+        error_text(&Error::InvalidCertificate(reason))
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
             ),
             (Error::InvalidMessage(InvalidMessage::MessageTooLarge), "message too large"),
         ] {
-            let text = words(&error);
+            let text = error_text(&error);
             assert!(text.contains(wanted), "{text}");
             assert_is_plain(&text);
         }

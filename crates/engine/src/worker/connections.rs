@@ -241,7 +241,12 @@ impl Worker {
     }
 
     /// Continues with a connection after answers, or replaces it if it has served its share.
-    pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn continue_or_replace<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         self.see_room(conn);
         let slot = &self.slots[conn as usize];
         let (served, answered) = (slot.served, slot.answered);

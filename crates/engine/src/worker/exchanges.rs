@@ -663,7 +663,7 @@ impl Worker {
     /// After answers were read.
     fn continue_after_answers<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.settle_streams(conn, now, driver);
-        self.go_on(conn, now, driver);
+        self.continue_or_replace(conn, now, driver);
     }
 
     pub(super) fn eof<D: Driver>(

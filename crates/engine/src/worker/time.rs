@@ -268,7 +268,7 @@ impl Worker {
                         next = next.min(due);
                         // The cancelled stream made room, or was the last activity that was
                         // possible on the connection.
-                        self.go_on(conn, now, driver);
+                        self.continue_or_replace(conn, now, driver);
                     }
                     TimeoutCheck::Silent(outcome) => {
                         self.give_up(conn, outcome, Outcome::Cancelled, now, driver);

@@ -18,7 +18,7 @@ use crate::guard::Guard;
 use crate::limits::{GROUP_GLANCE, SWEEP};
 use crate::lock;
 use crate::sys;
-use owner::{GroupOwner, make_dir, ours_below};
+use owner::{GroupOwner, make_dir, owned_groups};
 use v2::GroupChanges;
 
 pub use limit::limit;
@@ -84,7 +84,7 @@ impl Groups {
         let is_its = |folder: &PathBuf| {
             folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name))
         };
-        let all = self.bases().into_iter().flat_map(|base| ours_below(base));
+        let all = self.bases().into_iter().flat_map(|base| owned_groups(base));
         let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
         let left = from_folders(ours.map(|(_, folder)| folder).filter(is_its));
         let list = |words: Vec<String>| words.join(", ");
@@ -142,7 +142,7 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
     // Seized until all is gone: who makes a group of such a name meanwhile sees that it is swept.
     let mut seized = Vec::new();
-    for (whose, folder) in bases.flat_map(ours_below) {
+    for (whose, folder) in bases.flat_map(owned_groups) {
         let Some(lock) = lock::seize(whose.owner(), &folder) else { continue };
         seized.push(lock);
         match whose {

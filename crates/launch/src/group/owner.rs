@@ -35,7 +35,7 @@ impl GroupOwner {
 }
 
 /// The groups of any dyno in a folder.
-pub(super) fn ours_below(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
+pub(super) fn owned_groups(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries
         .filter_map(|e| Some((GroupOwner::from_name(&e.file_name().to_string_lossy())?, e.path())))
@@ -44,7 +44,7 @@ pub(super) fn ours_below(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
 
 /// Whether another dyno that may run has groups in a folder.
 pub(super) fn others_live(folder: &Path) -> bool {
-    ours_below(folder).iter().any(|(whose, folder)| lock::is_of_another(whose.owner(), folder))
+    owned_groups(folder).iter().any(|(whose, folder)| lock::is_of_another(whose.owner(), folder))
 }
 
 /// Creates and locks a group's folder. An error names the folder.

@@ -117,7 +117,7 @@ fn a_v2_group_holds_counts_and_is_destroyed() {
     assert!(group.counters().cpu_user_ns.is_some());
     assert!(destroy(&group, GROUP));
     let status = loop {
-        if let Some(status) = child.first_ended() {
+        if let Some(status) = child.command_status() {
             break status;
         }
         std::thread::sleep(GROUP_GLANCE);
@@ -180,7 +180,7 @@ impl Scope {
     fn is_as_before(&self) {
         assert_eq!(self.home(), self.name());
         assert!(controllers(&self.v2.folder, "cgroup.subtree_control").is_empty());
-        assert!(ours_below(&self.v2.folder).is_empty(), "{:?}", ours_below(&self.v2.folder));
+        assert!(owned_groups(&self.v2.folder).is_empty(), "{:?}", owned_groups(&self.v2.folder));
     }
 }
 
@@ -188,7 +188,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for (_, folder) in ours_below(&self.v2.folder) {
+        for (_, folder) in owned_groups(&self.v2.folder) {
             let _ = fs::remove_dir(folder);
         }
         let _ = fs::remove_dir(&self.v2.folder);

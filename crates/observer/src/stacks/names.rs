@@ -76,7 +76,7 @@ pub(super) fn process_names(
     let nameless: BTreeSet<u64> =
         addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
     let map = perf_map(pid).unwrap_or_default();
-    let compiled = compiled(&map, &nameless);
+    let compiled = compiled_names(&map, &nameless);
     for address in &nameless {
         let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
             (Some(name), _) => {
@@ -143,7 +143,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Which code these addresses lie in: of several entries for a place, the last, which was written
 /// there latest.
-fn compiled<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
+fn compiled_names<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let entry = |line: &'a str| {
         let mut fields = line.splitn(3, ' ');
@@ -166,7 +166,8 @@ mod tests {
     fn code_that_was_written_over_has_its_last_name() {
         let map = "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one \
                    a.js:2\nrubbish\n";
-        let found = compiled(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
+        let found =
+            compiled_names(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
         let name = |at: u64| found.get(&at).copied();
         assert_eq!(name(0x7eff), None);
         assert_eq!(name(0x7f00), Some("LazyCompile:~old a.js:1"));

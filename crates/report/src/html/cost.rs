@@ -65,7 +65,7 @@ fn cpu(report: &Report) -> Markup {
         report,
         &[
             ("#CPU per request", &|s| {
-                with_behind(value(s.cpu_us_per_request.median, micros), s, |b| {
+                with_backends(value(s.cpu_us_per_request.median, micros), s, |b| {
                     b.cpu_us_per_request.median.map(micros)
                 })
             }),
@@ -78,7 +78,7 @@ fn cpu(report: &Report) -> Markup {
 }
 
 /// A cell of the subject with the same of each back end in smaller text below.
-fn with_behind(
+fn with_backends(
     cell: TableCell,
     s: &Summary,
     show: impl Fn(&BackendSummary) -> Option<String>,
@@ -120,7 +120,7 @@ fn memory(report: &Report) -> Markup {
         report,
         &[
             ("#Memory", &|s| {
-                with_behind(value(s.memory_bytes.median, bytes), s, |b| {
+                with_backends(value(s.memory_bytes.median, bytes), s, |b| {
                     b.memory_bytes.median.map(bytes)
                 })
             }),
@@ -219,7 +219,7 @@ fn price(report: &Report) -> Markup {
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
-        ("#Between", &|r| cell(between(r))),
+        ("#Between", &|r| cell(cost_range_cell(r))),
         ("#Of it for memory", &|r| {
             price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))
         }),
@@ -256,7 +256,7 @@ fn of_memory(paid: PaidUse) -> PaidUse {
     PaidUse { cpu_hours: 0.0, ..paid }
 }
 
-fn between(row: &OverviewRow) -> Markup {
+fn cost_range_cell(row: &OverviewRow) -> Markup {
     let (low, high) = row.paid_between.unzip();
     if low.is_none() {
         return html! { "–" };

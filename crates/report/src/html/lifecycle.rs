@@ -11,9 +11,9 @@ use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
 use super::{figure, noise, note, repeats_of, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};
-use crate::overview::killed;
+use crate::overview::killed_starts;
 
-pub(super) fn life(report: &Report) -> Markup {
+pub(super) fn lifecycle_section(report: &Report) -> Markup {
     let startup = table_of(
         "sortable",
         &[
@@ -25,7 +25,7 @@ pub(super) fn life(report: &Report) -> Markup {
             ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
             ("#Stop", &|s| value(s.stop_ms.median, millis)),
-            ("#Killed", &|s| value(killed(s).map(|n| n as f64), |n| format!("{n}"))),
+            ("#Killed", &|s| value(killed_starts(s).map(|n| n as f64), |n| format!("{n}"))),
             ("#Build", &|s| value(s.build.as_ref().map(|b| b.wall_s), seconds)),
             ("#Build CPU", &|s| value(s.build.as_ref().and_then(|b| b.cpu_s), seconds)),
             ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),

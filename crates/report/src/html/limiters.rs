@@ -20,7 +20,7 @@ use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
 use crate::overview::label_in_words;
 
-pub(super) fn why(report: &Report) -> Markup {
+pub(super) fn limiters_section(report: &Report) -> Markup {
     let steps = |subject: &SubjectResult| -> Vec<&Summary> {
         report.summaries.iter().filter(|s| s.subject == subject.id).collect()
     };

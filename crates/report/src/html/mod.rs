@@ -56,9 +56,9 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         (section("load", "Under load", &load::under_load(report)))
         (section("response", "Response time", &load::response(report)))
         (section("cost", "Cost", &cost::cost(report)))
-        (section("why", "Why", &limiters::why(report)))
+        (section("why", "Why", &limiters::limiters_section(report)))
         (section("wire", "On the wire", &wire::wire(report)))
-        (section("life", "Start-up, stop, checks, build", &lifecycle::life(report)))
+        (section("life", "Start-up, stop, checks, build", &lifecycle::lifecycle_section(report)))
         (section("explorer", "Explorer", &method::explorer(report)))
         (section("method", "Method", &method::method(report, shared.withheld)))
     };

@@ -85,11 +85,11 @@ pub(super) fn overview(report: &Report) -> Markup {
     };
     html! {
         (table("sortable overview", &head, &rows.iter().map(line).collect::<Vec<TableRow>>()))
-        (note(&said_below(report)))
+        (note(&footnote_text(report)))
     }
 }
 
-fn said_below(report: &Report) -> String {
+fn footnote_text(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
         "Peak: the best median over the steps, below it the range of the repeats (from five on the \
@@ -180,7 +180,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)
             .with_hint(ratio(|to| to.response_p99)),
-        with_behind(
+        with_backends(
             at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)),
             r,
             |b| {
@@ -191,20 +191,20 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
         )
         .with_bar(ends.cpu)
         .with_hint(ratio(|to| to.cpu_per_request)),
-        with_behind(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
+        with_backends(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
             .with_bar(ends.memory)
             .with_hint(ratio(|to| to.memory_peak)),
-        with_behind(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
+        with_backends(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
             .with_bar(ends.startup)
             .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
-        text(crate::overview::checks_passed(r)).sorted_by(Some(r.checks_passed as f64)),
+        text(crate::overview::passed_checks_text(r)).sorted_by(Some(r.checks_passed as f64)),
         limiter_summary_cell(r),
     ]
 }
 
 /// A cell of the subject with the same of each back end in smaller text below.
-fn with_behind(
+fn with_backends(
     cell: TableCell,
     r: &OverviewRow,
     show: impl Fn(&BackendRow) -> Option<String>,

@@ -40,7 +40,8 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             data-step=[step]
             open[is_busiest(report, profile.cell)] {
             summary {
-                (swatch(report, id)) (title) " at " (at(report, profile.cell)) (describe(profile))
+                (swatch(report, id)) (title) " at " (step_text(report, profile.cell))
+                (describe(profile))
             }
             "\n"
             @for failure in &profile.failures {
@@ -75,7 +76,7 @@ fn is_busiest(report: &Report, cell: CellKey) -> bool {
     own.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
 }
 
-fn at(report: &Report, cell: CellKey) -> String {
+fn step_text(report: &Report, cell: CellKey) -> String {
     report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
 }
 

@@ -7,7 +7,7 @@ use dyno_analysis::profile::{Function, FunctionKind, Line};
 
 /// One line for each stack, the outermost function first.
 #[must_use]
-pub fn collapsed(lines: &[Line]) -> String {
+pub fn collapse(lines: &[Line]) -> String {
     let line = |line: &Line| {
         let functions: Vec<String> = line.functions.iter().map(name).collect();
         format!("{} {}\n", functions.join(";"), line.samples)
@@ -71,7 +71,7 @@ mod tests {
             function("g", FunctionKind::Inlined),
             function("tcp_sendmsg", FunctionKind::Kernel),
         ];
-        let text = collapsed(&[Line { functions, samples: 12 }]);
+        let text = collapse(&[Line { functions, samples: 12 }]);
         assert_eq!(text, "work;a(int: b);JS:*f x.js:1_[j];g_[i];tcp_sendmsg_[k] 12\n");
     }
 }

@@ -6,7 +6,7 @@ use dyno_analysis::Report;
 use dyno_archive::plan::{Body, Request};
 use serde_json::Value;
 
-use super::bodies::texts_changed;
+use super::bodies::change_texts;
 use super::places::{names_of, own_texts_of};
 use super::{LEAST_CHARS, MARK, Secrets, is_telling};
 
@@ -77,7 +77,7 @@ impl Secrets {
     }
 
     fn erase_from_body(&self, body: &mut Body) {
-        body.0 = texts_changed(&body.0, |text| self.erase(text));
+        body.0 = change_texts(&body.0, |text| self.erase(text));
     }
 
     fn erase_from_json(&self, value: &mut Value) {

@@ -28,11 +28,11 @@ fn every_start_has_an_order_of_its_own_and_the_same_trials() {
     let arms = [arm(0), arm(1)];
     let listed = |order, seed| list_trials(&launches, &arms, &served, &steps_of, order, seed);
     let fixed = listed(Order::Fixed, 1);
-    assert!(fixed.is_sorted_by_key(Trial::shown_at));
+    assert!(fixed.is_sorted_by_key(Trial::display_order));
     let drawn = listed(Order::Random, 1);
-    let mut sorted: Vec<_> = drawn.iter().map(Trial::shown_at).collect();
+    let mut sorted: Vec<_> = drawn.iter().map(Trial::display_order).collect();
     sorted.sort_unstable();
-    let all: Vec<_> = fixed.iter().map(Trial::shown_at).collect();
+    let all: Vec<_> = fixed.iter().map(Trial::display_order).collect();
     assert_eq!(sorted, all, "nothing is lost, and launches follow one another");
     let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
     assert_eq!(seeds.len(), drawn.len(), "each draws its own");

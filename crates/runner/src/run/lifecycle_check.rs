@@ -189,7 +189,7 @@ impl Runner<'_> {
         let took = began.elapsed();
         let seen = refusal(status, took, &process.log_tail());
         let seen = seen.and_then(|words| {
-            all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
+            check_sightings(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
                 .map(|()| words)
         });
         let kept = self.runtime_files(&process);
@@ -237,7 +237,7 @@ impl Runner<'_> {
             return Err(if answer.answered { Problem::Wrong(words) } else { Problem::Late(words) });
         }
         let took = stopped_well(stopped, signal, life.within)?;
-        all_sighted(&life.prints, &printed_since(&log, before.printed)?, port)?;
+        check_sightings(&life.prints, &printed_since(&log, before.printed)?, port)?;
         if !behind.is_empty() && !was_under_way {
             return Err(Problem::Late(format!("{NOTHING_UNDER_WAY}: {}", answer.got)));
         }
@@ -378,9 +378,9 @@ fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<Strin
         }
     }
     await_sightings(life, stage, &mark)?;
-    all_sighted(&life.prints, &printed_since(&log, mark.printed)?, stage.port)?;
+    check_sightings(&life.prints, &printed_since(&log, mark.printed)?, stage.port)?;
     for (backend, sighting) in &life.asks {
-        let asked = mark.asked_of(stage, backend)?;
+        let asked = mark.requests_since(stage, backend)?;
         let n = sighting.count(asked.iter().map(Vec::as_slice), stage.port);
         let Sighting { matches, .. } = sighting;
         if !sighting.times.admits(n) {
@@ -402,10 +402,9 @@ fn await_sightings(life: &LifecyclePromise, stage: &Stage, mark: &Mark) -> Resul
     let is_missing = || -> Result<bool, Problem> {
         let printed = printed_since(&log, mark.printed)?;
         let of_prints = life.prints.iter().any(|s| wants_more(s, &printed, stage.port));
-        let of_asks = life
-            .asks
-            .iter()
-            .map(|(backend, s)| Ok(wants_more(s, &mark.asked_of(stage, backend)?, stage.port)));
+        let of_asks = life.asks.iter().map(|(backend, s)| {
+            Ok(wants_more(s, &mark.requests_since(stage, backend)?, stage.port))
+        });
         Ok(of_prints || of_asks.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
     };
     // Failures here are reported by the next check.
@@ -430,7 +429,7 @@ impl Mark {
     }
 
     /// Returns the requests to a back end since the mark. `Err`: they are unknown.
-    fn asked_of(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
+    fn requests_since(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
         let behind = stage.behind.iter().zip(&self.asked);
         let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend)
         else {
@@ -485,7 +484,7 @@ fn wants_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
     sighting.times.wants_more_than(sighting.count(texts.iter().map(Vec::as_slice), port))
 }
 
-fn all_sighted(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), Problem> {
+fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), Problem> {
     for sighting in prints {
         let n = sighting.count(lines.iter().map(Vec::as_slice), port);
         if !sighting.times.admits(n) {

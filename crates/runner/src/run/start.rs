@@ -419,7 +419,7 @@ fn checked_listeners(
 
 /// Returns the length of the padding in a start: up to a page, in steps of the stack's alignment.
 fn padding(seed: u64, start: usize) -> usize {
-    16 * Rng::new(seed.wrapping_add(start as u64)).below(256) as usize
+    16 * Rng::new(seed.wrapping_add(start as u64)).next_below(256) as usize
 }
 
 /// Inputs of a part: the values of its placeholders, and its environment.

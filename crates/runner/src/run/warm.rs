@@ -185,13 +185,13 @@ impl Runner<'_> {
         if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
         {
             // It may be alive, but slow.
-            launched.after_load(&mut record, &self.supervision()).map_err(while_warmed)?;
+            launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
         }
         Ok(record)
     }
 }
 
-fn while_warmed(failure: Failure) -> Cut {
+fn warming_failure(failure: Failure) -> Cut {
     let Failure { kind, message } = failure;
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }

@@ -33,7 +33,7 @@ impl SuiteLoad {
     }
 
     /// Returns the load with intervals of this length.
-    pub(super) fn measured_by(self, interval_ns: u64) -> SuiteLoad {
+    pub(super) fn with_interval(self, interval_ns: u64) -> SuiteLoad {
         SuiteLoad { load: Load { interval_ns, ..self.load }, ..self }
     }
 
@@ -151,7 +151,7 @@ impl RawLoad {
     }
 
     /// Turns it into the closed loop that measures a capacity.
-    pub(super) fn be_closed(&mut self) {
+    pub(super) fn make_closed(&mut self) {
         (self.model, self.arrival) = (None, None);
     }
 

@@ -99,7 +99,7 @@ impl SuiteReading<'_> {
         load.rate = None;
         match self {
             SuiteReading::AsWritten => {
-                load.be_closed();
+                load.make_closed();
                 Ok(shares)
             }
             SuiteReading::Across(_) => Err(locate_in_load(mistake(

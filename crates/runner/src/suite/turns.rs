@@ -100,7 +100,7 @@ impl Paced<'_> {
             return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
-        let turns = if self.has_quota { turns.unless_asked() } else { turns };
+        let turns = if self.has_quota { turns.or_default() } else { turns };
         let (load, steps_of) =
             self.load.check(shaped, self.order.unwrap_or_default().start_order())?;
         let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
@@ -124,7 +124,7 @@ const TAKE_TURNS: usize = 3;
 impl Turns {
     /// Resolves the default. Subjects with CPU quotas take no turns: a quota is refilled every 100
     /// ms, about once a turn, so that its share of a turn is random.
-    fn unless_asked(self) -> Turns {
+    fn or_default(self) -> Turns {
         if self == Turns::Open { Turns::None } else { self }
     }
 
@@ -188,7 +188,7 @@ fn with_turns(
 ) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
     check_steps(load.load(), has_pages)?;
-    Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
+    Ok(load.with_interval(slice_ns / INTERVALS_OF_SLICE))
 }
 
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {

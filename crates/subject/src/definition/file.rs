@@ -42,7 +42,7 @@ struct Home<'a> {
 
 /// Returns why a file cannot be read. A dangling link exists, so that "no such file" alone would be
 /// confusing.
-fn why(path: &Path, error: &std::io::Error) -> String {
+fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
     if is_dangling { "it is a link that leads nowhere".into() } else { error.to_string() }
 }
@@ -63,8 +63,8 @@ impl Definition {
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
         let wrong = |why: String| FileError::whole(&path, format!("cannot be read: {why}"));
-        let source =
-            read_regular(&path, DEFINITION_BYTES).map_err(|error| wrong(why(&path, &error)))?;
+        let source = read_regular(&path, DEFINITION_BYTES)
+            .map_err(|error| wrong(read_error_text(&path, &error)))?;
         let source = String::from_utf8(source).map_err(|_| wrong("it is not UTF-8 text".into()))?;
         Definition::parse(folder, role, &source)
     }
@@ -170,7 +170,7 @@ impl Home<'_> {
         let name = name.unwrap_or(called);
         let title = keys.optional("title").unwrap_or_else(|| name.clone());
         let (language, protocols) = match self.role {
-            Role::Subject => (keys.required("language"), keys.required_list("protocols")),
+            Role::Subject => (keys.take_required("language"), keys.required_list("protocols")),
             Role::Backend => (
                 Some(keys.optional("language").unwrap_or_default()),
                 Some(keys.list("protocols").unwrap_or_default()),
@@ -265,7 +265,7 @@ impl Home<'_> {
     }
 
     fn start(self, mut keys: Keys<'_>) -> Option<StartSpec> {
-        let command = keys.required::<Vec<String>>("command");
+        let command = keys.take_required::<Vec<String>>("command");
         if command.as_ref().is_some_and(Vec::is_empty) {
             keys.add(mistake("command", "`start.command` is empty"));
         }
@@ -455,8 +455,11 @@ fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
 /// Reads the needs, without those that have mistakes.
 fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     let all = keys.tables("requires").into_iter().map(|mut keys| {
-        let (name, test, hint) =
-            (keys.required("name"), keys.required::<String>("test"), keys.required("hint"));
+        let (name, test, hint) = (
+            keys.take_required("name"),
+            keys.take_required::<String>("test"),
+            keys.take_required("hint"),
+        );
         if test.as_ref().is_some_and(|test| test.contains('\0')) {
             keys.add(mistake(
                 "test",
@@ -473,7 +476,7 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
 
 /// Reads a table of a command and its deadline.
 fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> Option<CommandSpec> {
-    let command = keys.required::<String>("command");
+    let command = keys.take_required::<String>("command");
     check_text(&keys, "command", command.as_deref(), place);
     let deadline = keys.optional("deadline").unwrap_or(usual);
     keys.end();
@@ -481,7 +484,7 @@ fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> O
 }
 
 fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
-    let of = keys.required("of");
+    let of = keys.take_required("of");
     keys.end();
     of
 }
@@ -496,7 +499,7 @@ fn profile(mut keys: Keys<'_>) -> ProfileSpec {
 }
 
 fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
-    let command = keys.required::<String>("command");
+    let command = keys.take_required::<String>("command");
     check_text(&keys, "command", command.as_deref(), PlaceholderScope::Build);
     let inputs = keys.required_list::<RelativePath>("inputs");
     let env = env(&mut keys, PlaceholderScope::Build);

@@ -91,7 +91,7 @@ impl Folders {
             }
             None => match built_in(name) {
                 Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
-                None => Err(NoDefinition::None(self.none_of(
+                None => Err(NoDefinition::None(self.not_found_text(
                     name,
                     "subject",
                     &self.names(Role::Subject),
@@ -116,7 +116,7 @@ impl Folders {
             Err(NoDefinition::None(_)) => {
                 let mut known = self.names(Role::Backend);
                 known.extend(self.names(Role::Subject));
-                Err(NoDefinition::None(self.none_of(name, "back end", &known)))
+                Err(NoDefinition::None(self.not_found_text(name, "back end", &known)))
             }
             found => found,
         }
@@ -188,7 +188,7 @@ impl Folders {
         names
     }
 
-    fn none_of(&self, name: &str, what: &str, known: &[String]) -> String {
+    fn not_found_text(&self, name: &str, what: &str, known: &[String]) -> String {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None if what == "subject" => "`dyno subjects list` shows which there are".into(),

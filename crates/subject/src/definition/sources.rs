@@ -114,7 +114,7 @@ pub(super) fn walk(
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
     let mut walk = Walk { folder, counts, entered, linked_left: MOST_LINKED_ENTRIES, visit };
-    walk.below(Path::new(""), false)
+    walk.walk_folder(Path::new(""), false)
 }
 
 struct Walk<'a> {
@@ -128,7 +128,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// `is_linked`: a link leads here.
-    fn below(&mut self, below: &Path, is_linked: bool) -> io::Result<()> {
+    fn walk_folder(&mut self, below: &Path, is_linked: bool) -> io::Result<()> {
         let entries = std::fs::read_dir(self.folder.join(below))?.map(|e| e.map(|e| e.file_name()));
         let mut names = entries.collect::<io::Result<Vec<_>>>()?;
         names.sort();
@@ -152,7 +152,7 @@ impl Walk<'_> {
                 (self.visit)(&name, &entry);
             }
             if kind.is_dir() {
-                self.below(&name, is_linked)?;
+                self.walk_folder(&name, is_linked)?;
             } else if is_its && kind.is_symlink() {
                 self.below_link(&path, &name);
             }
@@ -164,7 +164,7 @@ impl Walk<'_> {
     /// somebody else's.
     fn below_link(&mut self, path: &Path, name: &Path) {
         if path.is_dir() && path.canonicalize().is_ok_and(|folder| self.entered.insert(folder)) {
-            let _ = self.below(name, true);
+            let _ = self.walk_folder(name, true);
         }
     }
 }

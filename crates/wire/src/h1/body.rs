@@ -151,8 +151,8 @@ impl Chunked {
                 }
             }
             (Chunked::Extension { value, line, at }, _) => {
-                let line =
-                    bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Http1Error::ChunkLineTooLong)?;
+                let line = increment_up_to(line, limits::CHUNK_LINE_BYTES)
+                    .ok_or(Http1Error::ChunkLineTooLong)?;
                 match at.advance(byte)? {
                     Some(at) => Chunked::Extension { value, line, at },
                     None => Chunked::SizeLf { value },
@@ -208,10 +208,11 @@ fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, 
         (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Http1Error::BareLineFeed),
         (TrailerAt::LineStart | TrailerAt::InLine, _) => TrailerAt::InLine,
     };
-    let bytes = bounded(bytes, limits::TRAILER_BYTES).ok_or(Http1Error::TrailersTooLarge)?;
+    let bytes =
+        increment_up_to(bytes, limits::TRAILER_BYTES).ok_or(Http1Error::TrailersTooLarge)?;
     Ok(Some(Chunked::Trailer { bytes, at }))
 }
 
-fn bounded(count: u16, limit: usize) -> Option<u16> {
+fn increment_up_to(count: u16, limit: usize) -> Option<u16> {
     count.checked_add(1).filter(|&n| usize::from(n) <= limit)
 }

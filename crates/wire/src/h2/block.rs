@@ -23,7 +23,7 @@ impl PartialBlock {
     }
 
     /// Adds a CONTINUATION. Returns whether the block is complete.
-    pub(super) fn go_on(
+    pub(super) fn add_continuation(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],

@@ -337,7 +337,7 @@ impl Server {
         payload: &[u8],
     ) -> Result<ServerEvent<'static>, Http2Error> {
         let mut block = self.block.take().ok_or(Http2Error::Continuation)?;
-        if block.go_on(header, payload)? {
+        if block.add_continuation(header, payload)? {
             return self.read_block(block.stream, block.end, &block.bytes);
         }
         self.block = Some(block);
@@ -557,7 +557,7 @@ impl Server {
         let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
         self.streams.get_mut(key).held =
             Some(DeferredBody { body: answer.body.clone(), at: 0, cut: answer.cut });
-        self.go_on(stream, out);
+        self.queue_body(stream, out);
     }
 
     /// Ends a stream without an answer, or refuses it.
@@ -581,7 +581,7 @@ impl Server {
     }
 
     /// Queues as much of a held body as windows allow.
-    fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
+    fn queue_body(&mut self, stream: u32, out: &mut Vec<u8>) {
         let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else {
             return;
         };
@@ -610,7 +610,7 @@ impl Server {
     fn resume(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             let Some(stream) = self.blocked.pop_front() else { return };
-            self.go_on(stream, out);
+            self.queue_body(stream, out);
         }
     }
 }

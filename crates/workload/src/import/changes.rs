@@ -76,7 +76,7 @@ const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
 
 impl ChangeKind {
     /// Returns the kind in JSON, and the words for the change with its reason.
-    const fn words(self) -> (&'static str, &'static str) {
+    const fn key_and_text(self) -> (&'static str, &'static str) {
         WORDS[self as usize]
     }
 }
@@ -111,7 +111,7 @@ impl Changes {
     #[must_use]
     pub fn list(&self) -> Vec<ImportChange> {
         let entry = |(change, (count, names)): (&ChangeKind, &(u64, BTreeSet<String>))| {
-            let (kind, what) = change.words();
+            let (kind, what) = change.key_and_text();
             ImportChange {
                 kind: kind.into(),
                 what: what.into(),

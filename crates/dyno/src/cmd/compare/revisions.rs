@@ -17,7 +17,7 @@ use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::report::{RunCompleteness, check_output, work_of, write_all};
+use super::super::report::{RunCompleteness, check_output, completeness, write_all};
 use super::super::run::{RunContext, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
@@ -73,7 +73,7 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     let kept = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let compared = compare(side(0), side(1), asked);
-    let is_whole = work_of(&run, &report) == RunCompleteness::Done;
+    let is_whole = completeness(&run, &report) == RunCompleteness::Done;
     let wrong = no_answer_reason(&report);
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
     let is_cut = ended == RunEnd::Interrupted;

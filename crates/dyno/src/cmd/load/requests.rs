@@ -43,7 +43,7 @@ pub fn read_requests(
     let protocol = protocol(args, url.scheme)?;
     let headers = headers(args, protocol)?;
     if is_foreign {
-        leave_out_uncarried(&mut requests, protocol, &mut changes);
+        remove_uncarried_headers(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -67,7 +67,7 @@ pub fn read_requests(
 }
 
 /// Leaves out the headers of imported requests that the protocol cannot carry.
-fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
+fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
     for request in requests {
         request.headers.retain(|(name, value)| {
             let is_carried = header::fault(protocol, name, value).is_none();

@@ -31,7 +31,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
         }
         if let Some(why) = here.unmet_need(d) {
             chosen.row(id, &format!("skipped: {why}"))?;
-            exit = chosen.selection.skipped(exit);
+            exit = chosen.selection.exit_with_skipped(exit);
             continue;
         }
         if interrupts.count() > 0 {
@@ -39,7 +39,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
             return Ok(Exit::Failed);
         }
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
-            Ok(built) => chosen.row(id, &words(&built))?,
+            Ok(built) => chosen.row(id, &build_time_text(&built))?,
             Err(why) => {
                 chosen.row(id, &format!("build failed: {why}"))?;
                 exit = Exit::Failed;
@@ -50,7 +50,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
 }
 
 /// Describes the time of a build.
-pub(super) fn words(built: &Built) -> String {
+pub(super) fn build_time_text(built: &Built) -> String {
     let Some(b) = &built.build else { return "needs no build".into() };
     let how = if b.cached { "built before, in" } else { "built in" };
     let cpu = b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));

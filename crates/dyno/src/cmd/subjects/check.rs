@@ -111,7 +111,7 @@ fn check(
     let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
         RunEvent::Printed { name, line } => show_output(name, line),
         RunEvent::Built { name, result: Ok(built) } => {
-            show_output(name, &build::words(built));
+            show_output(name, &build::build_time_text(built));
         }
         _ => {}
     })?;
@@ -210,7 +210,7 @@ impl CheckOutcome {
 
     fn exit(&self, chosen: &ChosenSubjects) -> Exit {
         match self {
-            CheckOutcome::Skipped(_) => chosen.selection.skipped(Exit::Valid),
+            CheckOutcome::Skipped(_) => chosen.selection.exit_with_skipped(Exit::Valid),
             CheckOutcome::Wrong(_) => Exit::Usage,
             CheckOutcome::NotBuilt(_) | CheckOutcome::Nothing => Exit::Failed,
             CheckOutcome::Started(Started { start, .. }) => match &start.failure {

@@ -79,7 +79,7 @@ enum Selection {
 
 impl Selection {
     /// The exit status once a subject was skipped.
-    fn skipped(self, exit: Exit) -> Exit {
+    fn exit_with_skipped(self, exit: Exit) -> Exit {
         if self == Selection::Named { Exit::Failed } else { exit }
     }
 }

@@ -139,7 +139,7 @@ impl View<'_> {
             spans.extend(strip(area.width.saturating_sub(44).min(60), share, self.palette.rate));
             spans.push(Span::raw("  "));
         }
-        spans.push(Span::raw(self.time_told()));
+        spans.push(Span::raw(self.elapsed_text()));
         Line::from(spans).render(area, self.buffer);
     }
 
@@ -147,7 +147,7 @@ impl View<'_> {
         finite(self.model.planned_s?).filter(|s| *s > 0.0)
     }
 
-    fn time_told(&self) -> String {
+    fn elapsed_text(&self) -> String {
         let elapsed_s = finite(self.model.elapsed_s).unwrap_or(0.0);
         let elapsed = seconds(elapsed_s.floor());
         match (self.model.phase, self.planned_s()) {
@@ -204,7 +204,7 @@ impl View<'_> {
             format!("{}/s", rate(model.measured_rps().or(Some(last.rps)))),
             format!("p99 {p99}"),
             format!("{} failed", whole(self.failed_count())),
-            self.time_told(),
+            self.elapsed_text(),
             "q ends early and still reports".into(),
         ];
         // The longest beginning of the list that fits, and its first fact in any case.

@@ -81,7 +81,7 @@ impl<T> Client<T> {
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'static>, Http2Error> {
         let Some(mut block) = self.block.take() else { return Err(Http2Error::Continuation) };
-        if block.go_on(header, payload)? {
+        if block.add_continuation(header, payload)? {
             return self.read_block(block.stream, &block.bytes, block.end, io);
         }
         self.block = Some(block);
