@@ -259,7 +259,11 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn measured(shows: MeasurementPurpose, arrivals: Arrivals, record: LoadRecord) -> MeasuredLoad {
+    fn measured_load(
+        shows: MeasurementPurpose,
+        arrivals: Arrivals,
+        record: LoadRecord,
+    ) -> MeasuredLoad {
         let load =
             Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
         MeasuredLoad {
@@ -282,7 +286,7 @@ mod tests {
     #[test]
     fn a_ceiling_is_the_throughput_of_its_shape() {
         let mut control =
-            measured(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
+            measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
         control.of.load.steps[0].pipeline = 16;
         assert_eq!(control.of.in_flight_each(), 16);
         let all = calibration(&[control]);
@@ -298,7 +302,7 @@ mod tests {
         record.window_ns = (0, 2 * S);
         record.client.threads = vec![ThreadUse { run_ns: S, ..ThreadUse::default() }];
         record.intervals[0].workers.insert(0, WorkerUse { run_ns: S, spun_ns: S / 2 });
-        let all = calibration(&[measured(
+        let all = calibration(&[measured_load(
             MeasurementPurpose::Pacing,
             Arrivals::Constant { rate: 500.0 },
             record,
@@ -314,7 +318,7 @@ mod tests {
     fn stamps_differ_by_what_the_generator_adds() {
         let mut record = fixture::record(1000);
         record.intervals[0].kernel_response = times(1000, 900_000);
-        let stamped = measured(
+        let stamped = measured_load(
             MeasurementPurpose::Stamps,
             Arrivals::Constant { rate: 1000.0 },
             record.clone(),
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn without_kernel_stamps_there_is_no_row() {
-        let unstamped = measured(
+        let unstamped = measured_load(
             MeasurementPurpose::Stamps,
             Arrivals::Constant { rate: 1000.0 },
             fixture::record(1000),
@@ -340,7 +344,7 @@ mod tests {
         assert!(calibration(&[unstamped]).stamps.is_empty());
         // Other measurements need no stamps.
         assert!(
-            !measured(MeasurementPurpose::Pacing, Arrivals::Closed, fixture::record(1))
+            !measured_load(MeasurementPurpose::Pacing, Arrivals::Closed, fixture::record(1))
                 .lacks_stamps()
         );
     }
@@ -353,7 +357,7 @@ mod tests {
         (0..3).for_each(|_| interval.outcomes.count(Outcome::ConnectTimeout));
         record.intervals = vec![interval];
         record.books = Books { scheduled: 100, started: 100, failed: 100, ..Books::default() };
-        let mut control = measured(MeasurementPurpose::Refusals, Arrivals::Closed, record);
+        let mut control = measured_load(MeasurementPurpose::Refusals, Arrivals::Closed, record);
         control.of.load.requests = Some(100);
         let refused = calibration(&[control]).refused;
         assert_eq!(refused, RefusedConnections { asked: 100, counted: 97, failed: 100 });

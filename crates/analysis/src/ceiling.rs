@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// Throughput of the ceiling that is found for a load of 64 connections after a change.
-    fn found(change: impl FnOnce(&mut LoadConfig, &mut LoadRecord)) -> Option<f64> {
+    fn ceiling_throughput(change: impl FnOnce(&mut LoadConfig, &mut LoadRecord)) -> Option<f64> {
         let all = [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
         let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
         (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);
@@ -94,14 +94,20 @@ mod tests {
 
     #[test]
     fn a_load_has_the_ceiling_of_its_kind() {
-        assert_eq!(found(|_, _| {}), Some(1.0));
-        assert_eq!(found(|asked, _| asked.pipeline = 2), Some(2.0));
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
+        assert_eq!(ceiling_throughput(|_, _| {}), Some(1.0));
+        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 2), Some(2.0));
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
         assert_eq!(
-            found(|asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)),
+            ceiling_throughput(
+                |asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)
+            ),
             Some(4.0)
         );
-        assert_eq!(found(|asked, _| asked.driver = DriverKind::Uring), None, "none was measured");
+        assert_eq!(
+            ceiling_throughput(|asked, _| asked.driver = DriverKind::Uring),
+            None,
+            "none was measured"
+        );
     }
 
     #[test]
@@ -119,9 +125,9 @@ mod tests {
 
     #[test]
     fn only_closed_loops_over_kept_plain_connections_have_one() {
-        assert_eq!(found(|asked, _| asked.threads = 2), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.threads = 2), None);
         assert_eq!(
-            found(|asked, record| {
+            ceiling_throughput(|asked, record| {
                 (asked.threads, asked.connections) = (2, 1);
                 record.connections.opened = 1;
             }),
@@ -129,22 +135,30 @@ mod tests {
             "the second thread has no connection"
         );
         let open = Arrivals::Constant { rate: 5.0 };
-        assert_eq!(found(|asked, _| asked.model = open.model()), None);
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H1Tls), None);
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2), None);
-        assert_eq!(found(|asked, _| asked.page_connections = Some(6)), None);
-        assert_eq!(found(|asked, _| asked.requests_per_connection = Some(10)), None);
-        assert_eq!(found(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
-        assert_eq!(found(|_, record| record.connections.opened = 65), None, "one was opened again");
-        assert_eq!(found(|_, record| record.connections.closed_by_us = 1), None, "one was closed");
+        assert_eq!(ceiling_throughput(|asked, _| asked.model = open.model()), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H1Tls), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.page_connections = Some(6)), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.requests_per_connection = Some(10)), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
         assert_eq!(
-            found(|_, record| record.connections.closed_by_server = 1),
+            ceiling_throughput(|_, record| record.connections.opened = 65),
+            None,
+            "one was opened again"
+        );
+        assert_eq!(
+            ceiling_throughput(|_, record| record.connections.closed_by_us = 1),
             None,
             "one was closed"
         );
-        assert_eq!(found(|asked, _| asked.pipeline = 16), Some(2.0));
         assert_eq!(
-            found(|asked, _| asked.pipeline = 17),
+            ceiling_throughput(|_, record| record.connections.closed_by_server = 1),
+            None,
+            "one was closed"
+        );
+        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 16), Some(2.0));
+        assert_eq!(
+            ceiling_throughput(|asked, _| asked.pipeline = 17),
             None,
             "no ceiling has that many in flight"
         );

@@ -498,7 +498,7 @@ mod tests {
         subject(&fixture::run(fixture::plan(subjects.into()), starts, Vec::new()), 1, &[])
     }
 
-    fn named(name: &str) -> plan::Subject {
+    fn plan_subject(name: &str) -> plan::Subject {
         plan::Subject { name: name.into(), ..plan::Subject::default() }
     }
 
@@ -515,7 +515,7 @@ mod tests {
         };
         let reported = check("json", false, "a body too many").detail();
         let own = result(
-            [named("other"), named("own")],
+            [plan_subject("other"), plan_subject("own")],
             vec![
                 refused(0, None, ""),
                 refused(1, Some(FailureKind::Crashed), "it ended"),
@@ -561,7 +561,7 @@ mod tests {
             environment: BTreeMap::new(),
         };
         let own = result(
-            [named("other"), plan::Subject { build: Some(build), ..named("own") }],
+            [plan_subject("other"), plan::Subject { build: Some(build), ..plan_subject("own") }],
             vec![
                 started(0, (0, 0), 900, true),
                 started(1, (1, 0), 10, true),
@@ -584,7 +584,7 @@ mod tests {
         let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
             let starts =
                 starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
-            let own = result([named("other"), named("own")], starts);
+            let own = result([plan_subject("other"), plan_subject("own")], starts);
             own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
         };
         let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
@@ -610,8 +610,8 @@ mod tests {
             "a failure of the subject is not cleared"
         );
         assert_eq!(of(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
-        let unbuilt = plan::Subject { build_failed: Some("no".into()), ..named("own") };
-        let failures = result([named("other"), unbuilt], Vec::new()).failures;
+        let unbuilt = plan::Subject { build_failed: Some("no".into()), ..plan_subject("own") };
+        let failures = result([plan_subject("other"), unbuilt], Vec::new()).failures;
         assert_eq!((failures[0].repeat, failures[0].failure.kind), (0, FailureKind::BuildFailed));
     }
 
@@ -622,7 +622,7 @@ mod tests {
         part.checks_before = vec![check("length", true, "5"), check("date", true, "now")];
         part.checks_after = vec![check("length", false, "6"), check("length", false, "7")];
         record.parts = vec![part];
-        let mut plan = fixture::plan(vec![named("other"), named("own")]);
+        let mut plan = fixture::plan(vec![plan_subject("other"), plan_subject("own")]);
         plan.trials = [0, 1]
             .map(|launch| plan::Trial { launch, arm: launch, workload: 0, step: 0, seed: 0 })
             .into();

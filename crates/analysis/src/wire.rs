@@ -31,8 +31,8 @@ pub const FRAMES: [&str; 8] = [
 pub struct WireResult {
     /// Name of the arm.
     pub subject: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::ProtocolKeys")]
+    #[serde(flatten, with = "protocol::keys")]
+    #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
     /// Number of its trials with this protocol.
     pub trials: usize,

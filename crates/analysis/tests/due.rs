@@ -238,7 +238,7 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
 impl Log {
     /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to
     /// wait for longer.
-    fn at(&self, q: f64) -> Option<u64> {
+    fn quantile(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
         }
@@ -266,7 +266,7 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
     prop_assert_eq!(response.unanswered, log.due - response.count);
     prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
     for (q, reported) in percentiles(response) {
-        let truth = log.at(q);
+        let truth = log.quantile(q);
         match (reported, truth) {
             (None, None) => {}
             // The upper end of a bucket that is 0.1 % wide.

@@ -104,8 +104,8 @@ impl fmt::Display for Protocol {
 }
 
 /// A protocol as results and plans hold it: TLS in a field next to its base name. For
-/// `#[serde(flatten, with = "protocol::apart")]`.
-pub mod apart {
+/// `#[serde(flatten, with = "protocol::keys")]`.
+pub mod keys {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
 
@@ -170,7 +170,7 @@ mod tests {
     fn tls_stands_apart_where_it_always_did() {
         #[derive(Serialize, Deserialize)]
         struct Holder {
-            #[serde(flatten, with = "apart")]
+            #[serde(flatten, with = "keys")]
             protocol: Protocol,
         }
         let json = json!({"protocol": "h1", "tls": true});

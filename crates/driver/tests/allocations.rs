@@ -54,7 +54,7 @@ fn uncounted<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Runs the worker's callback inside of that part with counting.
-fn counted<R>(work: impl FnOnce() -> R) -> R {
+fn count_allocations<R>(work: impl FnOnce() -> R) -> R {
     let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(false));
     let result = work();
     LOOKS_AWAY.with(|looks_away| looks_away.set(before));
@@ -222,12 +222,13 @@ impl Driver for Simulated {
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        uncounted(|| self.driver.flush(&mut |conn, at| counted(|| handed(conn, at))));
+        uncounted(|| self.driver.flush(&mut |conn, at| count_allocations(|| handed(conn, at))));
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        let turn =
-            uncounted(|| self.driver.turn(wait, &mut |conn, at| counted(|| handed(conn, at))));
+        let turn = uncounted(|| {
+            self.driver.turn(wait, &mut |conn, at| count_allocations(|| handed(conn, at)))
+        });
         self.seen.now_ns.set(self.driver.now().0);
         turn
     }

@@ -191,7 +191,7 @@ impl<D: Driver> Log<D> {
     }
 
     /// Takes turns until `done`; fails the test if that does not come about.
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+    fn wait_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let limit = self.driver.now().plus(120_000_000_000);
         while !done(self) {
             assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
@@ -215,7 +215,7 @@ impl<D: Driver> Log<D> {
     fn connect(&mut self, conn: ConnId) {
         let before = self.count(conn, CompletionKind::Connected);
         self.driver.connect(conn);
-        self.until("a connection", |log| log.count(conn, CompletionKind::Connected) > before);
+        self.wait_until("a connection", |log| log.count(conn, CompletionKind::Connected) > before);
     }
 }
 
@@ -236,7 +236,7 @@ fn requests_are_answered_on_each_connection<A: Arena>() {
         for conn in 0..3 {
             log.driver.send(conn, &get());
         }
-        log.until("three answers", |log| {
+        log.wait_until("three answers", |log| {
             (0..3).all(|conn| log.bytes(conn).len() == round * right_answer().len())
         });
     }
@@ -252,7 +252,7 @@ fn what_is_queued_leaves_in_order_and_is_stamped_once<A: Arena>() {
     for _ in 0..20 {
         log.driver.send(0, &get());
     }
-    log.until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
+    log.wait_until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
     assert_eq!(log.handed.len(), 1);
     assert!(log.handed[0].1 >= before && log.handed[0].1 <= log.seen.last().unwrap().0.at);
 }
@@ -264,7 +264,7 @@ fn a_flush_hands_over_at_once<A: Arena>() {
     let mut handed = 0;
     log.driver.flush(&mut |_, _| handed += 1);
     assert_eq!(handed, 1);
-    log.until("the answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
     assert!(log.handed.is_empty(), "handed over twice");
 }
 
@@ -299,7 +299,7 @@ fn polling_ends_like_sleeping<A: Arena>() {
     log.spin_from = Instant(0);
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
 }
 
 fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
@@ -312,13 +312,15 @@ fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
         log.turn(Instant(0));
         let heard = log.seen.iter().filter(|(c, _)| c.conn == 0).count();
         log.driver.close(0);
-        log.until("the other answer", |log| log.bytes(1).len() == round * right_answer().len());
+        log.wait_until("the other answer", |log| {
+            log.bytes(1).len() == round * right_answer().len()
+        });
         assert_eq!(log.seen.iter().filter(|(c, _)| c.conn == 0).count(), heard);
         // The slot serves again, and answers are those of its new connection.
         log.connect(0);
         let from = log.bytes(0).len();
         log.driver.send(0, &get());
-        log.until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
+        log.wait_until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
     }
 }
 
@@ -332,7 +334,7 @@ fn a_connection_can_be_closed_while_it_is_made<A: Arena>() {
     assert_eq!(log.whats(), []);
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("an answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("an answer", |log| log.bytes(0) == right_answer());
 }
 
 fn closed_port_is_refused<A: Arena>() {
@@ -340,7 +342,7 @@ fn closed_port_is_refused<A: Arena>() {
     for conn in [0, 1, 0] {
         log.driver.connect(conn);
         let before = log.seen.len();
-        log.until("a refusal", |log| log.seen.len() > before);
+        log.wait_until("a refusal", |log| log.seen.len() > before);
         let last = log.seen.last().unwrap().0;
         assert_eq!(
             (last.conn, last.what),
@@ -353,7 +355,7 @@ fn a_close_comes_after_the_last_bytes<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::PoliteClose), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the close", |log| log.count(0, CompletionKind::Eof) == 1);
+    log.wait_until("the close", |log| log.count(0, CompletionKind::Eof) == 1);
     assert_eq!(log.whats().last(), Some(&(0, CompletionKind::Eof)));
     assert!(log.bytes(0).ends_with(ANSWER_BODY));
 }
@@ -362,7 +364,7 @@ fn reset_differs_from_close<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
     assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
@@ -375,7 +377,7 @@ fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
     // Long enough for the reset to be there before the next request leaves.
     thread::sleep(std::time::Duration::from_millis(50));
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
     assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
@@ -387,7 +389,7 @@ fn a_megabyte_leaves_whole<A: Arena>() {
     for round in 1..=3 {
         log.driver.send(0, &post);
         log.driver.send(0, &get());
-        log.until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
+        log.wait_until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
     }
 }
 
@@ -396,13 +398,13 @@ fn two_hundred_connections_work_at_once<A: Arena>() {
     for conn in 0..200 {
         log.driver.connect(conn);
     }
-    log.until("all connections", |log| {
+    log.wait_until("all connections", |log| {
         (0..200).all(|conn| log.count(conn, CompletionKind::Connected) == 1)
     });
     for conn in 0..200 {
         log.driver.send(conn, &get());
     }
-    log.until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
+    log.wait_until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
 }
 
 fn segments_are_counted<A: Arena>() {
@@ -411,7 +413,7 @@ fn segments_are_counted<A: Arena>() {
     let before = log.driver.tcp(0).unwrap();
     for round in 1..=10 {
         log.driver.send(0, &get());
-        log.until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
     }
     let since = log.driver.tcp(0).unwrap().growth_since(&before);
     // A machine that stalls in the wrong place lets the kernel send one again.
@@ -454,7 +456,7 @@ fn with_each(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
         move || {
             let from = log.bytes(0).len();
             log.driver.send(0, &get());
-            log.until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
+            log.wait_until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
             log.bytes(0).split_off(from)
         }
     }
@@ -540,7 +542,7 @@ fn the_kernel_stamps_what_it_received() {
     let stamped = (1..10_000).find_map(|round| {
         let sent = log.driver.now();
         log.driver.send(0, &get());
-        log.until("the answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("the answer", |log| log.bytes(0).len() == round * right_answer().len());
         log.driver.received_at().map(|stamp| (sent, stamp))
     });
     let (sent, stamp) = stamped.expect("asked for");
@@ -569,7 +571,7 @@ fn sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
         peer.read_exact(&mut all).unwrap();
         (all[MANY - 1], all[MANY], all[MANY + SOME - 1], peer)
     });
-    log.until("the peer to have read two of three", |_| reader.is_finished());
+    log.wait_until("the peer to have read two of three", |_| reader.is_finished());
     assert_eq!(log.handed.len(), 2, "the driver did not report a sent message");
     let (x, y, last, _peer) = reader.join().unwrap();
     assert_eq!((x, y, last), (b'x', b'y', b'y'));

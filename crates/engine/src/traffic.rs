@@ -536,7 +536,7 @@ fn put_uuid(rng: &mut Rng, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn made(head: Vec<RequestPart>, body: Vec<RequestPart>, draws: &mut Draws) -> String {
+    fn render(head: Vec<RequestPart>, body: Vec<RequestPart>, draws: &mut Draws) -> String {
         let mut memory = Vec::new();
         let template = Template::Varying { head, body };
         String::from_utf8(template.bytes(draws, &mut memory).to_vec()).unwrap()
@@ -558,7 +558,7 @@ mod tests {
         let body = vec![bytes("<"), RequestPart::Sequence, bytes(">")];
         let mut draws = Draws::new(1, 1, 3);
         let all: Vec<String> =
-            (0..4).map(|_| made(head.clone(), body.clone(), &mut draws)).collect();
+            (0..4).map(|_| render(head.clone(), body.clone(), &mut draws)).collect();
         assert_eq!(all, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
     }
 
@@ -568,22 +568,24 @@ mod tests {
         let mut seen = [0u32; 5];
         for _ in 0..1000 {
             let n: usize =
-                made(vec![RequestPart::Random(1, 3)], vec![], &mut draws).parse().unwrap();
+                render(vec![RequestPart::Random(1, 3)], vec![], &mut draws).parse().unwrap();
             seen[n] += 1;
         }
         assert!(seen[0] == 0 && seen[4] == 0 && seen[1..4].iter().all(|n| *n > 250), "{seen:?}");
         assert!(
-            made(vec![RequestPart::Random(0, u64::MAX)], vec![], &mut draws).parse::<u64>().is_ok()
+            render(vec![RequestPart::Random(0, u64::MAX)], vec![], &mut draws)
+                .parse::<u64>()
+                .is_ok()
         );
-        assert_eq!(made(vec![RequestPart::Random(7, 7)], vec![], &mut draws), "7");
+        assert_eq!(render(vec![RequestPart::Random(7, 7)], vec![], &mut draws), "7");
     }
 
     #[test]
     fn uuids_say_their_version_and_differ() {
         let mut draws = Draws::new(9, 0, 1);
         let (a, b) = (
-            made(vec![RequestPart::Uuid], vec![], &mut draws),
-            made(vec![RequestPart::Uuid], vec![], &mut draws),
+            render(vec![RequestPart::Uuid], vec![], &mut draws),
+            render(vec![RequestPart::Uuid], vec![], &mut draws),
         );
         assert_ne!(a, b);
         assert!(
@@ -645,7 +647,7 @@ mod tests {
         let rows: Arc<[Box<[u8]>]> = Arc::from([b"a".to_vec().into(), b"bc".to_vec().into()]);
         let mut draws = Draws::new(1, 0, 1);
         let all: Vec<String> = (0..3)
-            .map(|_| made(vec![RequestPart::Column(rows.clone())], vec![], &mut draws))
+            .map(|_| render(vec![RequestPart::Column(rows.clone())], vec![], &mut draws))
             .collect();
         assert_eq!(all, ["a", "bc", "a"]);
     }

@@ -19,7 +19,7 @@ use dyno_engine::{CompiledRequest, Expectation, Instant, Protocol, Stop, Traffic
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, at_end, counted};
+use world::{MS, SECOND, ages, at_end, count_outcomes};
 
 fn request(bytes: &str) -> CompiledRequest {
     CompiledRequest::from_bytes(
@@ -63,7 +63,7 @@ fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
 }
 
 fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
-    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
+    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
 fn sent_bytes(played: &SimulationResult) -> u64 {
@@ -450,7 +450,7 @@ proptest! {
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
         prop_assert_eq!((books.completed + books.failed, books.in_flight_at_end), (300, 0));
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), 300);
     }
 }

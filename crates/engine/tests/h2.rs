@@ -21,7 +21,7 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, assert_exponential, at_end, counted, off, response};
+use world::{MS, SECOND, ages, assert_exponential, at_end, count_outcomes, off, response};
 
 /// A load over HTTP/2 by prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {
@@ -87,7 +87,7 @@ fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
     model
 }
 
-fn made(played: &SimulationResult, fault: Fault) -> u64 {
+fn fault_count(played: &SimulationResult, fault: Fault) -> u64 {
     played.truth.faults.get(&fault).copied().unwrap_or(0)
 }
 
@@ -96,7 +96,7 @@ fn http2(played: &SimulationResult) -> &Http2Use {
 }
 
 fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
-    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
+    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
 fn mean_in_flight(played: &SimulationResult, seconds: u64) -> f64 {
@@ -116,7 +116,7 @@ fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
         let in_flight = mean_in_flight(&played, 5);
         assert!((in_flight / expected - 1.0).abs() < 0.001, "{in_flight} against {expected}");
         // Each takes 1 ms of service and two one-way delays of 10 µs.
-        let ok = counted(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
+        let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
         let rate = expected * 5e9 / 1_020_000.0;
         assert!((ok / rate - 1.0).abs() < 0.001, "{ok} against {rate}");
         let used = http2(&played);
@@ -131,7 +131,7 @@ fn in_flight_are_no_more_than_granted_on_later_connections_either() {
     let mut model = faulty(&[(Fault::GoAway, 0.002)]);
     model.max_streams = Some(4);
     let played = sim::play(World::new(1, model), config(8, 10, &Arrivals::Closed, 5));
-    assert!(made(&played, Fault::GoAway) > 50);
+    assert!(fault_count(&played, Fault::GoAway) > 50);
     let in_flight = mean_in_flight(&played, 5);
     assert!((31.5..=32.05).contains(&in_flight), "{in_flight}");
 }
@@ -179,8 +179,9 @@ fn servers_that_go_away_cost_no_request() {
         );
         let used = http2(&played);
         assert!(used.retried > 50, "seed {seed}: {} retried", used.retried);
-        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
-        assert!(made(&played, Fault::GoAway) > 50, "seed {seed}");
+        let faults = fault_count(&played, Fault::GoAway);
+        assert_eq!(used.received.go_aways["NO_ERROR"], faults, "seed {seed}");
+        assert!(faults > 50, "seed {seed}");
         assert_eq!(of_all(&played, Outcome::Ok), 5000);
         // Nothing was dealt with twice.
         assert_eq!(played.truth.requests, 5000, "seed {seed}");
@@ -198,7 +199,7 @@ fn servers_that_go_away_cost_no_arrival_either() {
         let books = played.report.books;
         assert!(books.scheduled > 9000);
         assert_eq!((books.completed, books.failed), (books.scheduled, 0), "seed {seed}");
-        assert!(made(&played, Fault::GoAway) > 30, "seed {seed}");
+        assert!(fault_count(&played, Fault::GoAway) > 30, "seed {seed}");
         assert_eq!(played.truth.requests, books.scheduled, "seed {seed}");
     }
 }
@@ -208,7 +209,7 @@ fn refused_streams_are_asked_for_again() {
     let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 0.2)])), config_of(4, 8, 5000));
     let books = played.report.books;
     assert_eq!((books.completed, books.failed), (5000, 0));
-    let refused = made(&played, Fault::Refuse);
+    let refused = fault_count(&played, Fault::Refuse);
     assert!(refused > 1000);
     assert_eq!(http2(&played).retried, refused);
     assert_eq!(http2(&played).received.resets["REFUSED_STREAM"], refused);
@@ -229,7 +230,7 @@ fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
     let mut config = config_of(1, 8, 5000);
     config.policy.timeout_ns = 50 * MS;
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = made(&played, Fault::Silence);
+    let silent = fault_count(&played, Fault::Silence);
     assert!(silent > 20);
     assert_eq!(of_all(&played, Outcome::Timeout), silent);
     assert_eq!(of_all(&played, Outcome::Ok), 5000 - silent);
@@ -270,7 +271,7 @@ fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
         let played = sim::play(World::new(1, faulty(faults)), config);
         let books = played.report.books;
         assert_eq!(books.completed + books.failed, 2000, "{books:?}");
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         assert_eq!(
             outcomes.get(Outcome::Ok) + outcomes.get(Outcome::Timeout),
             2000,
@@ -284,7 +285,7 @@ fn a_silent_stream_misses_its_first_byte_alone() {
     let mut config = config_of(1, 8, 2000);
     config.policy.first_byte_timeout_ns = Some(30 * MS);
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = made(&played, Fault::Silence);
+    let silent = fault_count(&played, Fault::Silence);
     assert_eq!(of_all(&played, Outcome::TimeoutFirstByte), silent);
     assert_eq!(of_all(&played, Outcome::Ok), 2000 - silent);
     assert_eq!(played.report.connections.opened, 1);
@@ -493,34 +494,36 @@ fn faults_of_streams_are_counted_exactly_as_they_were_made() {
         for fault in FAULTS.into_iter().filter(|fault| fault.outcome() != Outcome::Ok) {
             assert_eq!(
                 of_all(&played, fault.outcome()),
-                made(&played, fault),
+                fault_count(&played, fault),
                 "seed {seed}, {fault:?}"
             );
             assert!(
-                made(&played, fault) > 40,
+                fault_count(&played, fault) > 40,
                 "seed {seed}: too few of {fault:?} to prove anything"
             );
-            failed += made(&played, fault);
+            failed += fault_count(&played, fault);
         }
         assert_eq!(of_all(&played, Outcome::Ok), 8000 - failed, "seed {seed}");
         let used = http2(&played);
         assert_eq!(
             used.sent.resets["PROTOCOL_ERROR"],
-            made(&played, Fault::Malformed),
+            fault_count(&played, Fault::Malformed),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["INTERNAL_ERROR"],
-            made(&played, Fault::StreamReset),
+            fault_count(&played, Fault::StreamReset),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["REFUSED_STREAM"],
-            made(&played, Fault::Refuse),
+            fault_count(&played, Fault::Refuse),
             "seed {seed}"
         );
-        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
-        assert_eq!(played.truth.requests, 8000 + made(&played, Fault::Refuse), "seed {seed}");
+        let go_aways = fault_count(&played, Fault::GoAway);
+        assert_eq!(used.received.go_aways["NO_ERROR"], go_aways, "seed {seed}");
+        let refused = fault_count(&played, Fault::Refuse);
+        assert_eq!(played.truth.requests, 8000 + refused, "seed {seed}");
     }
 }
 
@@ -535,10 +538,10 @@ fn faults_of_connections_are_counted_exactly_as_they_were_made() {
         for fault in FAULTS {
             assert_eq!(
                 of_all(&played, fault.outcome()),
-                made(&played, fault),
+                fault_count(&played, fault),
                 "seed {seed}, {fault:?}"
             );
-            assert!(made(&played, fault) > 40, "seed {seed}");
+            assert!(fault_count(&played, fault) > 40, "seed {seed}");
         }
         assert_eq!(played.truth.requests, 8000, "seed {seed}");
     }
@@ -552,7 +555,7 @@ fn a_connection_that_breaks_takes_its_streams() {
     let lost = of_all(&played, Outcome::Reset);
     // A connection that is to be reset may draw another reset before that.
     let resets = played.report.connection_failures["reset"];
-    assert!(resets > 5 && resets <= made(&played, Fault::Reset));
+    assert!(resets > 5 && resets <= fault_count(&played, Fault::Reset));
     assert!(lost > resets && lost <= 10 * resets, "{lost} lost by {resets}");
     assert_eq!(of_all(&played, Outcome::Ok), 10_000 - lost);
     // The last ones need not be made anew.
@@ -616,7 +619,7 @@ proptest! {
         let played = sim::play(world, config);
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
@@ -652,7 +655,7 @@ proptest! {
         });
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(outcomes.get(Outcome::Ok), outcomes.total());
     }

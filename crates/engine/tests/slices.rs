@@ -12,7 +12,7 @@ use dyno_engine::sim::{
 use dyno_engine::slices::Slices;
 use dyno_engine::{Schedule, WorkerConfig};
 use proptest::prelude::*;
-use world::{MS, counted};
+use world::{MS, count_outcomes};
 
 const SLICE: u64 = 40 * MS;
 
@@ -68,7 +68,7 @@ proptest! {
         let played = play(config(own, seed, pipeline));
         prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
         prop_assert_eq!(played.report.connections.opened, 4);
-        let all = counted(&played, &[Phase::Warmup, Phase::Measured, Phase::Drain]);
+        let all = count_outcomes(&played, &[Phase::Warmup, Phase::Measured, Phase::Drain]);
         prop_assert_eq!(all.get(Outcome::Ok), played.truth.requests - carried(&played));
     }
 }
@@ -106,14 +106,14 @@ fn carried(played: &SimulationResult) -> u64 {
 fn two_loads_share_the_window() {
     let answers = [0, 1].map(|own| {
         let played = play(config(own, 7, 1));
-        counted(&played, &[Phase::Measured]).get(Outcome::Ok)
+        count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok)
     });
     // 8 rounds of 160 ms, 4 connections, 1 ms each and what the network takes.
     assert!(answers[0].abs_diff(answers[1]) * 50 < answers[0], "{answers:?}");
     let alone = {
         let mut config = config(0, 7, 1);
         config.schedule = Schedule::Closed;
-        counted(&play(config), &[Phase::Measured]).get(Outcome::Ok)
+        count_outcomes(&play(config), &[Phase::Measured]).get(Outcome::Ok)
     };
     assert!((answers[0] + answers[1]).abs_diff(alone) * 20 < alone, "{answers:?} and {alone}");
 }

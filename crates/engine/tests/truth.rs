@@ -10,7 +10,9 @@ use dyno_engine::sim::{
 };
 use dyno_engine::{Instant, Stop};
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, assert_exponential, at_end, config, counted, response, times};
+use world::{
+    MS, SECOND, ages, assert_exponential, at_end, config, count_outcomes, response, times,
+};
 
 /// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An
 /// exchange that is intended x after the pause began waits for 1 s − x: one fifth of all response
@@ -134,7 +136,7 @@ fn closed_loop_throughput_is_what_littles_law_says() {
     let played = sim::play(World::new(1, model), config(8, &Arrivals::Closed, 10));
     // 8 in flight, each 1 ms of service and two one-way delays of 10 µs.
     let expected = 8.0 * 1e10 / 1_020_000.0;
-    let ok = counted(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
+    let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
     assert!((ok / expected - 1.0).abs() < 0.001, "{ok} against {expected}");
     let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 1e10;
@@ -153,7 +155,7 @@ fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
     let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 2e9;
     assert!((in_flight - 28.5).abs() < 0.01, "{in_flight}");
-    assert_eq!(counted(&played, &[Phase::Measured]).get(Outcome::Ok), 1999);
+    assert_eq!(count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok), 1999);
 }
 
 /// Arrivals that fall due while the worker sleeps through the end of the window belong to it.
@@ -181,7 +183,7 @@ fn a_ramp_opens_connections_one_by_one() {
     // Service and both ways take 10 ms. In the first second connection k is there for 1 − k/10 of
     // it.
     let expected: f64 = (0..10).map(|k| (2.0 - f64::from(k) / 10.0) * 100.0).sum();
-    let ok = counted(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
+    let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
     assert!((ok - expected).abs() < 15.0, "{ok} against {expected}");
     assert_eq!(played.report.connections.opened, 10);
 }
@@ -195,7 +197,7 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
             World::new(1, ServerModel::new(ServiceTime::Fixed { ns }, Queue::PerConnection)),
             config,
         );
-        let counted = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let counted = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         assert!(counted.get(outcome) > 20, "{counted:?}");
         assert_eq!(counted.get(outcome), counted.total(), "{counted:?}");
         if outcome != Outcome::Ok {
@@ -251,7 +253,7 @@ fn a_closed_port_gives_refusals_and_nothing_else() {
     let mut world = World::new(1, model);
     world.net.refuse = 1.0;
     let played = sim::play(world, config(4, &Arrivals::Closed, 3));
-    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+    let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
     assert_eq!(outcomes.total(), outcomes.get(Outcome::ConnectRefused));
     assert_eq!(outcomes.total(), played.report.books.failed);
     // Back-off: 4 slots, waits doubling from 1 ms to 1 s.
@@ -266,7 +268,7 @@ fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
     let mut config = config(4, &Arrivals::Closed, 3);
     config.policy.backs_off = false;
     let played = sim::play(world, config);
-    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+    let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
     assert_eq!(outcomes.total(), outcomes.get(Outcome::ConnectRefused));
     assert_eq!(outcomes.total(), played.report.books.failed);
     assert!(outcomes.total() > 100_000, "{}", outcomes.total());
@@ -302,7 +304,7 @@ fn faults_are_counted_exactly_as_they_were_made() {
         let mut config = config(8, &Arrivals::Closed, 20);
         config.policy.timeout_ns = 200 * MS;
         let played = sim::play(world, config);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         for fault in Fault::OF_HTTP1.into_iter().filter(|f| *f != Fault::PoliteClose) {
             let made = played.truth.faults.get(&fault).copied().unwrap_or(0);
             assert_eq!(outcomes.get(fault.outcome()), made, "seed {seed}, {fault:?}");
@@ -335,7 +337,7 @@ proptest! {
         });
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
     }
 
@@ -379,7 +381,7 @@ proptest! {
         let played = sim::play(world, config);
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         let connects: u64 = played.intervals.iter().map(|i| i.connect.count()).sum();
         prop_assert_eq!(connects, played.report.connections.opened);
         prop_assert_eq!(outcomes.completed_count(), books.completed);

@@ -409,11 +409,11 @@ mod tests {
             ["number", "micros", "millis", "bytes", "memory_time", "percent", "beyond", "step"]
         );
         for (function, input, text) in &rows {
-            assert_eq!(shown(function, input), *text, "{function} of {input}");
+            assert_eq!(call_format(function, input), *text, "{function} of {input}");
         }
     }
 
-    fn shown(function: &str, input: &Value) -> String {
+    fn call_format(function: &str, input: &Value) -> String {
         match function {
             "number" => number(exactly(input)),
             "micros" => micros(exactly(input)),

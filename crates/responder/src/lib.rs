@@ -5,22 +5,22 @@
 //! answers bytes with bytes, `pieces` cuts those into writes, and this module uses the sockets.
 #![forbid(unsafe_code)]
 
+mod connection;
 pub mod limits;
 mod pieces;
-mod talk;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use dyno_wire::talk::ServerProtocol;
+pub use connection::Content;
+use connection::{H2Server, PreparedAnswers, receive};
+use dyno_wire::server_protocol::ServerProtocol;
 use pieces::pieces;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
-pub use talk::Content;
-use talk::{H2Server, PreparedAnswers, receive};
 
 const LISTENER: u64 = u64::MAX;
 

@@ -102,7 +102,7 @@ mod tests {
     }
 
     /// In how many of the orders the first arm stands before the second.
-    fn before(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
+    fn count_first(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
         orders.iter().filter(|order| place(order, a) < place(order, b)).count()
     }
 
@@ -123,7 +123,7 @@ mod tests {
             // A run may also end after any of its blocks.
             for n in 1..=all.len() {
                 for (a, b) in (0..arms).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                    let first = before(&all[..n], a, b);
+                    let first = count_first(&all[..n], a, b);
                     prop_assert!(first.min(n - first) >= n / 2, "{a} {b} in {n}: {first}");
                 }
             }

@@ -54,4 +54,4 @@ extern crate alloc;
 
 pub mod h1;
 pub mod h2;
-pub mod talk;
+pub mod server_protocol;

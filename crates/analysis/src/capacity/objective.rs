@@ -284,7 +284,7 @@ mod tests {
         load
     }
 
-    fn judged(objective: &str, change: fn(&mut LoadResult)) -> ObjectiveVerdict {
+    fn judge_load(objective: &str, change: fn(&mut LoadResult)) -> ObjectiveVerdict {
         let mut load = load();
         change(&mut load);
         judge(&super::objective(objective, &time).unwrap(), &load)
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_condition_has_to_hold() {
-        let kept = |objective| judged(objective, |_| {}) == ObjectiveVerdict::Kept;
+        let kept = |objective| judge_load(objective, |_| {}) == ObjectiveVerdict::Kept;
         assert!(kept("p99<5ms") && kept("p99 < 5ms, errors < 0.1%, mean<1ms,max<9.1ms"));
         for (objective, says) in [
             ("p99<4.9ms", "p99 4.900 ms"),
@@ -300,7 +300,7 @@ mod tests {
             ("mean<0.5ms", "mean 0.900 ms"),
         ] {
             assert_eq!(
-                judged(objective, |_| {}),
+                judge_load(objective, |_| {}),
                 ObjectiveVerdict::Missed(says.into()),
                 "{objective}"
             );
@@ -308,10 +308,10 @@ mod tests {
         // An unknown percentile is neither kept nor missed, however slow one request was.
         let short =
             |says: &str| ObjectiveVerdict::TooShort(format!("too few requests for p99.9{says}"));
-        assert_eq!(judged("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
-        assert_eq!(judged("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
+        assert_eq!(judge_load("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
+        assert_eq!(judge_load("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
         assert_eq!(
-            judged("p99.9<10ms,p99<4.9ms", |_| {}),
+            judge_load("p99.9<10ms,p99<4.9ms", |_| {}),
             ObjectiveVerdict::Missed("p99 4.900 ms".into())
         );
     }
@@ -320,13 +320,13 @@ mod tests {
     fn errors_and_rates_that_were_not_kept_are_missed() {
         let failed = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9990, 10);
         assert_eq!(
-            judged("errors<0.1%", failed),
+            judge_load("errors<0.1%", failed),
             ObjectiveVerdict::Failed("errors 0.100 %".into())
         );
-        assert_eq!(judged("errors<0.11%", failed), ObjectiveVerdict::Kept);
+        assert_eq!(judge_load("errors<0.11%", failed), ObjectiveVerdict::Kept);
         // Where nothing is said of errors, one in a hundred is too many.
         let many = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9900, 100);
-        assert_eq!(judged("p99<5ms", many), ObjectiveVerdict::Failed("errors 1.000 %".into()));
+        assert_eq!(judge_load("p99<5ms", many), ObjectiveVerdict::Failed("errors 1.000 %".into()));
         assert!(
             objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
                 .unwrap_err()
@@ -336,7 +336,7 @@ mod tests {
             (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
         };
         assert_eq!(
-            judged("p99<5ms", unanswered),
+            judge_load("p99<5ms", unanswered),
             ObjectiveVerdict::Failed("p99 among the unanswered".into())
         );
     }
@@ -374,12 +374,12 @@ mod tests {
             l.caveats.push(caveat);
         }
         let excused = ObjectiveVerdict::GeneratorMissed("it waited for a CPU".into());
-        assert_eq!(judged("p99<1ms", starved), excused);
+        assert_eq!(judge_load("p99<1ms", starved), excused);
         let saturated = |l: &mut LoadResult| {
             starved(l);
             l.in_flight.mean = 0.5 * l.places() as f64;
         };
-        assert!(matches!(judged("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
+        assert!(matches!(judge_load("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
             ));
         };
         assert_eq!(
-            judged("p99<5ms,errors<1%", wrong),
+            judge_load("p99<5ms,errors<1%", wrong),
             ObjectiveVerdict::Failed("3 answers were wrong".into())
         );
     }
@@ -418,7 +418,7 @@ mod tests {
                 .iter_mut()
                 .for_each(|interval| interval.started = 10 * (interval.completed + 100));
         };
-        let found = judged("p99<5ms", behind);
+        let found = judge_load("p99<5ms", behind);
         assert!(
             matches!(&found, ObjectiveVerdict::Missed(what) if what.starts_with("it fell behind")),
             "{found:?}"

@@ -362,7 +362,11 @@ mod tests {
         }
     }
 
-    fn found(start: f64, width: f64, mut kept: impl FnMut(f64) -> bool) -> (CapacityBounds, usize) {
+    fn search_bounds(
+        start: f64,
+        width: f64,
+        mut kept: impl FnMut(f64) -> bool,
+    ) -> (CapacityBounds, usize) {
         let load = |rate, _| if kept(rate) { KEPT } else { MISSED };
         let (found, loads, confirmations) = search(CapacitySearch::new(start, Width(width)), load);
         assert!(confirmations <= CONFIRMATIONS);
@@ -384,7 +388,7 @@ mod tests {
     }
 
     fn assert_edge_is_found(edge: f64, start: f64) {
-        let (found, loads) = found(start, 0.02, |rate| rate <= edge);
+        let (found, loads) = search_bounds(start, 0.02, |rate| rate <= edge);
         let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
         assert!(found.settled && low <= edge && edge <= high && high / low <= 1.0201, "{found:?}");
         let most = most_loads(edge, start);
@@ -515,9 +519,9 @@ mod tests {
 
     #[test]
     fn what_is_always_kept_or_never_is_said_to_be() {
-        let (all, _) = found(1000.0, 0.02, |_| true);
+        let (all, _) = search_bounds(1000.0, 0.02, |_| true);
         assert_eq!((all.kept_rps, all.missed_rps, all.settled), (Some(MOST_RPS), None, false));
-        let (none, loads) = found(1000.0, 0.02, |_| false);
+        let (none, loads) = search_bounds(1000.0, 0.02, |_| false);
         assert_eq!((none.kept_rps, none.missed_rps, none.settled), (None, Some(LEAST_RPS), false));
         assert!(loads < 40, "{loads}");
     }

@@ -15,8 +15,8 @@ pub struct LoadConfig {
     /// Address of the request, or of a page's document; empty for a mix.
     pub url: String,
     pub method: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::ProtocolKeys")]
+    #[serde(flatten, with = "protocol::keys")]
+    #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
     pub driver: DriverKind,
     pub threads: u32,

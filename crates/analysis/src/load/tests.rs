@@ -166,7 +166,8 @@ fn pages_are_those_that_were_measured() {
     let mut config = fixture::result(&record, None).config;
     assert_eq!(result(&record, config.clone()).pages, None, "none were asked for");
     config.page_connections = Some(6);
-    config.requests_mixed = vec![named("document"), named("style"), named("image")];
+    config.requests_mixed =
+        vec![named_request("document"), named_request("style"), named_request("image")];
     let pages = result(&record, config).pages.unwrap();
     assert_eq!((pages.resources, pages.connections_each), (2, 6));
     assert_eq!((pages.completed, pages.failed, pages.unfinished), (10, 4, 2));
@@ -179,7 +180,7 @@ fn pages_are_those_that_were_measured() {
     );
 }
 
-fn named(name: &str) -> MixedRequest {
+fn named_request(name: &str) -> MixedRequest {
     MixedRequest { name: name.into(), weight: 7, method: "GET".into(), path: "/".into() }
 }
 
@@ -199,7 +200,7 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
     // In this interval nothing of the second request ended, so it has no share.
     record.intervals[2].by_request = vec![share(3, 1, 4, 30)];
     let mut config = fixture::result(&record, None).config;
-    config.requests_mixed = vec![named("a"), named("b")];
+    config.requests_mixed = vec![named_request("a"), named_request("b")];
     let parts = result(&record, config.clone()).requests;
     let [a, b] = parts.as_slice() else { panic!("{parts:?}") };
     assert_eq!((a.name.as_str(), a.weight, a.throughput_rps), ("a", 7, 3.0));

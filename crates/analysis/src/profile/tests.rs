@@ -39,7 +39,7 @@ fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     }
 }
 
-fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
+fn visible_frames(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
     let name = |n: &Node| flame.functions[n.function as usize].name.as_str();
     flame.nodes.iter().map(|n| (name(n), n.depth, n.start, n.samples)).collect()
 }
@@ -61,7 +61,7 @@ fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
         ("write", 3, 10, 50),
         ("b", 2, 60, 30),
     ];
-    assert_eq!(shown(&flame), wanted);
+    assert_eq!(visible_frames(&flame), wanted);
     assert_eq!((flame.samples, flame.seconds, flame.us_per_request), (100, 0.1, Some(100.0)));
     let hot = |place: usize| {
         let hot = &flame.hottest[place];
@@ -95,7 +95,7 @@ fn unknown_parts_are_reported() {
 fn invisible_parts_are_left_out() {
     let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
     let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
-    assert_eq!(shown(&flame).len(), 3);
+    assert_eq!(visible_frames(&flame).len(), 3);
     assert_eq!(flame.hottest.len(), 2);
 }
 
@@ -116,8 +116,11 @@ fn a_difference_is_reported_if_samples_show_it() {
         [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]
     );
     assert_eq!(found.there_us, 329.0);
-    let levels: Vec<_> =
-        shown(&found.flame).iter().map(|n| n.0).zip(found.flame.levels.clone().unwrap()).collect();
+    let levels: Vec<_> = visible_frames(&found.flame)
+        .iter()
+        .map(|n| n.0)
+        .zip(found.flame.levels.clone().unwrap())
+        .collect();
     assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
     let alike = difference(&here, &here, SampleKind::Running).unwrap();
     assert!(

@@ -140,7 +140,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    fn counted(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
+    fn calls_use(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
         let call = |[count, errors, again, returned]: [u64; 4]| CallUse {
             count,
             errors: Some(errors),
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn calls_are_per_answer_of_the_counted_time() {
-        let first = counted(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
-        let last = counted(
+        let first = calls_use(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
+        let last = calls_use(
             300,
             &[
                 ("read", [340, 40, 40, 15_000]),
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn without_answers_there_are_no_calls() {
-        let one = counted(100, &[("read", [100, 0, 0, 0])]);
+        let one = calls_use(100, &[("read", [100, 0, 0, 0])]);
         assert_eq!(CallRates::from_readings(&one, &one), None);
         let uncounted = CallsUse { answers: None, ..one.clone() };
         assert_eq!(CallRates::from_readings(&one, &uncounted), None);

@@ -270,7 +270,7 @@ impl Server {
             switches_involuntary: Some(answers / 100),
             faults_minor: Some(answers / 50),
             faults_major: Some(0),
-            seen: Some(seen(at_ns - BEGAN_NS, run_ns, answers)),
+            seen: Some(scheduler_record(at_ns - BEGAN_NS, run_ns, answers)),
         };
         Sample {
             at_ns,
@@ -314,7 +314,7 @@ impl Server {
 }
 
 /// A thread that ran so long, and waited for its peers otherwise.
-fn seen(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRecord {
+fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRecord {
     let runnable_ns = running_ns / 100;
     let network_ns = lived_ns.saturating_sub(running_ns + runnable_ns);
     let states = StateTimes { running_ns, runnable_ns, network_ns, ..StateTimes::default() };

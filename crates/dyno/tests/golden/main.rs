@@ -505,7 +505,7 @@ fn run() -> Run {
 }
 
 /// The archive that is kept; written anew, once, when updating.
-fn kept() -> Run {
+fn stored_run() -> Run {
     static WRITTEN: Once = Once::new();
     if stored_output::updating() {
         WRITTEN.call_once(|| {
@@ -522,7 +522,7 @@ fn kept() -> Run {
 #[test]
 fn the_simulated_world_gives_the_archive_that_is_kept() {
     let run = run();
-    let kept = kept();
+    let kept = stored_run();
     assert_eq!(kept.header, run.header);
     assert_eq!(kept.starts, run.starts);
     for (kept, played) in kept.trials.iter().zip(&run.trials) {
@@ -533,14 +533,14 @@ fn the_simulated_world_gives_the_archive_that_is_kept() {
 
 #[test]
 fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
-    let run = kept();
+    let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     stored_output::hold_every_form("hello", &report);
 }
 
 /// The golden run without probes inside servers, as before version 6.
 fn outside() -> Run {
-    let mut run = kept();
+    let mut run = stored_run();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
         load.probes = ProbesUse::default();
         load.runtime.clear();
@@ -624,7 +624,7 @@ fn archives_of_earlier_formats_are_read() {
     assert!(Run { header: seen.header.clone(), ..fifth } == seen, "nothing was lost with it");
     // The version before had no turns.
     let sixth = earlier("archive-v6", "dyno.run/6");
-    let kept = without_lags(without_silences(kept()));
+    let kept = without_lags(without_silences(stored_run()));
     assert!(Run { header: kept.header.clone(), ..sixth } == kept, "nothing was lost with it");
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
@@ -633,7 +633,7 @@ fn archives_of_earlier_formats_are_read() {
 
 #[test]
 fn the_golden_run_shows_what_it_is_there_to_show() {
-    let run = kept();
+    let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
         let e = trial.load.exchanges;
@@ -651,7 +651,7 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
 
 #[test]
 fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
-    kept();
+    stored_run();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("run");
     let status =
@@ -677,7 +677,7 @@ fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
 
 #[test]
 fn measured_intervals_of_the_golden_run_have_no_gap() {
-    let run = kept();
+    let run = stored_run();
     for trial in &run.trials {
         let measured: Vec<_> =
             trial.load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();

@@ -6,7 +6,7 @@ use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{ErrorCode, server as h2};
-use dyno_wire::talk::ServerProtocol;
+use dyno_wire::server_protocol::ServerProtocol;
 
 use crate::rng::Rng;
 

@@ -64,7 +64,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConf
     }
 }
 
-pub fn counted(played: &SimulationResult, phases: &[Phase]) -> Outcomes {
+pub fn count_outcomes(played: &SimulationResult, phases: &[Phase]) -> Outcomes {
     let mut sum = Outcomes::default();
     for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
         sum.add(&interval.outcomes);

@@ -60,7 +60,7 @@ fn continuations_of_nothing() {
             E::InterruptedBlock,
             PROTOCOL,
         )
-        .asked(2),
+        .with_requests(2),
         breaks(
             "§6.10 CONTINUATION of nothing",
             [continuation(1, rest, END_HEADERS)],
@@ -169,7 +169,7 @@ fn every_block_counts_for_the_table() {
             ],
             [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), Head(3, 202), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§4.3 a malformed head fills the table",
             [
@@ -182,7 +182,7 @@ fn every_block_counts_for_the_table() {
             ],
             [Malformed(1, M::PseudoField, PROTOCOL), Head(3, 202), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§4.3 trailers fill the table",
             [
@@ -196,7 +196,7 @@ fn every_block_counts_for_the_table() {
             ],
             [Head(1, 200), Trailers(1), Head(3, 200), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }
 
@@ -234,7 +234,7 @@ fn blocks_that_are_remembered() {
                 End(9),
             ],
         )
-        .asked(5),
+        .with_requests(5),
         case(
             "§8.1 the same block is a head and then no trailers",
             [head(1, 200, 0), head(1, 200, END_STREAM)],
@@ -282,21 +282,21 @@ fn the_size_of_the_servers_table() {
             greeted(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.2 a smaller table is not announced",
             greet(&[ack(), answer(1, &[0x88])]),
             greeted(&[compression(hpack::HpackError::SizeUpdateMissing)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.2 a table is still larger than allowed",
             greet(&[ack(), answer(1, &sized(101, &[0x88]))]),
             greeted(&[compression(hpack::HpackError::SizeAboveLimit)]),
         )
         .bare()
-        .own(own_table(100)),
+        .with_settings(own_table(100)),
     ]);
 }
 
@@ -312,7 +312,7 @@ fn the_use_of_the_servers_table() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.3 what does not fit any more is evicted",
             greet(&[
@@ -329,7 +329,7 @@ fn the_use_of_the_servers_table() {
             greeted(&[Head(1, 299), End(1), compression(hpack::HpackError::IndexBeyondTables)]),
         )
         .bare()
-        .own(own_table(100)),
+        .with_settings(own_table(100)),
         case(
             "RFC 7541 §6.3 a size update after a field",
             greet(&[answer(1, &[0x88, 0x20])]),
@@ -361,14 +361,14 @@ fn a_larger_table_of_the_server() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(own_table(65_536)),
+        .with_settings(own_table(65_536)),
         case(
             "RFC 7541 §4.2 a larger table, not used",
             greet(&[ack(), answer(1, &[0x88])]),
             greeted(&[Head(1, 200), End(1)]),
         )
         .bare()
-        .own(own_table(65_536)),
+        .with_settings(own_table(65_536)),
     ]);
 }
 
@@ -433,7 +433,7 @@ fn our_table_as_it_changes() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a table that goes and comes back between two requests",
             [get(), table(0), table(4096), get(), get()],
@@ -445,7 +445,7 @@ fn our_table_as_it_changes() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -465,13 +465,13 @@ fn our_table_as_it_changes_more_than_once() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a table that goes and comes back within one frame",
             [get(), settings(&[(HEADER_TABLE_SIZE, 0), (HEADER_TABLE_SIZE, 4096)]), get(), get()],
             [&[sent_get(1)], &again()[..], &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a smaller table that keeps what is in it",
             [get(), table(300), get(), table(4096), get()],
@@ -484,6 +484,6 @@ fn our_table_as_it_changes_more_than_once() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }

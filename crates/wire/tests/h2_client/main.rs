@@ -69,7 +69,7 @@ impl Case {
         Case { start: Start::Bare, ..self }
     }
 
-    fn asked(self, requests: u32) -> Case {
+    fn with_requests(self, requests: u32) -> Case {
         Case { start: Start::Requests(requests), ..self }
     }
 
@@ -77,7 +77,7 @@ impl Case {
         Case { start: Start::Upgraded(kind), ..self }
     }
 
-    fn own(self, own: ClientSettings) -> Case {
+    fn with_settings(self, own: ClientSettings) -> Case {
         Case { own, ..self }
     }
 

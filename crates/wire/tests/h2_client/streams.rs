@@ -63,7 +63,7 @@ fn streams_that_have_ended() {
             [reset(1, 7), head(3, 204, END_STREAM), Step::Room],
             [Reset(1, ErrorCode::RefusedStream), Head(3, 204), End(3), Room(usize::MAX)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§6.4 nothing is sent on a stream that was reset",
             [post(100_000), reset(1, 7), window(0, 100_000), window(1, 100_000)],
@@ -77,7 +77,7 @@ fn streams_that_have_ended() {
                 Window,
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -91,7 +91,7 @@ fn streams_that_we_reset() {
             [&[Step::Cancels(1)], steps, &[head(3, 204, END_STREAM)]].concat(),
             [cancelled(), Head(3, 204), End(3)],
         )
-        .asked(2)
+        .with_requests(2)
     };
     let closed = |name, steps: &[Step]| {
         case(
@@ -150,7 +150,7 @@ fn mistakes_on_streams_that_are_reset() {
             ],
             [Malformed(1, M::Status, PROTOCOL), Head(3, 204), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§5.4.2 a malformed end, and the server's own reset",
             [fields(1, &[("a", "b")], END_STREAM), reset(1, 1)],
@@ -177,7 +177,7 @@ fn mistakes_on_streams_that_are_reset() {
                 Window,
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 

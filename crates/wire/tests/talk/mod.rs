@@ -135,7 +135,7 @@ impl Talk {
         let shared = shared();
         let mut io = Io { out: &mut out, counts: &mut counts };
         let client = Client::new(own, shared.table_bytes(), &mut io);
-        Talk::of(client, own, out, counts, 1)
+        Talk::from_client(client, own, out, counts, 1)
     }
 
     /// A connection that was upgraded, and whose stream 1 is there.
@@ -144,10 +144,10 @@ impl Talk {
         let mut io = Io { out: &mut out, counts: &mut counts };
         let (client, _) =
             Client::from_upgrade(own, shared().table_bytes(), (kind, false), 1, &mut io);
-        Talk::of(client, own, out, counts, 3)
+        Talk::from_client(client, own, out, counts, 3)
     }
 
-    fn of(
+    fn from_client(
         client: Client<u32>,
         own: ClientSettings,
         out: Vec<u8>,

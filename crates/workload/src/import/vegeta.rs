@@ -123,7 +123,7 @@ mod tests {
         if path == "dir/body.bin" { Ok(vec![0, 255, b'\n']) } else { Err("no such file".into()) }
     }
 
-    fn shown(text: &str) -> Vec<String> {
+    fn show_requests(text: &str) -> Vec<String> {
         let show = |r: ImportedRequest| {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
             format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
@@ -140,7 +140,7 @@ mod tests {
             "line 9: SUBSCRIBE https://b None",
             "line 10: POST http://c/d Some([0, 255, 10])",
         ];
-        assert_eq!(shown(text), expected);
+        assert_eq!(show_requests(text), expected);
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let text = "\n {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n\
                     {\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
         assert_eq!(
-            shown(text),
+            show_requests(text),
             ["line 2: POST http://a/ X=1 X=2 Some([70, 79, 79])", "line 4: GET http://b/ None"]
         );
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn framing_is_left_to_who_sends() {
         let text = "POST http://a/\nContent-Length: 9\ntransfer-encoding: chunked\nHost: b";
-        assert_eq!(shown(text), ["line 1: POST http://a/ Host=b None"]);
+        assert_eq!(show_requests(text), ["line 1: POST http://a/ Host=b None"]);
     }
 
     #[test]

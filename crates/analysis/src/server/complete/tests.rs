@@ -306,7 +306,7 @@ fn group_without_charged_memory_has_that_of_its_processes() {
 struct Random(u64);
 
 impl Random {
-    const fn below(&mut self, n: u64) -> u64 {
+    const fn next_below(&mut self, n: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
@@ -349,15 +349,15 @@ impl Server {
     fn step(&mut self) {
         for process in self.processes.values_mut() {
             for run_ms in process.threads.values_mut() {
-                let ran_ms = self.random.below(4);
+                let ran_ms = self.random.next_below(4);
                 *run_ms += ran_ms;
                 process.total_ms += ran_ms;
                 self.used_ms += ran_ms;
             }
         }
         let pids: Vec<u32> = self.processes.keys().copied().collect();
-        let pid = pids[self.random.below(pids.len() as u64) as usize];
-        match self.random.below(12) {
+        let pid = pids[self.random.next_below(pids.len() as u64) as usize];
+        match self.random.next_below(12) {
             0 | 1 => self.start_thread(pid),
             2 => self.end_thread(pid),
             3 => {

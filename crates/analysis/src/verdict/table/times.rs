@@ -125,8 +125,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
         severity: Severity::Invalid,
         says: "their count gives 10.00",
         evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
-        trips: |w| before(w, 988_999),
-        just_not: |w| before(w, 989_000),
+        trips: |w| set_before_window(w, 988_999),
+        just_not: |w| set_before_window(w, 989_000),
         otherwise: None,
     },
     Case {
@@ -390,7 +390,7 @@ fn spread(w: &mut JudgedWorld) {
 }
 
 /// 1 ms in flight, of which `before_ns` lie before a window of 1 µs; by count 10 µs lie in it.
-fn before(w: &mut JudgedWorld, before_ns: u64) {
+fn set_before_window(w: &mut JudgedWorld, before_ns: u64) {
     w.record.window_ns = (0, 1000);
     w.interval().times.response = same(1000, 1000);
     w.interval().in_flight_ns = 10_000;

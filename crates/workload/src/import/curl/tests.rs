@@ -14,7 +14,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Returns all requests, each as `METHOD URL | Name: value | … | body`.
-fn shown(command: &str) -> String {
+fn show_requests(command: &str) -> String {
     let show = |r: ImportedRequest| {
         let mut parts = vec![format!("{} {}", r.method, r.url)];
         parts.extend(r.headers.iter().map(|(n, v)| format!("{n}: {v}")));
@@ -32,7 +32,7 @@ fn check(cases: &str) {
         let case =
             case.replace('⏎', "\n").replace('␍', "\r").replace('␉', "\t").replace("FORM", form);
         let (command, expected) = case.split_once(" → ").unwrap();
-        assert_eq!(shown(command), expected, "{command}");
+        assert_eq!(show_requests(command), expected, "{command}");
     }
 }
 
@@ -134,7 +134,7 @@ fn forms_are_multipart() {
     ];
     let body = format!("{}--{b}--\r\n", parts.concat());
     assert_eq!(
-        shown(text),
+        show_requests(text),
         format!("POST http://a | Content-Type: multipart/form-data; boundary={b} | {body}")
     );
 }

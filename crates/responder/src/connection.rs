@@ -5,7 +5,7 @@ use std::hint::black_box;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{Cut, EncodedAnswer, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
-use dyno_wire::talk::ServerProtocol;
+use dyno_wire::server_protocol::ServerProtocol;
 
 use crate::Writes;
 
