@@ -1,12 +1,12 @@
 //! Any bytes, cut anywhere: the server half never panics, and finds the same requests.
 #![no_main]
 
-use dyno_wire::h1::Error;
-use dyno_wire::h1::request::{Event, Reader};
+use dyno_wire::h1::Http1Error;
+use dyno_wire::h1::request::{RequestEvent, RequestReader};
 use libfuzzer_sys::fuzz_target;
 
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Option<Error>) {
-    let mut reader = Reader::new();
+fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Option<Http1Error>) {
+    let mut reader = RequestReader::new();
     let mut targets = Vec::new();
     for mut rest in pieces {
         loop {
@@ -14,9 +14,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Option<Err
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
-                        Event::NeedMore => break,
-                        Event::Head(head) => targets.push(head.target.to_vec()),
-                        Event::Body(_) | Event::End => {}
+                        RequestEvent::NeedMore => break,
+                        RequestEvent::Head(head) => targets.push(head.target.to_vec()),
+                        RequestEvent::Body(_) | RequestEvent::End => {}
                     }
                 }
                 Err(error) => return (targets, Some(error)),

@@ -1,8 +1,8 @@
 //! Any bytes, cut anywhere: the reader never panics, and the events do not depend on the cuts.
 #![no_main]
 
-use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Event, HeadCache, Reader, RequestKind};
+use dyno_wire::h1::Http1Error;
+use dyno_wire::h1::response::{HeadCache, RequestKind, ResponseEvent, ResponseReader};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, PartialEq)]
@@ -12,7 +12,7 @@ enum Seen {
     Upgraded(u16),
     Body(Vec<u8>),
     End,
-    Error(Error),
+    Error(Http1Error),
     Eof(bool),
 }
 
@@ -21,7 +21,7 @@ fn read<'a>(
     kind: RequestKind,
     cache: &mut HeadCache,
 ) -> Vec<Seen> {
-    let mut reader = Reader::new();
+    let mut reader = ResponseReader::new();
     let mut seen = Vec::new();
     for mut rest in pieces {
         loop {
@@ -34,19 +34,19 @@ fn read<'a>(
             };
             rest = &rest[used..];
             match event {
-                Event::NeedMore => break,
-                Event::Informational(head) | Event::Head(head) => {
+                ResponseEvent::NeedMore => break,
+                ResponseEvent::Informational(head) | ResponseEvent::Head(head) => {
                     seen.push(Seen::Head(head.status))
                 }
-                Event::Upgraded(head) => {
+                ResponseEvent::Upgraded(head) => {
                     seen.push(Seen::Upgraded(head.status));
                     return seen;
                 }
-                Event::Body(data) => match seen.last_mut() {
+                ResponseEvent::Body(data) => match seen.last_mut() {
                     Some(Seen::Body(body)) => body.extend_from_slice(data),
                     _ => seen.push(Seen::Body(data.to_vec())),
                 },
-                Event::End(_) => seen.push(Seen::End),
+                ResponseEvent::End(_) => seen.push(Seen::End),
             }
         }
         assert!(rest.is_empty(), "asked for more with bytes unread");

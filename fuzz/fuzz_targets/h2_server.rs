@@ -2,9 +2,9 @@
 #![no_main]
 
 use dyno_wire::h2::frame::PREFACE;
-use dyno_wire::h2::server::{Answer, Cut, Event, Server};
+use dyno_wire::h2::server::{Cut, EncodedAnswer, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
-use dyno_wire::h2::{Code, Error};
+use dyno_wire::h2::{ErrorCode, Http2Error};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, PartialEq)]
@@ -12,7 +12,7 @@ enum Seen {
     Request(u32, bool, bool, usize),
     Body(u32, Vec<u8>, bool),
     Reset(u32),
-    Error(Error),
+    Error(Http2Error),
 }
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
@@ -21,9 +21,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
         Server::new(ServerSettings { max_streams: Some(100), stream_window: 1000 }, &mut out);
     let fields = [(":status", "200"), ("server", "x")];
     let answers = [
-        Answer::new(&fields, b"", Cut::Two),
-        Answer::new(&fields, b"Hello", Cut::Two),
-        Answer::new(&fields, &[7; 70_000], Cut::Three),
+        EncodedAnswer::new(&fields, b"", Cut::Two),
+        EncodedAnswer::new(&fields, b"Hello", Cut::Two),
+        EncodedAnswer::new(&fields, &[7; 70_000], Cut::Three),
     ];
     let mut deferred = Vec::new();
     for mut rest in pieces {
@@ -37,17 +37,17 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
             };
             rest = &rest[used..];
             let asked = match event {
-                Event::NeedMore => break,
-                Event::Handled => continue,
-                Event::Request { stream, end, repeated } => {
+                ServerEvent::NeedMore => break,
+                ServerEvent::Handled => continue,
+                ServerEvent::Request { stream, end, repeated } => {
                     seen.push(Seen::Request(stream, end, repeated, server.fields().iter().count()));
                     end.then_some(stream)
                 }
-                Event::Body { stream, data, end } => {
+                ServerEvent::Body { stream, data, end } => {
                     seen.push(Seen::Body(stream, data.to_vec(), end));
                     end.then_some(stream)
                 }
-                Event::Reset { stream } => {
+                ServerEvent::Reset { stream } => {
                     seen.push(Seen::Reset(stream));
                     deferred.retain(|deferred| *deferred != stream);
                     None
@@ -55,7 +55,7 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
             };
             match asked {
                 Some(stream) if stream % 5 == 0 => {
-                    server.reset(stream, Code::RefusedStream, &mut out)
+                    server.reset(stream, ErrorCode::RefusedStream, &mut out)
                 }
                 Some(stream) if stream % 3 == 0 => {
                     server.defer(stream);
@@ -69,7 +69,7 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
                 None => {}
             }
             if seen.len() == 30 {
-                server.go_away(Code::NoError, &mut out);
+                server.go_away(ErrorCode::NoError, &mut out);
             }
         }
         assert!(rest.is_empty(), "asked for more with bytes unread");

@@ -19,7 +19,7 @@ fuzz_target!(|input: (u8, &str)| {
         2 => import::vegeta(text, &read),
         3 => import::urls(text),
         _ => Ok(import::Imports {
-            requests: vec![import::Imported {
+            requests: vec![import::ImportedRequest {
                 place: "line 1".into(),
                 method: "POST".into(),
                 url: format!("http://h/{text}"),

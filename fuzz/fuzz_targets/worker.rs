@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
+use dyno_engine::sim::{self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin,
-    Stop, Traffic, Window,
+    CompiledRequest, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, SpinPolicy,
+    Stop, Traffic, Window, WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Arbitrary)]
@@ -76,7 +76,7 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
             .to_vec()
         })
         .collect();
-    let shared = Shared::of(&lists);
+    let shared = SharedFields::from_requests(&lists);
     let request = |list: &Vec<(Vec<u8>, Vec<u8>)>| CompiledRequest {
         template: Template::Fixed(Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..])),
         upgrade: None,
@@ -96,8 +96,8 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
 
 fuzz_target!(|input: Input| {
     let queue = if input.shared_queue { Queue::Single } else { Queue::PerConnection };
-    let mut model = Model::new(
-        Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 },
+    let mut model = ServerModel::new(
+        ServiceTime::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 },
         queue,
     );
     let faults: &[Fault] = if input.http2.is_some() { &Fault::OF_HTTP2 } else { &Fault::OF_HTTP1 };
@@ -123,7 +123,7 @@ fuzz_target!(|input: Input| {
         (Some(rate), false) => Arrivals::Constant { rate },
         (Some(rate), true) => Arrivals::Poisson { rate },
     };
-    let config = Config {
+    let config = WorkerConfig {
         connections: u32::from(input.connections % 16) + 1,
         protocol: if input.http2.is_some() { Protocol::H2c } else { Protocol::H1 },
         http2,
@@ -137,7 +137,7 @@ fuzz_target!(|input: Input| {
         check_one_in: 1,
         worker: 0,
         tls: None,
-        spin: Spin::Near,
+        spin: SpinPolicy::Near,
         policy: Policy {
             timeout_ns: (u64::from(input.timeout_ms) + 10) * MS,
             first_byte_timeout_ns: input.first_byte_ms.map(|ms| (u64::from(ms) + 1) * MS),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::grid::Cell;
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
-use crate::subject::{BuildResult, Startup, build_result, startup_over};
+use crate::subject::{BuildResult, StartupSummary, build_result, summarize_startup};
 use crate::trial::TrialResult;
 
 /// Use of a service that the subject needs, in one trial.
@@ -44,7 +44,7 @@ pub struct BackendResult {
     pub title: String,
     pub version: Option<String>,
     pub build: Option<BuildResult>,
-    pub startup_ms: Startup,
+    pub startup_ms: StartupSummary,
     /// Time to load its data.
     pub seeded_ms: Repeated,
     pub stop_ms: Repeated,
@@ -53,7 +53,7 @@ pub struct BackendResult {
 }
 
 /// Returns the use of the services behind the subject in a trial. `subject`: the subject's own use.
-pub(crate) fn of_trial(
+pub(crate) fn trial_backends(
     plan: &Plan,
     start: Option<&StartRecord>,
     (trial, record): (usize, &LoadRecord),
@@ -93,7 +93,7 @@ fn cpus_of(planned: &Backend, part: &PartStart) -> f64 {
 }
 
 /// Returns the back ends of a cell's trials, over the valid ones.
-pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<BackendSummary> {
+pub(crate) fn cell_backends(cell: &Cell<'_>) -> Vec<BackendSummary> {
     let Some(first) = cell.trials().first() else { return Vec::new() };
     let name_of = |behind: &BackendUse| summary(cell, &behind.name);
     first.backends.iter().map(name_of).collect()
@@ -115,7 +115,7 @@ fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
 }
 
 /// Returns the back ends of an arm, over all of its starts.
-pub(crate) fn of_arm(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<BackendResult> {
+pub(crate) fn arm_backends(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<BackendResult> {
     let result = |index: &usize| {
         let planned = &plan.backends[*index];
         let parts: Vec<&PartStart> =
@@ -130,7 +130,7 @@ pub(crate) fn of_arm(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<Ba
             title: planned.title.clone(),
             version: planned.version.clone(),
             build: planned.build.as_ref().map(build_result),
-            startup_ms: startup_over(&parts),
+            startup_ms: summarize_startup(&parts),
             seeded_ms: ms(|part| part.seeded_ns),
             stop_ms: ms(|part| part.stop.map(|stop| stop.took_ns)),
             limits: parts.first().map(|part| part.limits.clone()).unwrap_or_default(),

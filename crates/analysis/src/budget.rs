@@ -13,7 +13,7 @@ use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::report::Report;
 use crate::stats::{Looks, REPEATS_FOR_INTERVAL, median, standard_errors};
-use crate::stopping::asked;
+use crate::stopping::compared_pairs;
 
 pub const SCHEMA: &str = "dyno.budget/1";
 
@@ -83,7 +83,7 @@ struct Noise {
 
 impl Noise {
     /// Computes the variances from the ratios of launches, and from the rounds of each.
-    fn of(launches: &[f64], rounds: &[Vec<(f64, f64)>]) -> Option<Noise> {
+    fn from_ratios(launches: &[f64], rounds: &[Vec<(f64, f64)>]) -> Option<Noise> {
         let logs: Vec<f64> = launches.iter().map(|ratio| ratio.ln()).collect();
         let total = variance(&logs)?;
         let within: Option<Vec<f64>> = rounds.iter().map(|rounds| round_variance(rounds)).collect();
@@ -140,7 +140,7 @@ pub fn budget(
     (budget_s, before_s): (f64, f64),
     fits: &Fits<'_>,
 ) -> Result<Budget, String> {
-    let looks = Looks::of(&pilot.header.plan);
+    let looks = Looks::from_plan(&pilot.header.plan);
     let (overhead_s, windows_s) = times(pilot)?;
     let noises = noises(pilot, report);
     if noises.is_empty() {
@@ -204,7 +204,7 @@ pub fn budget(
 /// It is the median over the comparisons of the run, by key of the metric. 0.05 is 5 %.
 #[must_use]
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
-    let looks = Looks::of(&pilot.header.plan);
+    let looks = Looks::from_plan(&pilot.header.plan);
     let noises = noises(pilot, report);
     let of = |metric: &Metric| {
         let own = noises.iter().filter(|(row, _)| row.metric == metric.key);
@@ -287,17 +287,17 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
     let plan = &run.header.plan;
     let grid = Grid::new(&report.trials);
     let mut all = Vec::new();
-    for (a, b) in asked(plan) {
+    for (a, b) in compared_pairs(plan) {
         for (key, base) in grid.cells().filter(|(key, _)| key.arm == a) {
-            let Some(other) = grid.get(key.of_arm(b)) else { continue };
+            let Some(other) = grid.get(key.with_arm(b)) else { continue };
             for metric in [&THROUGHPUT, &CPU] {
-                let metric = Metric::named(metric.key);
-                let pairs = other.series(metric).by_block_with(&base.series(metric));
+                let metric = Metric::from_key(metric.key);
+                let pairs = other.series(metric).ratios_by_block(&base.series(metric));
                 let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
                     pairs.into_iter().unzip();
                 let Some(noise) = Some(launches)
                     .filter(|l| l.len() >= PILOT)
-                    .and_then(|l| Noise::of(&l, &rounds))
+                    .and_then(|l| Noise::from_ratios(&l, &rounds))
                 else {
                     continue;
                 };
@@ -305,7 +305,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
                     subject_a: plan.arms[a].name.clone(),
                     subject_b: plan.arms[b].name.clone(),
                     workload: plan.workloads[key.workload].name.clone(),
-                    step: Shape::of(&plan.load.steps[key.step]),
+                    step: Shape::from_step(&plan.load.steps[key.step]),
                     metric: metric.key,
                     title: metric.title,
                     between_starts: noise.between.sqrt(),
@@ -341,7 +341,7 @@ mod tests {
         let mean =
             |of: &Vec<(f64, f64)>| of.iter().map(|(own, _)| own).sum::<f64>() / of.len() as f64;
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
-        let noise = Noise::of(&launches, &rounds).unwrap();
+        let noise = Noise::from_ratios(&launches, &rounds).unwrap();
         assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");
         assert!((noise.within.unwrap().sqrt() - 0.01).abs() < 0.001, "{noise:?}");
         // The predicted precision matches the spread of means of ten starts with a load twice as

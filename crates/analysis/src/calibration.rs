@@ -6,14 +6,14 @@ use dyno_archive::plan::{DriverKind, Load, Placement, Spin, Step, Workload};
 use dyno_archive::{LoadRecord, Outcome, Protocol};
 use serde::Serialize;
 
-use crate::load::{Config, LoadResult, Percentiles};
+use crate::load::{LoadConfig, LoadResult, Percentiles};
 use crate::verdict::{self, Context};
 
 pub const SCHEMA: &str = "dyno.calibration/1";
 
 /// Purpose of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum MeasurementPurpose {
     /// The most that one thread reaches against the smallest correct response.
     Ceiling,
     /// Send lag on a schedule.
@@ -27,7 +27,7 @@ pub enum Shows {
 /// One load of a calibration, as requested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    pub shows: Shows,
+    pub shows: MeasurementPurpose,
     pub workload: Workload,
     /// Load with one step.
     pub load: Load,
@@ -49,17 +49,17 @@ impl Measurement {
 
 /// A load of a calibration with its record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredLoad {
     pub of: Measurement,
     pub record: LoadRecord,
 }
 
-impl Measured {
+impl MeasuredLoad {
     /// Returns the result of the load, judged by its own record alone, without a ceiling.
     #[must_use]
     pub fn result(&self) -> LoadResult {
         let Measurement { workload, load, seed, .. } = &self.of;
-        let asked = Config::new(workload, load, self.of.step(), *seed);
+        let asked = LoadConfig::new(workload, load, self.of.step(), *seed);
         verdict::load(&self.record, asked, &Context::default())
     }
 
@@ -67,7 +67,8 @@ impl Measured {
     /// compare ours with.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
-        self.of.shows == Shows::Stamps && self.result().kernel_response_time_us.is_none()
+        self.of.shows == MeasurementPurpose::Stamps
+            && self.result().kernel_response_time_us.is_none()
     }
 }
 
@@ -83,7 +84,7 @@ pub struct Calibration {
     pub not_measured: BTreeMap<String, String>,
     pub pacing: Vec<PacingRow>,
     pub stamps: Vec<StampsRow>,
-    pub refused: Refused,
+    pub refused: RefusedConnections,
 }
 
 impl Calibration {
@@ -94,19 +95,26 @@ impl Calibration {
         machine: String,
         placement: &Placement,
         not_measured: BTreeMap<String, String>,
-        all: &[Measured],
+        all: &[MeasuredLoad],
     ) -> Calibration {
-        let results =
-            |shows: Shows| all.iter().filter(move |m| m.of.shows == shows).map(Measured::result);
+        let results = |shows: MeasurementPurpose| {
+            all.iter().filter(move |m| m.of.shows == shows).map(MeasuredLoad::result)
+        };
         Calibration {
             schema: SCHEMA,
             machine,
             shared_cpus: !placement.is_disjoint(),
-            ceilings: results(Shows::Ceiling).map(|result| CeilingRow::new(&result)).collect(),
+            ceilings: results(MeasurementPurpose::Ceiling)
+                .map(|result| CeilingRow::new(&result))
+                .collect(),
             not_measured,
-            pacing: results(Shows::Pacing).map(|result| PacingRow::new(&result)).collect(),
-            stamps: results(Shows::Stamps).filter_map(|result| StampsRow::new(&result)).collect(),
-            refused: Refused::over(results(Shows::Refusals)),
+            pacing: results(MeasurementPurpose::Pacing)
+                .map(|result| PacingRow::new(&result))
+                .collect(),
+            stamps: results(MeasurementPurpose::Stamps)
+                .filter_map(|result| StampsRow::new(&result))
+                .collect(),
+            refused: RefusedConnections::from_results(results(MeasurementPurpose::Refusals)),
         }
     }
 }
@@ -128,7 +136,7 @@ pub struct CeilingRow {
 
 impl CeilingRow {
     fn new(result: &LoadResult) -> CeilingRow {
-        let Config { driver, protocol, connections, pipeline, streams, .. } = result.config;
+        let LoadConfig { driver, protocol, connections, pipeline, streams, .. } = result.config;
         CeilingRow {
             driver,
             protocol,
@@ -219,7 +227,7 @@ fn difference(
 
 /// Requests to a closed port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Refused {
+pub struct RefusedConnections {
     pub asked: u64,
     /// Requests with the outcome `connect_refused`.
     pub counted: u64,
@@ -227,11 +235,11 @@ pub struct Refused {
     pub failed: u64,
 }
 
-impl Refused {
-    fn over(results: impl Iterator<Item = LoadResult>) -> Refused {
-        results.fold(Refused::default(), |sum, result| Refused {
+impl RefusedConnections {
+    fn from_results(results: impl Iterator<Item = LoadResult>) -> RefusedConnections {
+        results.fold(RefusedConnections::default(), |sum, result| RefusedConnections {
             asked: sum.asked + result.config.requests.unwrap_or_default(),
-            counted: sum.counted + result.outcomes.of(Outcome::ConnectRefused),
+            counted: sum.counted + result.outcomes.get(Outcome::ConnectRefused),
             failed: sum.failed + result.exchanges.failed,
         })
     }
@@ -251,13 +259,20 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn measured(shows: Shows, arrivals: Arrivals, record: LoadRecord) -> Measured {
+    fn measured_load(
+        shows: MeasurementPurpose,
+        arrivals: Arrivals,
+        record: LoadRecord,
+    ) -> MeasuredLoad {
         let load =
             Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
-        Measured { of: Measurement { shows, workload: fixture::workload(), load, seed: 1 }, record }
+        MeasuredLoad {
+            of: Measurement { shows, workload: fixture::workload(), load, seed: 1 },
+            record,
+        }
     }
 
-    fn calibration(all: &[Measured]) -> Calibration {
+    fn calibration(all: &[MeasuredLoad]) -> Calibration {
         let placement = Placement { subject: vec![0], generator: vec![1] };
         Calibration::new("here".into(), &placement, BTreeMap::new(), all)
     }
@@ -270,7 +285,8 @@ mod tests {
 
     #[test]
     fn a_ceiling_is_the_throughput_of_its_shape() {
-        let mut control = measured(Shows::Ceiling, Arrivals::Closed, fixture::record(5000));
+        let mut control =
+            measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
         control.of.load.steps[0].pipeline = 16;
         assert_eq!(control.of.in_flight_each(), 16);
         let all = calibration(&[control]);
@@ -286,8 +302,11 @@ mod tests {
         record.window_ns = (0, 2 * S);
         record.client.threads = vec![ThreadUse { run_ns: S, ..ThreadUse::default() }];
         record.intervals[0].workers.insert(0, WorkerUse { run_ns: S, spun_ns: S / 2 });
-        let all =
-            calibration(&[measured(Shows::Pacing, Arrivals::Constant { rate: 500.0 }, record)]);
+        let all = calibration(&[measured_load(
+            MeasurementPurpose::Pacing,
+            Arrivals::Constant { rate: 500.0 },
+            record,
+        )]);
         let row = &all.pacing[0];
         assert_eq!(
             (row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s),
@@ -299,7 +318,11 @@ mod tests {
     fn stamps_differ_by_what_the_generator_adds() {
         let mut record = fixture::record(1000);
         record.intervals[0].kernel_response = times(1000, 900_000);
-        let stamped = measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, record.clone());
+        let stamped = measured_load(
+            MeasurementPurpose::Stamps,
+            Arrivals::Constant { rate: 1000.0 },
+            record.clone(),
+        );
         assert!(!stamped.lacks_stamps());
         let all = calibration(&[stamped]);
         let row = &all.stamps[0];
@@ -312,12 +335,18 @@ mod tests {
 
     #[test]
     fn without_kernel_stamps_there_is_no_row() {
-        let unstamped =
-            measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
+        let unstamped = measured_load(
+            MeasurementPurpose::Stamps,
+            Arrivals::Constant { rate: 1000.0 },
+            fixture::record(1000),
+        );
         assert!(unstamped.lacks_stamps());
         assert!(calibration(&[unstamped]).stamps.is_empty());
         // Other measurements need no stamps.
-        assert!(!measured(Shows::Pacing, Arrivals::Closed, fixture::record(1)).lacks_stamps());
+        assert!(
+            !measured_load(MeasurementPurpose::Pacing, Arrivals::Closed, fixture::record(1))
+                .lacks_stamps()
+        );
     }
 
     #[test]
@@ -328,10 +357,10 @@ mod tests {
         (0..3).for_each(|_| interval.outcomes.count(Outcome::ConnectTimeout));
         record.intervals = vec![interval];
         record.books = Books { scheduled: 100, started: 100, failed: 100, ..Books::default() };
-        let mut control = measured(Shows::Refusals, Arrivals::Closed, record);
+        let mut control = measured_load(MeasurementPurpose::Refusals, Arrivals::Closed, record);
         control.of.load.requests = Some(100);
         let refused = calibration(&[control]).refused;
-        assert_eq!(refused, Refused { asked: 100, counted: 97, failed: 100 });
+        assert_eq!(refused, RefusedConnections { asked: 100, counted: 97, failed: 100 });
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Ceilings that a calibration found on this machine, and the choice of the one for a later load.
 
 use dyno_archive::limits::COUNT;
-use dyno_archive::plan::{DriverKind, Model};
+use dyno_archive::plan::{DriverKind, LoadModel};
 use dyno_archive::trial::Ceiling;
 use dyno_archive::{LoadRecord, Protocol};
 use serde::{Deserialize, Serialize};
 
-use crate::load::Config;
+use crate::load::LoadConfig;
 
 /// The ceiling of one kind of load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,15 +35,15 @@ impl KindCeiling {
 /// Returns the ceiling to compare a load with. `None`: none of its kind was measured, or the load
 /// is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
-pub fn of_load<'a>(
+pub fn find_for_load<'a>(
     all: &'a [KindCeiling],
-    asked: &Config,
+    asked: &LoadConfig,
     record: &LoadRecord,
 ) -> Option<&'a Ceiling> {
     // A thread without a connection is not started.
     let threads = asked.threads.clamp(1, asked.connections.max(1));
     let is_comparable = threads == 1
-        && asked.model == Model::Closed
+        && asked.model == LoadModel::Closed
         && !asked.protocol.is_tls()
         && asked.page_connections.is_none()
         && asked.requests_per_connection.is_none()
@@ -84,24 +84,30 @@ mod tests {
     }
 
     /// Throughput of the ceiling that is found for a load of 64 connections after a change.
-    fn found(change: impl FnOnce(&mut Config, &mut LoadRecord)) -> Option<f64> {
+    fn ceiling_throughput(change: impl FnOnce(&mut LoadConfig, &mut LoadRecord)) -> Option<f64> {
         let all = [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
         let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
         (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);
         change(&mut asked, &mut record);
-        of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+        find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
     }
 
     #[test]
     fn a_load_has_the_ceiling_of_its_kind() {
-        assert_eq!(found(|_, _| {}), Some(1.0));
-        assert_eq!(found(|asked, _| asked.pipeline = 2), Some(2.0));
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
+        assert_eq!(ceiling_throughput(|_, _| {}), Some(1.0));
+        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 2), Some(2.0));
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
         assert_eq!(
-            found(|asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)),
+            ceiling_throughput(
+                |asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)
+            ),
             Some(4.0)
         );
-        assert_eq!(found(|asked, _| asked.driver = DriverKind::Uring), None, "none was measured");
+        assert_eq!(
+            ceiling_throughput(|asked, _| asked.driver = DriverKind::Uring),
+            None,
+            "none was measured"
+        );
     }
 
     #[test]
@@ -112,16 +118,16 @@ mod tests {
             let ceiling = Ceiling { throughput_rps, ..known.ceiling.clone() };
             let all =
                 [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
-            of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+            find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
         };
         assert_eq!([1.0, 0.0, -5.0, 1e300, f64::NAN].map(of), [Some(1.0), None, None, None, None]);
     }
 
     #[test]
     fn only_closed_loops_over_kept_plain_connections_have_one() {
-        assert_eq!(found(|asked, _| asked.threads = 2), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.threads = 2), None);
         assert_eq!(
-            found(|asked, record| {
+            ceiling_throughput(|asked, record| {
                 (asked.threads, asked.connections) = (2, 1);
                 record.connections.opened = 1;
             }),
@@ -129,22 +135,30 @@ mod tests {
             "the second thread has no connection"
         );
         let open = Arrivals::Constant { rate: 5.0 };
-        assert_eq!(found(|asked, _| asked.model = open.model()), None);
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H1Tls), None);
-        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2), None);
-        assert_eq!(found(|asked, _| asked.page_connections = Some(6)), None);
-        assert_eq!(found(|asked, _| asked.requests_per_connection = Some(10)), None);
-        assert_eq!(found(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
-        assert_eq!(found(|_, record| record.connections.opened = 65), None, "one was opened again");
-        assert_eq!(found(|_, record| record.connections.closed_by_us = 1), None, "one was closed");
+        assert_eq!(ceiling_throughput(|asked, _| asked.model = open.model()), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H1Tls), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.page_connections = Some(6)), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.requests_per_connection = Some(10)), None);
+        assert_eq!(ceiling_throughput(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
         assert_eq!(
-            found(|_, record| record.connections.closed_by_server = 1),
+            ceiling_throughput(|_, record| record.connections.opened = 65),
+            None,
+            "one was opened again"
+        );
+        assert_eq!(
+            ceiling_throughput(|_, record| record.connections.closed_by_us = 1),
             None,
             "one was closed"
         );
-        assert_eq!(found(|asked, _| asked.pipeline = 16), Some(2.0));
         assert_eq!(
-            found(|asked, _| asked.pipeline = 17),
+            ceiling_throughput(|_, record| record.connections.closed_by_server = 1),
+            None,
+            "one was closed"
+        );
+        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 16), Some(2.0));
+        assert_eq!(
+            ceiling_throughput(|asked, _| asked.pipeline = 17),
             None,
             "no ceiling has that many in flight"
         );

@@ -21,13 +21,13 @@ pub struct CellKey {
 impl CellKey {
     /// The cell of a planned trial.
     #[must_use]
-    pub const fn of_trial(trial: &Trial) -> CellKey {
+    pub const fn from_trial(trial: &Trial) -> CellKey {
         CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
     }
 
     /// The cell of another arm with the same workload at the same step.
     #[must_use]
-    pub const fn of_arm(self, arm: usize) -> CellKey {
+    pub const fn with_arm(self, arm: usize) -> CellKey {
         CellKey { arm, ..self }
     }
 }
@@ -45,7 +45,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(step: &Step) -> Shape {
+    pub(crate) fn from_step(step: &Step) -> Shape {
         Shape {
             connections: step.connections,
             streams: step.streams,

@@ -12,7 +12,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::peak::RatioBound;
 use crate::report::Report;
-use crate::stats::{Estimate, Looks, Over, Pairs, Repeated, are_skewed, holm, median};
+use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
 
 /// Share of an offered rate that the valid trials of a cell served.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub struct Comparison {
 pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
-    pub over: Over,
+    pub over: PairUnit,
     /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
     /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
     /// tested together (Holm) differ significantly. `None`: it is unbounded.
@@ -84,7 +84,7 @@ pub struct PairEstimate {
 }
 
 impl PairEstimate {
-    fn of(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
+    fn from_pairs(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
         let (estimate, over) = pairs.estimate(looks)?;
         let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
         Some(PairEstimate {
@@ -99,7 +99,7 @@ impl PairEstimate {
 /// Returns the number of pairs of subjects at a step; controls are not counted.
 fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
     let is_asked =
-        |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.of_arm(*arm)).is_some();
+        |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.with_arm(*arm)).is_some();
     let arms = (0..plan.arms.len()).filter(is_asked).count();
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
@@ -125,7 +125,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let others = grid.cells().filter(|(key, _)| is_compared(key.arm));
     let none = Cell::default();
     let against = |(key, cell): (CellKey, &Cell<'_>)| {
-        let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);
+        let base = grid.get(key.with_arm(baseline)).unwrap_or(&none);
         let pairs = cell.series(&metric::THROUGHPUT).pairs_with(&base.series(&metric::THROUGHPUT));
         let tests = pairs_at(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
@@ -135,8 +135,10 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let steps: BTreeSet<(usize, usize)> = all.iter().map(step_of).collect();
     for step in steps {
         let own: Vec<usize> = (0..all.len()).filter(|i| step_of(&all[*i]) == step).collect();
-        let (known, ps): (Vec<usize>, Vec<f64>) =
-            own.iter().filter_map(|i| Some((*i, pairs[*i].chance(Looks::of(plan))?))).unzip();
+        let (known, ps): (Vec<usize>, Vec<f64>) = own
+            .iter()
+            .filter_map(|i| Some((*i, pairs[*i].chance(Looks::from_plan(plan))?)))
+            .unzip();
         let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
         for i in own {
             let decides = all[i].throughput_bound.decides(pairs[i].mean_log().exp());
@@ -158,7 +160,7 @@ fn comparison(
     let metrics = own.ratios_to(base.1);
     let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
     let pairs = |metric: &Metric| own.series(metric).pairs_with(&base.1.series(metric));
-    let estimate = |metric| PairEstimate::of(&pairs(metric), Looks::of(plan), tests);
+    let estimate = |metric| PairEstimate::from_pairs(&pairs(metric), Looks::from_plan(plan), tests);
     let step = &plan.load.steps[key.step];
     let throughput_ratio = of(&metric::THROUGHPUT);
     Comparison {
@@ -174,7 +176,7 @@ fn comparison(
         throughput: estimate(&metric::THROUGHPUT),
         cpu: estimate(&metric::CPU),
         tie: true,
-        throughput_bound: RatioBound::of_cells(own, base.1),
+        throughput_bound: RatioBound::from_cells(own, base.1),
         throughput_ratio,
         response_p99_ratio: of(&metric::RESPONSE_P99),
         cpu_per_request_ratio: of(&metric::CPU),
@@ -188,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{self, answers, reported};
-    use crate::ranking::Places;
+    use crate::ranking::PlaceRange;
     use crate::stats::draws::Normal;
 
     #[test]
@@ -253,7 +255,7 @@ mod tests {
                 report.overview.iter().find(|r| r.subject == id).unwrap().places.unwrap()
             };
             let (own, base) = (places(&headline.subject), places(&headline.baseline));
-            let is_narrow = |p: Places| (p.best, p.worst) != (1, 5);
+            let is_narrow = |p: PlaceRange| (p.best, p.worst) != (1, 5);
             assert!(!is_apart || is_narrow(own) && is_narrow(base), "{seed}: {own:?} {base:?}");
         }
         assert!(alarms <= WORLDS / 20, "{alarms}");

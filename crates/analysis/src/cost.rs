@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Resources that a server holds while it runs, apart from the CPU time of its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Held {
+pub(crate) struct HeldResources {
     /// Paid CPUs. 0: not known; memory is then left out.
     pub(crate) cpus: f64,
     pub(crate) memory_bytes: f64,
@@ -29,36 +29,42 @@ pub struct CostResult {
 /// Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
 /// them is paid for 1 / u times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Paid {
+#[schemars(rename = "Paid")]
+pub struct PaidUse {
     /// Hours of one CPU.
     pub cpu_hours: f64,
     /// Hours of a GiB of memory, which is held for as long as the CPUs.
     pub gib_hours: f64,
 }
 
-impl Paid {
+impl PaidUse {
     /// Computes the use of requests of this many microseconds of CPU time each. A server with c
     /// CPUs serves c / t requests per second that take t CPU seconds each. It serves none while it
     /// starts, once per lifetime (hours; `None`: unlimited). `None`: the start takes the whole
     /// lifetime.
-    pub(crate) fn of(cpu_us: f64, held: Held, lifetime_hours: Option<f64>) -> Option<Paid> {
+    pub(crate) fn from_cpu_time(
+        cpu_us: f64,
+        held: HeldResources,
+        lifetime_hours: Option<f64>,
+    ) -> Option<PaidUse> {
         let starting = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
         let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - starting);
         let gib = held.memory_bytes / f64::from(1 << 30);
         let gib_hours = if held.cpus > 0.0 { cpu_hours * gib / held.cpus } else { 0.0 };
-        (starting < 1.0).then_some(Paid { cpu_hours, gib_hours })
+        (starting < 1.0).then_some(PaidUse { cpu_hours, gib_hours })
     }
 
     /// The price.
-    fn at(self, cost: Cost) -> f64 {
+    fn price(self, cost: Cost) -> f64 {
         let memory = self.gib_hours * cost.per_gib_hour.unwrap_or(0.0);
         (self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0)
     }
 }
 
 /// Returns the price of 10⁹ requests of this many microseconds of CPU time each.
-pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
-    Paid::of(cpu_us, held, cost.lifetime_hours).map_or(f64::INFINITY, |paid| paid.at(cost))
+pub(crate) fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> f64 {
+    PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)
+        .map_or(f64::INFINITY, |paid| paid.price(cost))
 }
 
 /// Returns the price with its interval. `cpu_us`: CPU time per request, and the ends of its
@@ -66,11 +72,11 @@ pub(crate) fn of_billion(cpu_us: f64, held: Held, cost: Cost) -> f64 {
 pub(crate) fn result(
     cpu_us: f64,
     between: Option<(f64, f64)>,
-    held: Held,
+    held: HeldResources,
     cost: Cost,
 ) -> Option<CostResult> {
-    let of = |us| of_billion(us, held, cost);
-    let without = of_billion(cpu_us, Held { memory_bytes: 0.0, ..held }, cost);
+    let of = |us| price_of_billion(us, held, cost);
+    let without = price_of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
     let result = CostResult {
         per_billion: of(cpu_us),
         between: between.map(|(low, high)| (of(low), of(high))),
@@ -89,14 +95,14 @@ mod tests {
     #[test]
     fn cpu_time_is_priced_by_the_hour() {
         // 100 µs each are 100,000 CPU seconds, 27.8 hours.
-        assert!((of_billion(100.0, Held::default(), CPU) - 1.0).abs() < 1e-12);
+        assert!((price_of_billion(100.0, HeldResources::default(), CPU) - 1.0).abs() < 1e-12);
         let half = Cost { utilisation: Some(0.5), ..CPU };
-        assert!((of_billion(100.0, Held::default(), half) - 2.0).abs() < 1e-12);
+        assert!((price_of_billion(100.0, HeldResources::default(), half) - 2.0).abs() < 1e-12);
     }
 
     #[test]
     fn memory_and_start_ups_are_paid_for_too() {
-        let held = Held { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
+        let held = HeldResources { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
         // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
         let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
@@ -105,9 +111,12 @@ mod tests {
         assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
         // A tenth of every lifetime is start-up.
         let short = Cost { lifetime_hours: Some(0.1), ..CPU };
-        assert!((of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
-        assert_eq!(result(100.0, None, Held { startup_s: 360.0, ..held }, short), None);
+        assert!((price_of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
+        assert_eq!(result(100.0, None, HeldResources { startup_s: 360.0, ..held }, short), None);
         // The number of CPUs is not known.
-        assert!((of_billion(100.0, Held { cpus: 0.0, ..held }, memory) - 1.0).abs() < 1e-12);
+        assert!(
+            (price_of_billion(100.0, HeldResources { cpus: 0.0, ..held }, memory) - 1.0).abs()
+                < 1e-12
+        );
     }
 }

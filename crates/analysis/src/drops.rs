@@ -42,7 +42,7 @@ impl MachineDrops {
         // Each reading covers only part of the time, or another network, so the result is a lower
         // bound.
         let all = around.into_iter().chain(sampled).map(|path| MachineDrops::from_path(&path));
-        let drops = all.reduce(MachineDrops::most)?;
+        let drops = all.reduce(MachineDrops::max_of_each)?;
         let entries = record.samples.iter().flat_map(entries).max();
         Some(MachineDrops { tracking_entries: drops.tracking_entries.max(entries), ..drops })
             .filter(|drops| *drops != MachineDrops::default())
@@ -70,7 +70,7 @@ impl MachineDrops {
     /// Returns the causes with their numbers, and the remedies. `None`: the machine dropped
     /// nothing.
     #[must_use]
-    pub fn explained(&self) -> Option<Explained> {
+    pub fn explanation(&self) -> Option<Explained> {
         let some = |n: Option<u64>| n.filter(|n| *n > 0);
         let causes = [
             some(self.tracking).map(|n| (self.tracking_in_words(n), NO_TRACKING)),
@@ -108,7 +108,7 @@ impl MachineDrops {
     }
 
     /// Returns the higher value of both for each counter.
-    fn most(self, other: MachineDrops) -> MachineDrops {
+    fn max_of_each(self, other: MachineDrops) -> MachineDrops {
         MachineDrops {
             tracking: self.tracking.max(other.tracking),
             tracking_evictions: self.tracking_evictions.max(other.tracking_evictions),
@@ -158,7 +158,7 @@ fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
     let path = |sample: &Sample| {
         let host = sample.host.as_ref();
         PathUse {
-            network: sample.of(party).and_then(|used| used.network),
+            network: sample.party_use(party).and_then(|used| used.network),
             backlog: host.and_then(|host| host.backlog),
             neighbour_overflows: host.and_then(|host| host.neighbour_overflows),
             tcp_memory: host.and_then(|host| host.tcp_memory),
@@ -166,7 +166,7 @@ fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
         }
     };
     let (first, last) = (record.samples.first()?, record.samples.last()?);
-    Some(path(last).since(path(first)))
+    Some(path(last).growth_since(path(first)))
 }
 
 fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
@@ -203,7 +203,7 @@ mod tests {
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {
             let dropped = if i == last { 9 } else { 2 };
-            sample.of_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
+            sample.party_use_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
         }
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));
@@ -215,7 +215,7 @@ mod tests {
         record.client.machine = Some(MachineUse { path: Some(path), ..MachineUse::default() });
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(8), Some(41)));
-        let explained = drops.explained().unwrap();
+        let explained = drops.explanation().unwrap();
         assert_eq!(explained.causes, "8 by connection tracking, whose table held 41 of 64 entries");
         assert!(explained.remedies.contains("nf_conntrack_max"), "{explained:?}");
     }
@@ -234,7 +234,7 @@ mod tests {
         };
         let path = PathUse { network: Some(network), ..PathUse::default() };
         let drops = MachineDrops::from_path(&path);
-        assert_eq!(drops.explained(), None, "{drops:?}");
+        assert_eq!(drops.explanation(), None, "{drops:?}");
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(MachineDrops::from_path(&path(10, Some(0))).tcp_memory, Some(7));
         let drops = MachineDrops::from_path(&path(9, Some(1)));
         assert_eq!(drops.tcp_memory, Some(7));
-        let explained = drops.explained().unwrap();
+        let explained = drops.explanation().unwrap();
         assert_eq!(explained.causes, "7 for want of TCP memory, of which 9 of 20 pages were used");
     }
 
@@ -264,7 +264,7 @@ mod tests {
         };
         let drops = MachineDrops::from_path(&path);
         assert_eq!(
-            drops.explained().unwrap().causes,
+            drops.explanation().unwrap().causes,
             "2 by connection tracking, 3 by full queues of received packets, 4 by a full table of \
              neighbours, 1 for want of TCP memory"
         );

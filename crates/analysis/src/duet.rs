@@ -16,7 +16,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::CellKey;
 use crate::server::{ServerUse, server_use};
 use crate::stats::median;
-use crate::turns::{self, RoundResult, cpu_us_per_request, measured};
+use crate::turns::{self, RoundResult, cpu_us_per_request, measured_intervals};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// A trial whose load ran at the same time as those of other subjects.
@@ -53,13 +53,13 @@ impl DuetResult {
         plan: &Plan,
         record: &TrialRecord,
         party: Party,
-        company: &Company,
+        company: &CoRunners,
     ) -> Option<DuetResult> {
         let loads = record.load.at_once?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
-        let is_usual = company.is_usual(plan, record);
+        let is_usual = company.has_usual_corunners(plan, record);
         let beside = company.names_of_others(plan, record);
-        let cpus = company.cpus.get(&began(plan, record)).copied().flatten();
+        let cpus = company.cpus.get(&start_time(plan, record)).copied().flatten();
         let record = &record.load;
         let round = |piece| RoundResult {
             throughput_rps: None,
@@ -86,7 +86,7 @@ type Began = (Point, u32, u64);
 
 /// Arms whose loads usually ran at the same time, by workload and step, and arms that took turns.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct CoRunners {
     usual: BTreeMap<Point, BTreeSet<usize>>,
     of: BTreeMap<Began, BTreeSet<usize>>,
     /// CPUs that the servers of loads at the same time used together; `None`: one is unknown.
@@ -96,16 +96,16 @@ pub(crate) struct Company {
     paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>>,
 }
 
-impl Company {
+impl CoRunners {
     #[must_use]
-    pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> Company {
+    pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> CoRunners {
         let mut of: BTreeMap<Began, BTreeSet<usize>> = BTreeMap::new();
         let mut loads: BTreeMap<Began, usize> = BTreeMap::new();
         let mut cpus: BTreeMap<Began, Option<f64>> = BTreeMap::new();
         for (record, at_once) in
             trials.iter().filter_map(|record| Some((record, record.load.at_once?)))
         {
-            let began = began(plan, record);
+            let began = start_time(plan, record);
             let all = cpus.entry(began).or_insert(Some(0.0));
             *all = all.zip(cpus_used(plan, record)).map(|(others, own)| others + own);
             of.entry(began).or_default().insert(plan.trials[record.trial].arm);
@@ -128,13 +128,13 @@ impl Company {
         let mut paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>> = BTreeMap::new();
         for record in turns.clone() {
             let pace = turns::pace(&record.load).map(|pace| (record.trial, pace));
-            paces.entry(began(plan, record)).or_default().extend(pace);
+            paces.entry(start_time(plan, record)).or_default().extend(pace);
         }
-        Company {
+        CoRunners {
             usual,
             of,
             cpus,
-            in_turns: turns.map(|record| CellKey::of_trial(&plan.trials[record.trial])).collect(),
+            in_turns: turns.map(|record| CellKey::from_trial(&plan.trials[record.trial])).collect(),
             paces,
         }
     }
@@ -143,7 +143,7 @@ impl Company {
     /// multiples of their means: the median over all. `None`: no other took turns, or some had
     /// other rounds.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
-        let all = self.paces.get(&began(plan, record))?;
+        let all = self.paces.get(&start_time(plan, record))?;
         let others: Vec<&[f64]> = all
             .iter()
             .filter(|(trial, _)| *trial != record.trial)
@@ -161,19 +161,19 @@ impl Company {
     /// Whether a load was alone, and others of its cell took turns.
     pub(crate) fn is_out_of_turn(&self, plan: &Plan, record: &TrialRecord) -> bool {
         record.load.slices_ns.is_none()
-            && self.in_turns.contains(&CellKey::of_trial(&plan.trials[record.trial]))
+            && self.in_turns.contains(&CellKey::from_trial(&plan.trials[record.trial]))
     }
 
     fn names_of_others(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
         let own = plan.trials[record.trial].arm;
-        let all = self.of.get(&began(plan, record)).into_iter().flatten();
+        let all = self.of.get(&start_time(plan, record)).into_iter().flatten();
         all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
     /// Whether a load ran at the same time as those with which its step most often ran, as far as
     /// they are known. A load that ran alone never did.
-    fn is_usual(&self, plan: &Plan, record: &TrialRecord) -> bool {
-        let began = began(plan, record);
+    fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
+        let began = start_time(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);
         let is_of_them = |usual: &BTreeSet<usize>| {
             loads == usual.len() && self.of.get(&began).is_none_or(|arms| arms.is_subset(usual))
@@ -189,7 +189,7 @@ fn cpus_used(plan: &Plan, record: &TrialRecord) -> Option<f64> {
     server_use(&record.load, party, 1.0).cpus
 }
 
-fn began(plan: &Plan, record: &TrialRecord) -> Began {
+fn start_time(plan: &Plan, record: &TrialRecord) -> Began {
     let planned = &plan.trials[record.trial];
     let block = plan.launches[planned.launch].block;
     ((planned.workload, planned.step), block, record.load.began_ns)
@@ -202,7 +202,10 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
         (end_ns.saturating_sub(from_ns) >= PIECE_NS)
             .then(|| (std::mem::replace(&mut from_ns, end_ns), end_ns))
     };
-    measured(record, record.window_ns).map(|interval| interval.end_ns).filter_map(piece).collect()
+    measured_intervals(record, record.window_ns)
+        .map(|interval| interval.end_ns)
+        .filter_map(piece)
+        .collect()
 }
 
 /// Codes about waiting: for the CPUs of the servers, and for those of the generators.
@@ -231,14 +234,14 @@ pub(crate) fn without_waiting(mut all: Vec<Caveat>) -> Vec<Caveat> {
 }
 
 /// Returns the caveat of a trial that was one of several at the same time.
-pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
+pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
     let (severity, message) = match (duet.loads, duet.planned) {
         (1, planned) => (
             Severity::Invalid,
             format!(
                 "None of the {} that were planned for the same time ran. The cost of a request \
                  alone is not comparable with its cost next to other loads. Run the suite again.",
-                others(planned)
+                other_loads_text(planned)
             ),
         ),
         (loads, planned) if !duet.is_usual => (
@@ -255,7 +258,7 @@ pub(crate) fn at_once(duet: &DuetResult) -> Caveat {
                 "This server was loaded at the same time as {}{} on the same CPUs. CPU time per \
                  request and other costs are compared. Throughput and times are not, because they \
                  include the wait for each other. Use `order = \"interleaved\"` to compare those.",
-                others(loads),
+                other_loads_text(loads),
                 if loads < planned {
                     format!(" (of {} planned)", planned - 1)
                 } else {
@@ -295,7 +298,7 @@ pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat>
     })
 }
 
-fn others(loads: u32) -> String {
+fn other_loads_text(loads: u32) -> String {
     let others = loads.saturating_sub(1);
     format!("{others} other{}", if others == 1 { "" } else { "s" })
 }
@@ -308,7 +311,7 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let sentence = format!(
         "Not determined: it was loaded at the same time as {} on the same CPUs, and they limited \
          each other.",
-        others(duet.loads)
+        other_loads_text(duet.loads)
     );
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
 }
@@ -369,13 +372,13 @@ mod tests {
 
     fn duets(run: &Run) -> Vec<DuetResult> {
         let plan = &run.header.plan;
-        let company = Company::new(plan, &run.trials);
+        let company = CoRunners::new(plan, &run.trials);
         let of = |trial| DuetResult::new(plan, trial, Party::SUBJECT, &company);
         run.trials.iter().filter_map(of).collect()
     }
 
     fn severity(duet: &DuetResult) -> Severity {
-        at_once(duet).severity
+        duet_caveat(duet).severity
     }
 
     #[test]
@@ -398,7 +401,7 @@ mod tests {
         let usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
         assert_eq!(usual, [true, true, false, false, false, true, true]);
         assert_eq!(severity(&pair[0]), Severity::Info);
-        assert!(at_once(&pair[0]).message.contains("1 other (of 2 planned)"));
+        assert!(duet_caveat(&pair[0]).message.contains("1 other (of 2 planned)"));
         assert_eq!(severity(&pair[2]), Severity::Invalid);
         // The same number of loads, but not the same ones.
         let other = duets(&run(&[&[0, 1], &[0, 2], &[0, 1]]));
@@ -433,7 +436,7 @@ mod tests {
             trial.load = LoadRecord { at_once: None, slices_ns: turns, ..trial.load.clone() };
         }
         let alone = |run: &Run| -> Vec<usize> {
-            let company = Company::new(&run.header.plan, &run.trials);
+            let company = CoRunners::new(&run.header.plan, &run.trials);
             let is_alone = |record: &&TrialRecord| company.is_out_of_turn(&run.header.plan, record);
             run.trials.iter().filter(is_alone).map(|record| record.trial).collect()
         };

@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cell::{CellKey, Shape};
-use crate::compare::{self, Answer, Row, Within};
+use crate::compare::{self, ArmComparison, ComparisonAnswer, ComparisonRow};
 use crate::design::Design;
 use crate::grid::Grid;
-use crate::leaves::differing;
+use crate::json_difference::differing;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
-use crate::series::{Point, Series};
+use crate::series::{RepeatValue, Series};
 use crate::stats::{Estimate, Looks, median};
 
 /// An experiment of a suite.
@@ -27,7 +27,7 @@ pub struct ExperimentResult {
     pub factor: Option<String>,
     pub effects: Vec<Effect>,
     /// Effect of the level, over all levels; empty unless the experiment is a dose.
-    pub doses: Vec<Dose>,
+    pub doses: Vec<DoseEffect>,
 }
 
 /// Effect of one change of an arm.
@@ -37,7 +37,7 @@ pub struct Effect {
     pub from: String,
     pub to: String,
     /// Planned differences between the two; empty: they are twins.
-    pub changed: Vec<Change>,
+    pub changed: Vec<ConditionChange>,
     /// The only difference between the two, in words; `None`: there is none, there are several, or
     /// `fixed_order`.
     pub because: Option<String>,
@@ -48,13 +48,14 @@ pub struct Effect {
     /// their difference.
     pub fixed_order: bool,
     /// Results, cell by cell.
-    pub answers: Vec<Answer>,
-    pub rows: Vec<Row>,
+    pub answers: Vec<ComparisonAnswer>,
+    pub rows: Vec<ComparisonRow>,
 }
 
 /// One condition in which two arms differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Change {
+#[schemars(rename = "Change")]
+pub struct ConditionChange {
     pub what: String,
     /// `None`: withheld, because values of the environment and of requests may hold secrets, or not
     /// set.
@@ -64,7 +65,8 @@ pub struct Change {
 
 /// Effect of the level of a dose on a metric at one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Dose {
+#[schemars(rename = "Dose")]
+pub struct DoseEffect {
     pub workload: String,
     pub step: Shape,
     pub metric: &'static str,
@@ -187,14 +189,14 @@ fn effects(
 ) -> Vec<Effect> {
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let compared = compare::within(run, report, pairs);
+    let compared = compare::compare_arms(run, report, pairs);
     let fixed_order = Design::new(plan).is_fixed();
-    let effect = |((from, to), compared): (&(usize, usize), Within)| {
+    let effect = |((from, to), compared): (&(usize, usize), ArmComparison)| {
         let changed = changes(plan, *from, *to);
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
-            because: because(&changed, factor)
+            because: confounding_reason(&changed, factor)
                 .filter(|_| !fixed_order && are_set(run, &[*from, *to], &changed)),
             fixed_order,
             not_set: !are_set(run, &[*from, *to], &changed),
@@ -206,7 +208,7 @@ fn effects(
     pairs.iter().zip(compared).map(effect).collect()
 }
 
-fn because(changed: &[Change], factor: Option<&str>) -> Option<String> {
+fn confounding_reason(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
     let what = factor.unwrap_or(&only.what);
     Some(match (&only.from, &only.to) {
@@ -218,7 +220,7 @@ fn because(changed: &[Change], factor: Option<&str>) -> Option<String> {
 }
 
 /// Whether every limit in which arms differ was set in all of their starts.
-fn are_set(run: &Run, arms: &[usize], changed: &[Change]) -> bool {
+fn are_set(run: &Run, arms: &[usize], changed: &[ConditionChange]) -> bool {
     const LIMITS: [(&str, LimitKind); 3] = [
         ("cpus", LimitKind::CpuQuota),
         ("memory_bytes", LimitKind::Memory),
@@ -241,7 +243,7 @@ impl Effect {
     /// Whether any difference is shown.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        self.rows.iter().any(Row::is_shown)
+        self.rows.iter().any(ComparisonRow::is_shown)
     }
 
     /// Returns the possible cause of a difference, as a sentence.
@@ -252,24 +254,27 @@ impl Effect {
 
     /// Whether a difference is shown in a cell.
     #[must_use]
-    pub fn is_shown_in(&self, cell: &Answer) -> bool {
-        self.rows_in(cell).any(Row::is_shown)
+    pub fn is_shown_in(&self, cell: &ComparisonAnswer) -> bool {
+        self.rows_in(cell).any(ComparisonRow::is_shown)
     }
 
     /// Whether the repeats of a cell were enough for an interval of some metric.
     #[must_use]
-    pub fn is_compared_in(&self, cell: &Answer) -> bool {
+    pub fn is_compared_in(&self, cell: &ComparisonAnswer) -> bool {
         self.rows_in(cell).any(|row| row.estimate.is_some())
     }
 
-    fn rows_in<'a>(&'a self, cell: &'a Answer) -> impl Iterator<Item = &'a Row> {
+    fn rows_in<'a>(
+        &'a self,
+        cell: &'a ComparisonAnswer,
+    ) -> impl Iterator<Item = &'a ComparisonRow> {
         self.rows.iter().filter(|row| (&row.workload, row.step) == (&cell.workload, cell.step))
     }
 
     /// Returns the possible cause of a difference in a cell, as a sentence. A difference that is
     /// not shown has no cause.
     #[must_use]
-    pub fn reason_in(&self, cell: &Answer) -> String {
+    pub fn reason_in(&self, cell: &ComparisonAnswer) -> String {
         self.reason_where(self.is_shown_in(cell))
     }
 
@@ -305,18 +310,18 @@ impl Effect {
 }
 
 /// Returns the planned differences between two arms.
-fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
+fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let (subject_a, subject_b) = (plan.subject_of(a), plan.subject_of(b));
     let mut found = Vec::new();
     if subject_a.name != subject_b.name {
-        found.push(Change {
+        found.push(ConditionChange {
             what: "server".into(),
             from: Some(subject_a.id()),
             to: Some(subject_b.id()),
         });
     } else if subject_a.variant != subject_b.variant {
         let variant = |of: &Option<String>| Some(of.clone().unwrap_or_else(|| "none".into()));
-        found.push(Change {
+        found.push(ConditionChange {
             what: "variant".into(),
             from: variant(&subject_a.variant),
             to: variant(&subject_b.variant),
@@ -325,7 +330,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let revision =
         |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
     if revision(subject_a) != revision(subject_b) {
-        found.push(Change {
+        found.push(ConditionChange {
             what: "revision".into(),
             from: revision(subject_a),
             to: revision(subject_b),
@@ -335,7 +340,8 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
     let (values_a, values_b) = (arm_a.conditions.values(), arm_b.conditions.values());
     let names: BTreeSet<&String> = values_a.keys().chain(values_b.keys()).collect();
     let differs = |name: &&&String| values_a.get(**name) != values_b.get(**name);
-    let without_values = |name: &&String| Change { what: (*name).clone(), from: None, to: None };
+    let without_values =
+        |name: &&String| ConditionChange { what: (*name).clone(), from: None, to: None };
     found.extend(names.iter().filter(differs).map(without_values));
     let behind = |arm: &dyno_archive::plan::Arm| {
         let names: Vec<&str> =
@@ -349,7 +355,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
 
 /// Adds a change for each place at which two JSON values differ. The last name of the path names
 /// the change: `cpus` of `limits`.
-fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
+fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
     let text = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
@@ -357,7 +363,7 @@ fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
     };
     differing(name, a, b, &mut |path, a, b| {
         let what = path.rsplit('.').next().unwrap_or(path).into();
-        found.push(Change { what, from: text(a), to: text(b) });
+        found.push(ConditionChange { what, from: text(a), to: text(b) });
     });
 }
 
@@ -365,7 +371,7 @@ fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
 const DOSED: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
 /// Returns the slopes of metrics by the level, if arms have levels.
-fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
+fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
     let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
     let grid = Grid::new(&report.trials);
@@ -373,22 +379,22 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
         grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
     let dose = |key: CellKey, metric: &'static Metric| {
         let series: Option<Vec<Series>> =
-            arms.iter().map(|arm| Some(grid.get(key.of_arm(*arm))?.series(metric))).collect();
+            arms.iter().map(|arm| Some(grid.get(key.with_arm(*arm))?.series(metric))).collect();
         let by_block = slopes(&levels, &series?);
         let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
-        Some(Dose {
+        Some(DoseEffect {
             workload: plan.workloads[key.workload].name.clone(),
-            step: Shape::of(&plan.load.steps[key.step]),
+            step: Shape::from_step(&plan.load.steps[key.step]),
             metric: metric.key,
             title: metric.title,
             // In a fixed order, the level and the drift are confounded.
-            doubling: Estimate::of_pairs_at(Looks::of(plan), &doublings)
+            doubling: Estimate::from_pairs_at(Looks::from_plan(plan), &doublings)
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
         })
     };
     let of_cell = |key: CellKey| {
-        DOSED.into_iter().filter_map(move |metric| dose(key, Metric::named(metric.key)))
+        DOSED.into_iter().filter_map(move |metric| dose(key, Metric::from_key(metric.key)))
     };
     cells.into_iter().flat_map(of_cell).collect()
 }
@@ -400,14 +406,16 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let of_block = |points: Vec<Point>| {
-        let values: Option<Vec<f64>> = points.into_iter().map(Point::known).collect();
+    let of_block = |points: Vec<RepeatValue>| {
+        let values: Option<Vec<f64>> = points.into_iter().map(RepeatValue::known_value).collect();
         let values = values?.into_iter().zip(&logs);
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    let all: Option<Vec<f64>> =
-        Series::together(&series.iter().collect::<Vec<_>>()).into_iter().map(of_block).collect();
+    let all: Option<Vec<f64>> = Series::common_points(&series.iter().collect::<Vec<_>>())
+        .into_iter()
+        .map(of_block)
+        .collect();
     all.unwrap_or_default()
 }
 
@@ -460,7 +468,7 @@ mod tests {
 
     const fn as_it_is(_: &mut Arm) {}
 
-    fn between(result: &ExperimentResult) -> Vec<(&str, &str)> {
+    fn changed_values(result: &ExperimentResult) -> Vec<(&str, &str)> {
         result.effects.iter().map(|effect| (&*effect.from, &*effect.to)).collect()
     }
 
@@ -475,7 +483,7 @@ mod tests {
             }),
         ];
         let ablation = result(ExperimentKind::Ablation, &arms);
-        assert_eq!(between(&ablation), [("whole", "small"), ("whole", "both")]);
+        assert_eq!(changed_values(&ablation), [("whole", "small"), ("whole", "both")]);
         let [small, both] = &ablation.effects[..] else { panic!() };
         assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
         assert_eq!(small.reason(), "Because of cpus (→ 0.5), the only difference between the two.");
@@ -490,7 +498,7 @@ mod tests {
         assert_eq!(both.reason(), "The cause cannot be identified: env.X, cpus are confounded.");
         assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
         let ladder = result(ExperimentKind::Ladder, &arms);
-        assert_eq!(between(&ladder), [("whole", "small"), ("small", "both")]);
+        assert_eq!(changed_values(&ladder), [("whole", "small"), ("small", "both")]);
         assert_eq!(ladder.effects[1].because.as_deref(), Some("env.X"));
         assert!(ladder.doses.is_empty());
     }
@@ -503,7 +511,7 @@ mod tests {
             ("four", 400, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(4.0), Some(4.0))),
         ];
         let dose = result(ExperimentKind::Dose, &arms);
-        assert_eq!(between(&dose), [("one", "two"), ("one", "four")]);
+        assert_eq!(changed_values(&dose), [("one", "two"), ("one", "four")]);
         let throughput = dose.doses.iter().find(|dose| dose.metric == "throughput_rps").unwrap();
         let doubling = throughput.doubling.unwrap();
         assert!(
@@ -521,7 +529,7 @@ mod tests {
         ];
         let mut run = run(ExperimentKind::Dose, &arms);
         run.header.plan.order = dyno_archive::plan::Order::Fixed;
-        run.header.plan.stop = Some(dyno_archive::plan::Stop {
+        run.header.plan.stop = Some(dyno_archive::plan::StopRule {
             metrics: vec!["throughput_rps".into()],
             same_within: None,
         });
@@ -556,7 +564,7 @@ mod tests {
         ];
         let matrix = result(ExperimentKind::Matrix, &arms);
         let all = [("neither", "cpus"), ("neither", "files"), ("cpus", "both"), ("files", "both")];
-        assert_eq!(between(&matrix), all);
+        assert_eq!(changed_values(&matrix), all);
         assert!(matrix.effects.iter().all(|effect| effect.because.is_some()));
         assert!(!matrix.effects[1].is_shown());
         assert_eq!(matrix.effects[1].reason(), "They differ in open_files (→ 64) alone.");
@@ -573,7 +581,7 @@ mod tests {
         let experiment = run.header.plan.experiment.as_mut().unwrap();
         experiment.arms = vec!["one".into(), "two".into()];
         let result = crate::report::report(&run).experiment.unwrap();
-        assert_eq!(between(&result), [("one", "two")]);
+        assert_eq!(changed_values(&result), [("one", "two")]);
         assert!(result.doses.iter().any(|dose| dose.doubling.is_some()));
     }
 
@@ -602,7 +610,7 @@ mod tests {
         let mut effect = result(ExperimentKind::Toggle, &arms).effects.remove(0);
         let cell = effect.answers[0].clone();
         assert!(effect.reason_in(&cell).starts_with("Because of cpus"));
-        let elsewhere = Answer { workload: "another".into(), ..cell };
+        let elsewhere = ComparisonAnswer { workload: "another".into(), ..cell };
         assert_eq!(effect.reason_in(&elsewhere), "They differ in cpus (→ 0.5) alone.");
         effect.changed.clear();
         assert!(effect.reason().contains("noise"));
@@ -616,7 +624,7 @@ mod tests {
             ("twin of a", 100, as_it_is),
         ];
         let report = crate::report::report(&run(ExperimentKind::Toggle, &arms));
-        assert_eq!(between(report.experiment.as_ref().unwrap()), [("a", "b")]);
+        assert_eq!(changed_values(report.experiment.as_ref().unwrap()), [("a", "b")]);
         let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
         assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
         assert!(!twins.is_shown());

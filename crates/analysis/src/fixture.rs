@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use dyno_archive::dir::{Header, Run};
+use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::interval::Interval;
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, UnansweredAges};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
     self, Arm, Arrivals, Conditions, DriverKind, Http2, Launch, Load, Order, Placement, Plan,
@@ -17,10 +17,11 @@ use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{
-    Difference, Facts, LoadRecord, Party, Phase, Protocol, Resumption, Sample, TrialRecord,
+    Facts, LoadRecord, Party, Phase, Protocol, Resumption, ResumptionDifference, Sample,
+    TrialRecord,
 };
 
-use crate::load::{Config, LoadResult};
+use crate::load::{LoadConfig, LoadResult};
 use crate::report::{Report, report};
 use crate::verdict::{self, Context};
 
@@ -63,7 +64,7 @@ pub fn record(answers: u64) -> LoadRecord {
         },
         intervals: vec![interval],
         edges: Some(Edges::default()),
-        unanswered: Unanswered::default(),
+        unanswered: UnansweredAges::default(),
         protocol_errors: BTreeMap::new(),
         tls: None,
         http2: None,
@@ -93,8 +94,8 @@ pub fn result(record: &LoadRecord, rate: Option<f64>) -> LoadResult {
 }
 
 /// Returns the configuration of a load of 64 connections with these arrivals.
-pub fn config(arrivals: Arrivals) -> Config {
-    Config::new(&workload(), &load(), &step(arrivals), 1)
+pub fn config(arrivals: Arrivals) -> LoadConfig {
+    LoadConfig::new(&workload(), &load(), &step(arrivals), 1)
 }
 
 /// One second of load by one thread, without a warm-up.
@@ -236,7 +237,11 @@ pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
 }
 
 /// A part of a run, from a start on.
-pub fn resumption(run: &Run, from_start: usize, differences: Vec<Difference>) -> Resumption {
+pub fn resumption(
+    run: &Run,
+    from_start: usize,
+    differences: Vec<ResumptionDifference>,
+) -> Resumption {
     Resumption {
         started: "2026-02-28T00:00:00Z".into(),
         command: Vec::new(),
@@ -344,7 +349,7 @@ pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u3
 
 /// Returns a run of a plan, as read from its archive.
 pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Run {
-    let header = Header {
+    let header = RunHeader {
         schema: String::new(),
         id: "1".into(),
         started: "then".into(),

@@ -70,7 +70,8 @@ impl<'a> Cell<'a> {
         let counted = self.trials.iter().filter(|trial| metric.counts(trial));
         let points: Series =
             counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
-        points.with_turns(counted.filter_map(|trial| Some((trial.block, metric.turned(trial)?))))
+        points
+            .with_turns(counted.filter_map(|trial| Some((trial.block, metric.turn_values(trial)?))))
     }
 
     /// Every metric over the cell's repeats.
@@ -78,7 +79,7 @@ impl<'a> Cell<'a> {
     pub fn metrics(&self) -> ByMetric {
         let of = |metric: &Metric| {
             let series = self.series(metric);
-            OverStep { over: series.repeated(), beyond: series.beyond() }
+            OverStep { over: series.repeated(), beyond: series.unanswered_count() }
         };
         let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
         all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()

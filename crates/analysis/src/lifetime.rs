@@ -10,7 +10,7 @@ use dyno_archive::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cost::{self, Held};
+use crate::cost::{self, HeldResources};
 use crate::stats::Repeated;
 
 /// Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
@@ -60,8 +60,9 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
         starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
     );
     // The CPU time includes start-ups and warm-ups already.
-    let price =
-        |cost: &Cost| Some(cost::of_billion(cpu_us_per_request.median?, Held::default(), *cost));
+    let price = |cost: &Cost| {
+        Some(cost::price_of_billion(cpu_us_per_request.median?, HeldResources::default(), *cost))
+    };
     Lifetimes {
         cost_per_billion_requests: plan.cost.as_ref().and_then(price),
         starts,
@@ -125,7 +126,7 @@ fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) ->
 
 /// Returns the CPU time since exec, including ended threads and processes; `None`: it was not read.
 fn cpu_ns(sample: &Sample, party: Party) -> Option<u64> {
-    sample.of(party)?.cgroup.as_ref()?.cpu_ns
+    sample.party_use(party)?.cgroup.as_ref()?.cpu_ns
 }
 
 /// `None`: the CPU time was not read.
@@ -198,7 +199,7 @@ mod tests {
             answers.push((later, in_window, right_answers(trial, |phase| phase == Phase::Drain)));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);
-                sample.of_mut(Party::SUBJECT).cgroup =
+                sample.party_use_mut(Party::SUBJECT).cgroup =
                     Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
             }
         }

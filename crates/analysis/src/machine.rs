@@ -74,7 +74,8 @@ impl MachineResult {
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
         let drops = MachineDrops::from_load(record);
-        let aside = MachineResult { others: others(record), drops, ..MachineResult::default() };
+        let aside =
+            MachineResult { others: other_processes(record), drops, ..MachineResult::default() };
         let aside = aside.with_heat(record);
         let edge = |at_ns: u64| {
             let at = record.began_ns + at_ns;
@@ -169,7 +170,7 @@ fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<Busiest
 }
 
 /// Returns the processes outside of the watched parties.
-fn others(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
+fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let machine = record.client.machine.as_ref()?;
     let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);

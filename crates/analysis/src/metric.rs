@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Percentiles;
-use crate::load::place::Place;
-use crate::series::{Point, Turned};
+use crate::load::place::PercentilePlace;
+use crate::series::{RepeatValue, TurnValues};
 use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -30,7 +30,7 @@ pub struct Metric {
     pub waits: bool,
     /// Which trials of a cell count for it.
     #[serde(skip)]
-    pub over: Over,
+    pub over: TrialSelection,
     /// Value in a trial; `None`: not measured there.
     #[serde(skip)]
     pub pick: fn(&TrialResult) -> Option<f64>,
@@ -63,7 +63,7 @@ pub enum Better {
 
 /// Which trials of a cell count for a metric.
 #[derive(Clone, Copy, Debug)]
-pub enum Over {
+pub enum TrialSelection {
     /// The valid ones.
     Valid,
     /// All of them: errors are often why a trial is not valid.
@@ -87,11 +87,11 @@ const fn metric(
     better: Better,
     pick: fn(&TrialResult) -> Option<f64>,
 ) -> Metric {
-    Metric { key, title, unit, better, waits: false, over: Over::Valid, pick }
+    Metric { key, title, unit, better, waits: false, over: TrialSelection::Valid, pick }
 }
 
 impl Metric {
-    const fn over(self, over: Over) -> Metric {
+    const fn with_selection(self, over: TrialSelection) -> Metric {
         Metric { over, ..self }
     }
 
@@ -104,7 +104,7 @@ impl Metric {
     /// # Panics
     /// If no metric has this key.
     #[must_use]
-    pub fn named(key: &str) -> &'static Metric {
+    pub fn from_key(key: &str) -> &'static Metric {
         METRICS
             .iter()
             .find(|metric| metric.key == key)
@@ -113,24 +113,24 @@ impl Metric {
 
     /// Whether a trial counts for the metric.
     pub(crate) fn counts(&self, trial: &TrialResult) -> bool {
-        trial.valid || matches!(self.over, Over::All)
+        trial.valid || matches!(self.over, TrialSelection::All)
     }
 
     /// Returns the metric's value in a trial. A server's wait for others that were loaded at the
     /// same time is excluded.
-    pub(crate) fn point(&self, trial: &TrialResult) -> Point {
+    pub(crate) fn point(&self, trial: &TrialResult) -> RepeatValue {
         if self.waits && trial.duet.is_some() {
-            return Point::Missing;
+            return RepeatValue::Missing;
         }
         if self.is_beyond(trial) {
-            return Point::Beyond;
+            return RepeatValue::Beyond;
         }
-        (self.pick)(trial).map_or(Point::Missing, Point::Known)
+        (self.pick)(trial).map_or(RepeatValue::Missing, RepeatValue::Known)
     }
 
     /// Returns the metric in the rounds of a trial that took turns, or was one of several at the
     /// same time. `None`: the trial ran alone.
-    pub(crate) fn turned(&self, trial: &TrialResult) -> Option<Turned> {
+    pub(crate) fn turn_values(&self, trial: &TrialResult) -> Option<TurnValues> {
         let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
             of_turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;
@@ -140,23 +140,23 @@ impl Metric {
             _ => None,
         };
         let rounds = pick.and_then(|pick| rounds.iter().map(pick).collect());
-        Some(Turned { began_ns, rounds })
+        Some(TurnValues { began_ns, rounds })
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
     fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
-            Over::Quantile(q, of) => {
-                of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_)))
+            TrialSelection::Quantile(q, of) => {
+                of(trial).is_some_and(|p| matches!(p.place(q), PercentilePlace::Beyond(_)))
             }
-            Over::Valid | Over::All => false,
+            TrialSelection::Valid | TrialSelection::All => false,
         }
     }
 
     /// Whether two cells may be compared by this metric. A metric over all trials includes refused
     /// ones, which belong to no pair.
     pub(crate) const fn has_ratios(&self) -> bool {
-        !matches!(self.over, Over::All)
+        !matches!(self.over, TrialSelection::All)
     }
 }
 
@@ -205,21 +205,21 @@ pub const THROUGHPUT: Metric =
         .of_waiting();
 pub const RESPONSE_P50: Metric =
     metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
-        .over(Over::Quantile(0.5, response))
+        .with_selection(TrialSelection::Quantile(0.5, response))
         .of_waiting();
 pub const RESPONSE_P90: Metric =
     metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t)?.p90)
-        .over(Over::Quantile(0.9, response))
+        .with_selection(TrialSelection::Quantile(0.9, response))
         .of_waiting();
 pub const RESPONSE_P99: Metric =
     metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t)?.p99)
-        .over(Over::Quantile(0.99, response))
+        .with_selection(TrialSelection::Quantile(0.99, response))
         .of_waiting();
 pub const ERROR_SHARE: Metric =
     metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| {
         Some(t.error_share)
     })
-    .over(Over::All);
+    .with_selection(TrialSelection::All);
 pub const CPU: Metric =
     metric("server_cpu_us_per_request", "Server's CPU time per answer", Microseconds, Lower, |t| {
         server(t).cpu_us_per_request
@@ -260,13 +260,13 @@ pub const METRICS: &[Metric] = &[
     metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| {
         response(t)?.p99_9
     })
-    .over(Over::Quantile(0.999, response))
+    .with_selection(TrialSelection::Quantile(0.999, response))
     .of_waiting(),
     metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
-        .over(Over::Quantile(0.5, service))
+        .with_selection(TrialSelection::Quantile(0.5, service))
         .of_waiting(),
     metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
-        .over(Over::Quantile(0.99, service))
+        .with_selection(TrialSelection::Quantile(0.99, service))
         .of_waiting(),
     metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
         .of_waiting(),
@@ -417,10 +417,10 @@ pub const METRICS: &[Metric] = &[
     })
     .of_waiting(),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
-        .over(Over::Quantile(0.5, page))
+        .with_selection(TrialSelection::Quantile(0.5, page))
         .of_waiting(),
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
-        .over(Over::Quantile(0.99, page))
+        .with_selection(TrialSelection::Quantile(0.99, page))
         .of_waiting(),
     metric(
         "connect_p50_us",
@@ -508,7 +508,7 @@ mod tests {
             assert!(!metric.title.is_empty());
             assert!(
                 METRICS[..i].iter().all(|other| other != metric)
-                    && metric == Metric::named(metric.key)
+                    && metric == Metric::from_key(metric.key)
             );
         }
     }
@@ -517,7 +517,7 @@ mod tests {
     fn value_of(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
         let mut trial = reported().trials.remove(0);
         change(&mut trial);
-        (Metric::named(key).pick)(&trial)
+        (Metric::from_key(key).pick)(&trial)
     }
 
     #[test]
@@ -589,9 +589,13 @@ mod tests {
         let mut trial = reported().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
-        assert_eq!(RESPONSE_P50.point(&trial), Point::Beyond);
-        assert_eq!(RESPONSE_P99.point(&trial), Point::Missing, "of 1,000 samples 10 lie beyond it");
-        assert_eq!(THROUGHPUT.point(&trial), Point::Known(trial.load.throughput_rps));
+        assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Beyond);
+        assert_eq!(
+            RESPONSE_P99.point(&trial),
+            RepeatValue::Missing,
+            "of 1,000 samples 10 lie beyond it"
+        );
+        assert_eq!(THROUGHPUT.point(&trial), RepeatValue::Known(trial.load.throughput_rps));
         trial.valid = false;
         assert!(
             ERROR_SHARE.counts(&trial)

@@ -48,9 +48,13 @@ pub(crate) fn noise(
             base.is_some_and(|base| key.arm != base && plan.are_loaded_alike(key.arm, base))
         });
         let shown = others.filter_map(|(key, cell)| {
-            let base = grid.get(key.of_arm(base?))?;
+            let base = grid.get(key.with_arm(base?))?;
             let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
-            Some(Estimate::of_pairs_at(Looks::of(plan), &ratios)?.detectable_by_estimate()? - 1.0)
+            Some(
+                Estimate::from_pairs_at(Looks::from_plan(plan), &ratios)?
+                    .detectable_by_estimate()?
+                    - 1.0,
+            )
         });
         Some((metric.key, floor(&scatters, &shown.collect::<Vec<f64>>())?))
     };

@@ -34,12 +34,13 @@ pub struct Nuisance {
     pub starts: usize,
     /// Standard deviation of logarithms about each arm's mean: 0.02 is 2 %.
     pub spread: f64,
-    pub factors: Vec<Share>,
+    pub factors: Vec<FactorShare>,
 }
 
 /// The share of one factor.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Share {
+#[schemars(rename = "Share")]
+pub struct FactorShare {
     /// Name of the factor, such as `CPUs`.
     pub factor: &'static str,
     /// Share of the variance: 0 to 1.
@@ -97,7 +98,7 @@ fn of_metric(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisance> {
     let of_starts = factors(&run.header.plan, &starts).into_iter();
     let of_starts = of_starts.map(|(factor, levels)| (factor, levels.share(&values, free)));
     let share = |(factor, result): (&'static str, Option<(f64, f64)>)| {
-        result.map(|(share, p)| Share { factor, share, p })
+        result.map(|(share, p)| FactorShare { factor, share, p })
     };
     let factors = of_blocks.chain(of_starts).filter_map(share).collect();
     Some(Nuisance {

@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
-use crate::cost::{self, CostResult, Held, Paid};
+use crate::cost::{self, CostResult, HeldResources, PaidUse};
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, THROUGHPUT};
 use crate::mixture::Mixture;
 use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
-use crate::ranking::{Places, Ranking};
+use crate::ranking::{PlaceRange, Ranking};
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated, median};
 use crate::subject::{SubjectFailure, SubjectResult};
@@ -68,7 +68,7 @@ pub struct OverviewRow {
     pub tie_group: Option<usize>,
     /// Range of ranks in the workload, by tests of all pairs at once. `None`: a control, too few
     /// valid repeats, or a fixed order of starts.
-    pub places: Option<Places>,
+    pub places: Option<PlaceRange>,
     /// The step of the response times, CPU and cost: of the workload's steps, the one nearest to 64
     /// requests in flight.
     pub reference_step: usize,
@@ -86,10 +86,10 @@ pub struct OverviewRow {
     pub cost: Option<CostResult>,
     /// Resources that 10⁹ requests use at the reference step, without a price; `None`: the CPU time
     /// is not known.
-    pub paid: Option<Paid>,
+    pub paid: Option<PaidUse>,
     /// The same at both ends of the interval, or range, of the CPU time per request. `None`: not
     /// known, or one repeat only.
-    pub paid_between: Option<(Paid, Paid)>,
+    pub paid_between: Option<(PaidUse, PaidUse)>,
     /// Highest anonymous memory (resident if only that is known) in any sample of any measured
     /// window. The kernel's own peak includes page cache, so it is not used.
     pub memory_peak_bytes: Option<f64>,
@@ -124,7 +124,7 @@ impl OverviewRow {
     /// Whether the peak shows the server's capacity rather than an offered rate.
     #[must_use]
     pub fn is_of_its_own(&self) -> bool {
-        !self.peak_is_offered && self.most().is_some()
+        !self.peak_is_offered && self.highest_throughput().is_some()
     }
 
     #[must_use]
@@ -135,7 +135,7 @@ impl OverviewRow {
     /// Returns the highest known throughput of the server, over repeats, and its step. `None`: none
     /// is known.
     #[must_use]
-    pub fn most(&self) -> Option<(&Repeated, Shape)> {
+    pub fn highest_throughput(&self) -> Option<(&Repeated, Shape)> {
         let at_least = self.peak_at_least_rps.as_ref().zip(self.peak_at_least_at);
         at_least.or_else(|| self.peak_rps.as_ref().zip(self.peak_at))
     }
@@ -151,10 +151,10 @@ impl OverviewRow {
         self.peak_open_steps.iter().any(|open| open.step == step)
     }
 
-    /// The median of [`OverviewRow::most`].
+    /// The median of [`OverviewRow::highest_throughput`].
     #[must_use]
     pub fn most_rps(&self) -> Option<f64> {
-        self.most().and_then(|(most, _)| most.median)
+        self.highest_throughput().and_then(|(most, _)| most.median)
     }
 }
 
@@ -173,8 +173,8 @@ pub struct InvalidFigures {
 
 /// The median of a metric over a cell's repeats that are not valid; `None`: it has none.
 fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
-    let invalid = cell.trials().iter().filter(|trial| trial.fell_short());
-    let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known()).collect();
+    let invalid = cell.trials().iter().filter(|trial| trial.is_unexpectedly_invalid());
+    let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known_value()).collect();
     median(&values).filter(|value| *value > 0.0)
 }
 
@@ -290,7 +290,7 @@ pub fn overview(
         });
         // A fixed order may be the cause of the ranks.
         if !Design::new(plan).is_fixed() {
-            ties.extend(rank(&mut rows, grid, Looks::of(plan)));
+            ties.extend(rank(&mut rows, grid, Looks::from_plan(plan)));
         }
         compare(&mut rows, plan);
         all.extend(rows);
@@ -302,17 +302,17 @@ pub fn overview(
 /// rate is not ranked.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     // For a lower bound, valid repeats count, and those that the generator limited.
-    let counted = |row: &OverviewRow| peaks_by_block(row, grid).known();
+    let counted = |row: &OverviewRow| peaks_by_block(row, grid).known_count();
     let is_ranked = |row: &OverviewRow| {
         !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART
     };
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
-    let step = |n: usize| rows[ranked[n]].most().map(|(_, at)| at);
+    let step = |n: usize| rows[ranked[n]].highest_throughput().map(|(_, at)| at);
     // Peaks at different steps were loaded one after the other, so their pairs are by block, not by
     // turn.
-    let ranking = Ranking::of(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
+    let ranking = Ranking::from_series(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
     });
@@ -360,7 +360,7 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     let valid = cell.series(&THROUGHPUT);
     // With too few valid repeats to rank by, repeats that the generator limited count as lower
     // bounds.
-    if row.peak_is_lower_bound && valid.known() < PAIRS_TO_TELL_APART {
+    if row.peak_is_lower_bound && valid.known_count() < PAIRS_TO_TELL_APART {
         return peak::lower_bounds(cell);
     }
     valid
@@ -389,7 +389,8 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         open: &row.peak_open_steps,
         is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
-    rows.iter().filter(|row| row.most().is_none() || row.is_of_its_own()).map(of_row).collect()
+    let is_one = |row: &&OverviewRow| row.highest_throughput().is_none() || row.is_of_its_own();
+    rows.iter().filter(is_one).map(of_row).collect()
 }
 
 /// Returns the throughput with the highest median. Those with too few repeats to distinguish
@@ -484,7 +485,7 @@ impl<'a> RowMaker<'a> {
 
     /// Returns the price of the requests at a step; `None`: the suite names no price, or the CPU
     /// time is not known.
-    fn cost(&self, held: Held, at: &Summary) -> Option<CostResult> {
+    fn cost(&self, held: HeldResources, at: &Summary) -> Option<CostResult> {
         let of = &at.cpu_us_per_request;
         cost::result(of.median?, bounds(of), held, self.plan.cost?)
     }
@@ -495,35 +496,35 @@ impl<'a> RowMaker<'a> {
         arm: usize,
         subject: &SubjectResult,
         at: Option<&Summary>,
-    ) -> (Option<CostResult>, Option<Paid>, Option<(Paid, Paid)>) {
+    ) -> (Option<CostResult>, Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
         let Some(at) = at else { return (None, None, None) };
-        let (paid, paid_between) = self.uses(arm, subject, at);
-        (self.cost(self.held(arm, subject, at), at), paid, paid_between)
+        let (paid, paid_between) = self.paid_uses(arm, subject, at);
+        (self.cost(self.held_resources(arm, subject, at), at), paid, paid_between)
     }
 
     /// Returns the use of the requests at a step, and the use at both ends of the interval of their
     /// CPU time.
-    fn uses(
+    fn paid_uses(
         &self,
         arm: usize,
         subject: &SubjectResult,
         at: &Summary,
-    ) -> (Option<Paid>, Option<(Paid, Paid)>) {
-        let (cpu, held) = (&at.cpu_us_per_request, self.held(arm, subject, at));
+    ) -> (Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
+        let (cpu, held) = (&at.cpu_us_per_request, self.held_resources(arm, subject, at));
         let ends =
             bounds(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
         (cpu.median.and_then(|us| self.paid(held, us)), ends)
     }
 
     /// Returns the use of requests of this CPU time; `None`: the server's lifetime is all start-up.
-    fn paid(&self, held: Held, cpu_us: f64) -> Option<Paid> {
-        Paid::of(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
+    fn paid(&self, held: HeldResources, cpu_us: f64) -> Option<PaidUse> {
+        PaidUse::from_cpu_time(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
 
     /// Returns the resources that the server holds at a step.
-    fn held(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> Held {
+    fn held_resources(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> HeldResources {
         let conditions = &self.plan.arms[arm].conditions;
-        Held {
+        HeldResources {
             cpus: conditions
                 .limits
                 .cpus
@@ -576,7 +577,8 @@ impl<'a> RowMaker<'a> {
             shown: most.or(valid),
             is_offered: most.or(valid).is_some_and(|s| !is_closed(&&s)),
             open,
-            at_least: at_least.map(|(cell, rps)| (Shape::of(&plan.load.steps[cell.step]), rps)),
+            at_least: at_least
+                .map(|(cell, rps)| (Shape::from_step(&plan.load.steps[cell.step]), rps)),
         }
     }
 
@@ -590,7 +592,7 @@ impl<'a> RowMaker<'a> {
         let peaks = self.grid.steps(index, self.workload).filter_map(|(key, cell)| {
             Some((
                 median_of_invalid(cell, &THROUGHPUT)?,
-                Shape::of(&self.plan.load.steps[key.step]),
+                Shape::from_step(&self.plan.load.steps[key.step]),
             ))
         });
         let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
@@ -636,13 +638,13 @@ impl<'a> RowMaker<'a> {
             peak_open_steps: open,
             peak_is_offered: is_offered,
             peak_mixture: shown.and_then(|s| self.grid.get(s.cell)).and_then(mixture),
-            peak_at: best.map(|s| Shape::of(&plan.load.steps[s.step])),
+            peak_at: best.map(|s| Shape::from_step(&plan.load.steps[s.step])),
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),
             tie_group: None,
             places: None,
             reference_step: self.reference,
-            reference_at: Shape::of(reference),
+            reference_at: Shape::from_step(reference),
             reference_connections: reference.connections,
             reference_in_flight: reference.in_flight(),
             response_p50_us: median(|s| &s.response_p50_us),
@@ -665,8 +667,9 @@ impl<'a> RowMaker<'a> {
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             invalid: self.invalid_figures(index, shown.is_some(), at_reference),
-            absent: absent(subject, self.protocol(), best.is_none())
-                .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
+            absent: absent(subject, self.protocol(), best.is_none()).or_else(|| {
+                exclusion_reason(plan, plan.arms[index].subject).filter(|_| own.is_empty())
+            }),
         }
     }
 }
@@ -688,7 +691,7 @@ fn absent(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Opti
 }
 
 /// Why a subject did not get the first workload; `None`: the plan gives no reason.
-fn not_asked(plan: &Plan, subject: usize) -> Option<String> {
+fn exclusion_reason(plan: &Plan, subject: usize) -> Option<String> {
     let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
     Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
 }

@@ -14,7 +14,7 @@ use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::THROUGHPUT;
-use crate::series::{Point, Series};
+use crate::series::{RepeatValue, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
@@ -49,7 +49,7 @@ pub enum RatioBound {
 }
 
 impl RatioBound {
-    pub(crate) fn of_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
+    pub(crate) fn from_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
         match (is_open(own), is_open(base)) {
             (false, false) => RatioBound::Exact,
             (true, false) => RatioBound::AtLeast,
@@ -110,8 +110,11 @@ impl Steps<'_> {
     /// step has a valid repeat.
     pub(crate) fn censoring(&self, peak: Option<(CellKey, &Repeated)>) -> Censoring {
         let median = peak.and_then(|(key, of)| Some((key, of.median?)));
-        let open: Vec<OpenStep> =
-            self.planned().into_iter().filter_map(|step| self.open_step(step, median)).collect();
+        let open: Vec<OpenStep> = self
+            .planned_steps()
+            .into_iter()
+            .filter_map(|step| self.open_step(step, median))
+            .collect();
         let has_enough = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
         let is_enough =
             |of: &Repeated| has_enough(of) || peak.is_none_or(|(_, own)| !has_enough(own));
@@ -132,7 +135,7 @@ impl Steps<'_> {
     }
 
     /// Returns the planned closed loops, or all steps if there are no closed loops.
-    fn planned(&self) -> Vec<usize> {
+    fn planned_steps(&self) -> Vec<usize> {
         let own =
             self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
         let mut all: Vec<usize> = own.map(|trial| trial.step).collect();
@@ -146,7 +149,7 @@ impl Steps<'_> {
     /// `None`: the step shows that the server does not do more there, or its own failures are the
     /// reason for the missing number.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
-        let at = Shape::of(&self.plan.load.steps[step]);
+        let at = Shape::from_step(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
         let is_below = peak.is_some_and(|(key, _)| in_flight(step) < in_flight(key.step));
         let Some(cell) = self.grid.get(self.key(step)) else {
@@ -248,7 +251,7 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     let counted = cell.trials().iter().filter(counts);
     counted
         .map(|trial| (trial.block, THROUGHPUT.point(trial)))
-        .filter(|(_, p)| *p != Point::Missing)
+        .filter(|(_, p)| *p != RepeatValue::Missing)
         .collect()
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::cell::CellKey;
 use crate::roles;
-pub use difference::{Change, Difference, difference};
+pub use difference::{FunctionChange, ProfileDifference, difference};
 
 /// Share of all samples below which a part of a flame graph is left out, because it would be
 /// invisible.
@@ -68,10 +68,10 @@ pub struct Flame {
     /// more). 0: no difference that the samples could show. `None`: there is no other profile.
     pub levels: Option<Vec<i8>>,
     /// Functions by own samples, the most first.
-    pub hottest: Vec<Hot>,
+    pub hottest: Vec<HotFunction>,
     /// Shares of the samples by the origin of the innermost function: the kernel, a file, code
     /// compiled just in time.
-    pub by_origin: Vec<Share>,
+    pub by_origin: Vec<NamedShare>,
 }
 
 /// A function in a flame graph, or the role of the threads that ran it.
@@ -107,7 +107,7 @@ impl FunctionKind {
         }
     }
 
-    const fn of(kind: FrameKind) -> FunctionKind {
+    const fn from_frame_kind(kind: FrameKind) -> FunctionKind {
         match kind {
             FrameKind::Kernel => FunctionKind::Kernel,
             FrameKind::Native => FunctionKind::Native,
@@ -139,7 +139,8 @@ impl From<Node> for [u64; 4] {
 
 /// Share of a function in the samples.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Hot {
+#[schemars(rename = "Hot")]
+pub struct HotFunction {
     pub function: u32,
     /// Share of the samples in which it was the innermost: 0 to 1.
     pub own_share: f64,
@@ -150,24 +151,25 @@ pub struct Hot {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Share {
+#[schemars(rename = "Share")]
+pub struct NamedShare {
     pub name: String,
     pub share: f64,
 }
 
 /// Kind of threads in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum SampleKind {
     Running,
     Waiting,
 }
 
-impl Side {
+impl SampleKind {
     #[must_use]
-    pub const fn of(self, profile: &ProfileRecord) -> &Stacks {
+    pub const fn select_stacks(self, profile: &ProfileRecord) -> &Stacks {
         match self {
-            Side::Running => &profile.running,
-            Side::Waiting => &profile.waiting,
+            SampleKind::Running => &profile.running,
+            SampleKind::Waiting => &profile.waiting,
         }
     }
 }
@@ -178,7 +180,7 @@ pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     let plan = &run.header.plan;
     let mut cells: BTreeMap<CellKey, Vec<&ProfileRecord>> = BTreeMap::new();
     for profile in &run.profiles {
-        cells.entry(CellKey::of_trial(&plan.trials[profile.trial])).or_default().push(profile);
+        cells.entry(CellKey::from_trial(&plan.trials[profile.trial])).or_default().push(profile);
     }
     cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
 }
@@ -190,7 +192,7 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
     let answers: u64 = good.iter().map(|p| p.answers).sum();
     let cpu_ns: Option<u64> = good.iter().map(|p| p.cpu_ns).sum();
     let per_answer = |ns: u64| (answers > 0).then(|| ns as f64 / 1e3 / answers as f64);
-    let running = Flame::of(&good, Side::Running);
+    let running = Flame::from_profiles(&good, SampleKind::Running);
     let used_s = cpu_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
     let unnamed: BTreeSet<&String> = good.iter().filter_map(|p| p.unnamed.as_ref()).collect();
     ProfileResult {
@@ -204,7 +206,7 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
             .map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
         unnamed: unnamed.into_iter().cloned().collect(),
         running,
-        waiting: Flame::of(&good, Side::Waiting),
+        waiting: Flame::from_profiles(&good, SampleKind::Waiting),
     }
 }
 
@@ -218,9 +220,9 @@ pub struct Line {
 
 /// Returns the stacks of a profile as lists of functions, each once.
 #[must_use]
-pub fn lines(profile: &ProfileRecord, side: Side) -> Vec<Line> {
+pub fn lines(profile: &ProfileRecord, side: SampleKind) -> Vec<Line> {
     let mut merged: BTreeMap<Vec<Function>, u64> = BTreeMap::new();
-    for stack in &side.of(profile).stacks {
+    for stack in &side.select_stacks(profile).stacks {
         *merged.entry(functions(stack, &profile.frames)).or_default() += stack.samples;
     }
     merged.into_iter().map(|(functions, samples)| Line { functions, samples }).collect()
@@ -233,7 +235,7 @@ pub fn samples_of(lines: &[Line]) -> u64 {
 }
 
 fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
-    let role = roles::of(&stack.thread, &stack.process, stack.first).replace('_', " ");
+    let role = roles::thread_role(&stack.thread, &stack.process, stack.first).replace('_', " ");
     let root = Function { name: role, module: None, kind: FunctionKind::Role };
     let waits = stack.runnable.then(|| Function {
         name: "waits for a CPU".into(),
@@ -253,7 +255,7 @@ fn function(frame: &Frame) -> Function {
     Function {
         name: frame.name.clone().unwrap_or_else(unknown),
         module: frame.module.clone(),
-        kind: FunctionKind::of(frame.kind),
+        kind: FunctionKind::from_frame_kind(frame.kind),
     }
 }
 
@@ -263,7 +265,7 @@ const UNKNOWN: &str = "[unknown]";
 impl Flame {
     /// `None`: there is no sample.
     #[must_use]
-    pub fn of(profiles: &[&ProfileRecord], side: Side) -> Option<Flame> {
+    pub fn from_profiles(profiles: &[&ProfileRecord], side: SampleKind) -> Option<Flame> {
         let samples: u64 = stacks(profiles, side).map(|(_, stack)| stack.samples).sum();
         if samples == 0 {
             return None;
@@ -274,7 +276,7 @@ impl Flame {
             share(held.map(|(_, stack)| stack.samples).sum())
         };
         let ns = |p: &&ProfileRecord| {
-            let stacks = side.of(p);
+            let stacks = side.select_stacks(p);
             stacks.stacks.iter().map(|s| s.samples).sum::<u64>() as f64 * stacks.period_ns as f64
         };
         let seconds = profiles.iter().map(ns).sum::<f64>() / 1e9;
@@ -286,14 +288,14 @@ impl Flame {
         }
         Some(Flame {
             samples,
-            lost: profiles.iter().map(|p| side.of(p).lost).sum(),
+            lost: profiles.iter().map(|p| side.select_stacks(p).lost).sum(),
             seconds,
             us_per_request,
             whole_share: of(&|_, stack| stack.whole),
             named_share: of(&|p, stack| {
                 stack.frames.iter().all(|f| p.frames[*f as usize].is_named())
             }),
-            nodes: tree.listed(samples).map(|(node, _)| node).collect(),
+            nodes: tree.visible_calls(samples).map(|(node, _)| node).collect(),
             levels: None,
             hottest: tree.hottest(share, us_per_request),
             by_origin: tree.by_origin(share),
@@ -304,11 +306,11 @@ impl Flame {
 
 fn stacks<'a>(
     profiles: &'a [&'a ProfileRecord],
-    side: Side,
+    side: SampleKind,
 ) -> impl Iterator<Item = (&'a ProfileRecord, &'a Stack)> {
-    profiles
-        .iter()
-        .flat_map(move |profile| side.of(profile).stacks.iter().map(move |stack| (*profile, stack)))
+    profiles.iter().flat_map(move |profile| {
+        side.select_stacks(profile).stacks.iter().map(move |stack| (*profile, stack))
+    })
 }
 
 /// Calls, by caller.
@@ -359,14 +361,14 @@ impl Tree {
     }
 
     /// Returns the visible calls, each with its samples in the other profile.
-    fn listed(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
+    fn visible_calls(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
         let least = (samples as f64 * LEAST_SHARE).ceil() as u64;
         self.root.list(&self.functions, 0, 0, least, &mut nodes);
         nodes.into_iter()
     }
 
-    fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<Hot> {
+    fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<HotFunction> {
         let mut all: Vec<(u32, (u64, u64))> = self
             .own
             .iter()
@@ -376,7 +378,7 @@ impl Tree {
         all.sort_by_key(|(place, (own, _))| {
             (std::cmp::Reverse(*own), &self.functions[*place as usize])
         });
-        let hot = |(function, (own, all)): (u32, (u64, u64))| Hot {
+        let hot = |(function, (own, all)): (u32, (u64, u64))| HotFunction {
             function,
             own_share: share(own),
             share: share(all),
@@ -385,15 +387,15 @@ impl Tree {
         all.into_iter().take(HOTTEST).map(hot).collect()
     }
 
-    fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<Share> {
+    fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<NamedShare> {
         let mut origins: BTreeMap<String, u64> = BTreeMap::new();
         for (place, (own, _)) in &self.own {
             *origins.entry(origin(&self.functions[*place as usize])).or_default() += own;
         }
-        let mut all: Vec<Share> = origins
+        let mut all: Vec<NamedShare> = origins
             .into_iter()
             .filter(|(_, own)| *own > 0)
-            .map(|(name, own)| Share { name, share: share(own) })
+            .map(|(name, own)| NamedShare { name, share: share(own) })
             .collect();
         all.sort_by(|a, b| b.share.total_cmp(&a.share));
         all

@@ -64,7 +64,7 @@ impl TrialResult {
             && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
         let mut refusing =
             self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
-        self.fell_short()
+        self.is_unexpectedly_invalid()
             && (limiter.resource == Resource::OtherPrograms || is_doubtful)
             && refusing.all(|caveat| is_of_machine(caveat.code))
     }
@@ -74,7 +74,7 @@ impl TrialResult {
     /// bottleneck that imitated. `None`: the trial counts, or is expected to be refused.
     #[must_use]
     pub fn refusal(&self) -> Option<Code> {
-        if !self.fell_short() {
+        if !self.is_unexpectedly_invalid() {
             return None;
         }
         if self.is_disturbed() {

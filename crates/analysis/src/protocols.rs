@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
-use crate::load::Streams;
+use crate::load::StreamCounts;
 use crate::metric::{CPU, Metric, RESPONSE_P99, THROUGHPUT};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -132,7 +132,7 @@ fn baseline_steps<'a>(
 
 /// Whether a server allowed the requested number of streams. Otherwise fewer requests were in
 /// flight.
-fn are_granted(streams: &Streams) -> bool {
+fn are_granted(streams: &StreamCounts) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use dyno_archive::{Facts, Protocol};
 
     use super::*;
-    use crate::duet::Company;
+    use crate::duet::CoRunners;
     use crate::fixture;
     use crate::trial::trial;
 
@@ -244,7 +244,7 @@ mod tests {
             let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
-            results.push(trial(&plan, &Facts::default(), None, &record, &Company::default()));
+            results.push(trial(&plan, &Facts::default(), None, &record, &CoRunners::default()));
         }
         protocols(&plan, &Grid::new(&results))
     }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn fewer_streams_than_asked_for_are_another_concurrency() {
-        let streams = |granted| Streams { asked: 10, granted, most: 10 };
+        let streams = |granted| StreamCounts { asked: 10, granted, most: 10 };
         assert!(are_granted(&streams(None)) && are_granted(&streams(Some(10))));
         assert!(!are_granted(&streams(Some(9))));
     }
@@ -403,7 +403,7 @@ mod tests {
             records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
             let trials: Vec<TrialResult> = records
                 .iter()
-                .map(|record| trial(plan, &Facts::default(), None, record, &Company::default()))
+                .map(|record| trial(plan, &Facts::default(), None, record, &CoRunners::default()))
                 .collect();
             protocols(plan, &Grid::new(&trials)).len()
         };

@@ -20,7 +20,8 @@ pub struct Ranking {
 
 /// Range of places of a series by its tests: counted from 1, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Places {
+#[schemars(rename = "Places")]
+pub struct PlaceRange {
     pub best: usize,
     pub worst: usize,
 }
@@ -29,14 +30,14 @@ impl Ranking {
     #[must_use]
     pub fn new(series: &[Series], looks: Looks) -> Ranking {
         let exact = vec![PeakBound::Exact; series.len()];
-        Ranking::of(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
+        Ranking::from_series(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
     /// Ranks series whose pairs are given, with values that may be lower bounds. A series of lower
     /// bounds may rank significantly above another, and never below one. Two such series are not
     /// comparable.
     #[must_use]
-    pub fn of(
+    pub fn from_series(
         series: &[Series],
         bounds: &[PeakBound],
         looks: Looks,
@@ -65,7 +66,7 @@ impl Ranking {
         }
         Ranking {
             above,
-            counts: series.iter().map(|one| one.known() >= PAIRS_TO_TELL_APART).collect(),
+            counts: series.iter().map(|one| one.known_count() >= PAIRS_TO_TELL_APART).collect(),
         }
     }
 
@@ -101,12 +102,12 @@ impl Ranking {
     /// "Simultaneous confidence intervals for ranks with application to ranking institutions",
     /// 2022). `None`: too few values.
     #[must_use]
-    pub fn places(&self) -> Vec<Option<Places>> {
+    pub fn places(&self) -> Vec<Option<PlaceRange>> {
         let ranked = self.counts.iter().filter(|counts| **counts).count();
         let of = |own: usize| {
             let better = self.above.iter().filter(|other| other[own]).count();
             let worse = self.above[own].iter().filter(|below| **below).count();
-            self.counts[own].then_some(Places { best: better + 1, worst: ranked - worse })
+            self.counts[own].then_some(PlaceRange { best: better + 1, worst: ranked - worse })
         };
         (0..self.above.len()).map(of).collect()
     }
@@ -122,14 +123,14 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::Point::Known;
+    use crate::series::RepeatValue::Known;
     use crate::stats::draws::Normal;
 
     fn series(values: &[f64]) -> Series {
         (1..).zip(values.iter().map(|value| Known(*value))).collect()
     }
 
-    fn of(series: &[Series]) -> (Vec<Option<usize>>, Vec<Option<(usize, usize)>>) {
+    fn rank(series: &[Series]) -> (Vec<Option<usize>>, Vec<Option<(usize, usize)>>) {
         let ranking = Ranking::new(series, Looks::AtTheEnd);
         let places = ranking.places().into_iter().map(|p| p.map(|p| (p.best, p.worst)));
         (ranking.groups(), places.collect())
@@ -140,34 +141,37 @@ mod tests {
         let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
         let ranked = ranked.map(|values| series(&values));
         // The third is tied with the second but not with the best, so it starts a new group.
-        let (groups, places) = of(&ranked);
+        let (groups, places) = rank(&ranked);
         assert_eq!(groups, [Some(1), Some(1), Some(2), Some(3)]);
         assert_eq!(places, [Some((1, 2)), Some((1, 3)), Some((2, 3)), Some((4, 4))]);
         // With five pairs or more, a constant difference of 0.1 % is enough.
-        let (groups, places) = of(&[series(&[100.1; 5]), series(&[100.0; 5])]);
+        let (groups, places) = rank(&[series(&[100.1; 5]), series(&[100.0; 5])]);
         assert_eq!((groups, places), (vec![Some(1), Some(2)], vec![Some((1, 1)), Some((2, 2))]));
         // Repeats of different blocks do not form pairs.
         let later: Series = [4, 5, 6].map(|block| (block, Known(1.0))).into_iter().collect();
-        assert_eq!(of(&[ranked[0].clone(), later]).0, [Some(1), Some(1)]);
+        assert_eq!(rank(&[ranked[0].clone(), later]).0, [Some(1), Some(1)]);
         assert_eq!(
-            of(&[series(&[1.0, 2.0]), series(&[1.0; 3])]),
+            rank(&[series(&[1.0, 2.0]), series(&[1.0; 3])]),
             (vec![None, Some(1)], vec![None, Some((1, 1))])
         );
-        assert_eq!(of(&[]), (vec![], vec![]));
+        assert_eq!(rank(&[]), (vec![], vec![]));
     }
 
     #[test]
     fn without_pairs_or_against_them_no_difference_is_found() {
         let three = |value: f64| series(&[value; 3]);
         // A series of one or two repeats is in no group, wherever it ranks.
-        assert_eq!(of(&[three(200.0), three(100.0), series(&[90.0])]).0, [Some(1), Some(2), None]);
+        assert_eq!(
+            rank(&[three(200.0), three(100.0), series(&[90.0])]).0,
+            [Some(1), Some(2), None]
+        );
         let best = series(&[300.0, 300.0]);
-        assert_eq!(of(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
-        assert_eq!(of(&[best.clone(), best]).0, [None, None]);
+        assert_eq!(rank(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
+        assert_eq!(rank(&[best.clone(), best]).0, [None, None]);
         // The first has the higher median because of blocks that the second lacks. In every pair it
         // is behind.
         let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
-        let (groups, places) = of(&[first, three(110.0)]);
+        let (groups, places) = rank(&[first, three(110.0)]);
         assert_eq!((groups, places), (vec![Some(1), Some(1)], vec![Some((2, 2)), Some((1, 1))]));
     }
 
@@ -203,10 +207,11 @@ mod tests {
                 crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap()
             });
             let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
-            let places: Vec<Places> =
+            let places: Vec<PlaceRange> =
                 Ranking::new(&all, Looks::AtTheEnd).places().into_iter().flatten().collect();
-            let holds =
-                |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);
+            let holds = |((truth, _), p): (&(usize, Vec<f64>), &PlaceRange)| {
+                (p.best..=p.worst).contains(truth)
+            };
             held += usize::from(servers.iter().zip(&places).all(holds));
             narrower += usize::from(places.iter().all(|p| p.worst - p.best <= 6));
         }

@@ -12,7 +12,7 @@ use crate::capacity::{Bracket, SearchResult, brackets, brackets_of, searches};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
-use crate::duet::Company;
+use crate::duet::CoRunners;
 use crate::experiment::{Effect, ExperimentResult, duets, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
@@ -154,10 +154,10 @@ impl Report {
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
-    let company = Company::new(plan, &run.trials);
+    let company = CoRunners::new(plan, &run.trials);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
     // Each start has its own order of workloads and steps; reports show them in one order.
-    records.sort_by_key(|t| plan.trials[t.trial].shown_at());
+    records.sort_by_key(|t| plan.trials[t.trial].display_order());
     let of = |record: &TrialRecord| {
         trial(plan, &run.header.facts, run.start_of(record), record, &company)
     };
@@ -206,7 +206,7 @@ pub fn report(run: &Run) -> Report {
         profiles: profiles(run),
     };
     compare_arms(run, &mut report);
-    report.run.answered_after = answered_after(run, &report);
+    report.run.answered_after = repeats_until_answer(run, &report);
     // Repeats that an answered run did not need do not count as missing.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
@@ -221,7 +221,7 @@ fn compare_arms(run: &Run, report: &mut Report) {
 }
 
 /// Returns the number of repeats of a run that ended early because its question was answered.
-fn answered_after(run: &Run, report: &Report) -> Option<u32> {
+fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
     let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
@@ -252,7 +252,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         facts: run.header.facts.clone(),
         repeats: plan.repeats,
         answered_after: None,
-        at_every_look: Looks::of(plan) == Looks::AfterEach,
+        at_every_look: Looks::from_plan(plan) == Looks::AfterEach,
         load: plan.load.clone(),
         measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),
@@ -267,7 +267,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         profiles: plan.suite.profiles.clone(),
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
-        trials_invalid: trials.iter().filter(|t| t.fell_short()).count(),
+        trials_invalid: trials.iter().filter(|t| t.is_unexpectedly_invalid()).count(),
         other_programs: DisturbedSteps::new(trials, run.header.facts.cpus),
         observing_share: median(&observing.collect::<Vec<f64>>()),
     }

@@ -4,7 +4,7 @@
 /// Returns the role of a thread. `process`: the name of its process's first thread; `is_first`:
 /// whether the thread is that one.
 #[must_use]
-pub fn of(name: &str, process: &str, is_first: bool) -> &'static str {
+pub fn thread_role(name: &str, process: &str, is_first: bool) -> &'static str {
     let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
     match known {
         Some(rule) => rule.role,
@@ -34,12 +34,12 @@ struct Rule {
     process: &'static str,
     /// Pattern of the thread's.
     thread: &'static str,
-    whom: Whom,
+    whom: ThreadPosition,
     role: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whom {
+enum ThreadPosition {
     Any,
     /// The process's first thread.
     First,
@@ -50,22 +50,22 @@ enum Whom {
 impl Rule {
     fn holds(&self, name: &str, process: &str, is_first: bool) -> bool {
         let is_meant = match self.whom {
-            Whom::Any => true,
-            Whom::First => is_first,
-            Whom::Further => !is_first,
+            ThreadPosition::Any => true,
+            ThreadPosition::First => is_first,
+            ThreadPosition::Further => !is_first,
         };
         is_meant && matches(self.process, process) && matches(self.thread, name)
     }
 }
 
 const fn rule(thread: &'static str, role: &'static str) -> Rule {
-    Rule { process: "*", thread, whom: Whom::Any, role }
+    Rule { process: "*", thread, whom: ThreadPosition::Any, role }
 }
 
 const fn of_process(
     process: &'static str,
     thread: &'static str,
-    whom: Whom,
+    whom: ThreadPosition,
     role: &'static str,
 ) -> Rule {
     Rule { process, thread, whom, role }
@@ -95,7 +95,7 @@ const ROLES: &[Rule] = &[
     rule("Notification Th", "vm"),
     rule("Attach Listener", "vm"),
     // The thread that started the JVM only waits for the one that runs `main`.
-    of_process("java", "java", Whom::First, "vm"),
+    of_process("java", "java", ThreadPosition::First, "vm"),
     // .NET.
     rule(".NET Tiered Com", "jit"),
     rule(".NET Server GC", "gc"),
@@ -111,10 +111,10 @@ const ROLES: &[Rule] = &[
     rule("SignalInspector", "vm"),
     rule("libuv-worker", "io_pool"),
     // Before Node.js 23 all of its threads are called `node`: its first runs JavaScript.
-    of_process("node", "node", Whom::Further, "v8_worker"),
-    of_process("deno", "V8*", Whom::Any, "v8_worker"),
-    of_process("bun", "HeapHelper", Whom::Any, "gc"),
-    of_process("bun", "JITWorker*", Whom::Any, "jit"),
+    of_process("node", "node", ThreadPosition::Further, "v8_worker"),
+    of_process("deno", "V8*", ThreadPosition::Any, "v8_worker"),
+    of_process("bun", "HeapHelper", ThreadPosition::Any, "gc"),
+    of_process("bun", "JITWorker*", ThreadPosition::Any, "jit"),
     // BEAM, OTP 25 and later, and before.
     rule("erts_sched_*", "scheduler"),
     rule("*_scheduler", "scheduler"),
@@ -124,11 +124,11 @@ const ROLES: &[Rule] = &[
     // From the tenth on, the number replaces a letter at the end.
     rule("*_dirty_io_sch*", "dirty_scheduler"),
     rule("erts_*", "vm"),
-    of_process("beam*", "*_aux", Whom::Any, "vm"),
-    of_process("beam*", "*_poller", Whom::Any, "io_pool"),
+    of_process("beam*", "*_aux", ThreadPosition::Any, "vm"),
+    of_process("beam*", "*_poller", ThreadPosition::Any, "io_pool"),
     rule("sys_sig_dispatc", "vm"),
     rule("sys_msg_dispatc", "vm"),
-    of_process("beam*", "async_*", Whom::Any, "io_pool"),
+    of_process("beam*", "async_*", ThreadPosition::Any, "io_pool"),
     // Workers of frameworks, by the names that they give them.
     rule("tokio-runtime-w", "worker"),
     rule("tokio-rt-worker", "worker"),
@@ -211,13 +211,16 @@ mod tests {
             ("axum", "tokio-runtime-w", "worker"),
             ("anything", "no such name", "other"),
         ] {
-            assert_eq!(of(name, process, name == process), role, "{name}");
+            assert_eq!(thread_role(name, process, name == process), role, "{name}");
         }
     }
 
     #[test]
     fn the_first_of_threads_with_one_name_has_its_own_role() {
-        assert_eq!((of("node", "node", true), of("node", "node", false)), ("work", "v8_worker"));
-        assert_eq!(of("java", "java", true), "vm");
+        assert_eq!(
+            (thread_role("node", "node", true), thread_role("node", "node", false)),
+            ("work", "v8_worker")
+        );
+        assert_eq!(thread_role("java", "java", true), "vm");
     }
 }

@@ -10,7 +10,7 @@ use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::THROUGHPUT;
 use crate::peak::{is_open, not_run};
-use crate::stats::scaling::{Law, Measured, knee};
+use crate::stats::scaling::{Law, ScalingPoint, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
 /// Fewest levels for a law of three coefficients: with fewer it follows the noise.
@@ -94,12 +94,16 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     let mut curves: BTreeMap<CurveKey, (Vec<Point>, BTreeSet<u64>)> = BTreeMap::new();
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
-        let key = CellKey::of_trial(trial);
+        let key = CellKey::from_trial(trial);
         // A planned level that did not run is as open as a refused one.
         if step.arrivals.is_closed()
             && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)
         {
-            curves.entry(curve_of(key, Shape::of(step))).or_default().1.insert(step.in_flight());
+            curves
+                .entry(curve_of(key, Shape::from_step(step)))
+                .or_default()
+                .1
+                .insert(step.in_flight());
         }
     }
     for (key, cell) in grid.cells() {
@@ -110,7 +114,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         let at = cell.series(&THROUGHPUT);
         let of_level =
             at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
-        curves.entry(curve_of(key, Shape::of(step))).or_default().0.extend(of_level);
+        curves.entry(curve_of(key, Shape::from_step(step))).or_default().0.extend(of_level);
     }
     curves
         .into_iter()
@@ -146,7 +150,7 @@ fn curve(
     let law = (by_level.len() >= LEVELS_FOR_LAW).then(|| Law::fit(&plain)).flatten();
     let level = |(in_flight, values): (&u64, &Vec<f64>)| {
         let throughput_rps = median(values)?;
-        let fitted_rps = law.map(|law| law.at(*in_flight as f64));
+        let fitted_rps = law.map(|law| law.throughput(*in_flight as f64));
         let residual = fitted_rps.map(|fitted| throughput_rps / fitted - 1.0);
         Some(ScalingLevel { in_flight: *in_flight, throughput_rps, fitted_rps, residual })
     };
@@ -154,7 +158,7 @@ fn curve(
     let highest =
         levels.iter().max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps))?.in_flight;
     let is_known_from = |level: f64| open.iter().all(|open| (*open as f64) < level);
-    let measured: Vec<Measured> =
+    let measured: Vec<ScalingPoint> =
         points.iter().map(|p| (p.block, p.in_flight as f64, p.rps)).collect();
     let law_result = law.map(|law| law_result(law, points, &levels, is_known_from(highest as f64)));
     Some(ScalingResult {
@@ -190,7 +194,7 @@ fn law_result(
         sigma: coefficient(|law| law.sigma),
         kappa: coefficient(|law| law.kappa),
         peak_at: law.peak().filter(|_| is_most_known),
-        most_rps: law.most().filter(|_| is_most_known),
+        most_rps: law.max_throughput().filter(|_| is_most_known),
         worst_residual: levels.iter().filter_map(|l| Some(l.residual?.abs())).fold(0.0, f64::max),
     }
 }
@@ -204,7 +208,7 @@ fn without_each_launch(law: &Law, points: &[Point]) -> Vec<Law> {
     let without = |left_out: &u32| {
         let rest = points.iter().filter(|point| point.block != *left_out);
         let rest: Vec<(f64, f64)> = rest.map(|point| (point.in_flight as f64, point.rps)).collect();
-        law.refitted(&rest)
+        law.refit(&rest)
     };
     blocks.iter().map(without).collect()
 }
@@ -226,7 +230,8 @@ mod tests {
         for block in 0..blocks {
             let start = (0.01 * normal.draw()).exp();
             for in_flight in levels {
-                let rps = truth.at(*in_flight as f64) * start * (0.01 * normal.draw()).exp();
+                let rps =
+                    truth.throughput(*in_flight as f64) * start * (0.01 * normal.draw()).exp();
                 all.push(Point { block, in_flight: *in_flight, rps });
             }
         }
@@ -236,7 +241,7 @@ mod tests {
     const KEY: CurveKey = CurveKey { arm: 0, workload: 0, streams: 1, pipeline: 1, pass: 1 };
     const LEVELS: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-    fn of(points: &[Point]) -> Option<ScalingResult> {
+    fn scaling_result(points: &[Point]) -> Option<ScalingResult> {
         let server = dyno_archive::plan::Subject { name: "a".into(), ..Default::default() };
         curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
     }
@@ -249,7 +254,8 @@ mod tests {
         for launches in [5, 8] {
             let (mut held, mut normal) = ([0; 3], Normal(3));
             for _ in 0..WORLDS {
-                let law = of(&points(&LEVELS, launches, &mut normal)).unwrap().law.unwrap();
+                let law =
+                    scaling_result(&points(&LEVELS, launches, &mut normal)).unwrap().law.unwrap();
                 let coefficients = [
                     (law.lambda, TRUTH.lambda),
                     (law.sigma, TRUTH.sigma),
@@ -275,7 +281,8 @@ mod tests {
         let truth = Law { kappa: 1e-6, ..TRUTH };
         let (mut known, mut held, mut normal) = (0, 0, Normal(5));
         for _ in 0..WORLDS {
-            let law = of(&points_of(truth, &LEVELS, 5, &mut normal)).unwrap().law.unwrap();
+            let law =
+                scaling_result(&points_of(truth, &LEVELS, 5, &mut normal)).unwrap().law.unwrap();
             assert!(law.kappa.value > 0.0 || law.kappa.interval.is_none(), "{law:?}");
             let Some((low, high)) = law.kappa.interval else { continue };
             known += 1;
@@ -288,9 +295,9 @@ mod tests {
     #[test]
     fn few_levels_have_no_law_and_few_launches_no_interval() {
         let mut normal = Normal(4);
-        let five = of(&points(&LEVELS[..5], 8, &mut normal)).unwrap();
+        let five = scaling_result(&points(&LEVELS[..5], 8, &mut normal)).unwrap();
         assert_eq!((five.levels.len(), five.law, five.levels[0].residual), (5, None, None));
-        let few = of(&points(&LEVELS, 3, &mut normal)).unwrap();
+        let few = scaling_result(&points(&LEVELS, 3, &mut normal)).unwrap();
         let law = few.law.unwrap();
         assert_eq!((law.lambda.interval, law.sigma.interval), (None, None));
         assert!(
@@ -298,7 +305,7 @@ mod tests {
                 && few.levels[0].residual.unwrap().abs() < 0.05
         );
         assert!(few.knee.is_some());
-        assert_eq!(of(&points(&LEVELS[..1], 3, &mut normal)), None);
+        assert_eq!(scaling_result(&points(&LEVELS[..1], 3, &mut normal)), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A metric in a cell, value by block, with its median and spread, and ratios to another series.
 
-use crate::load::place::over_repeats;
+use crate::load::place::repeated_percentile;
 use std::collections::BTreeMap;
 
 use crate::stats::{Pairs, Repeated};
 
 /// A metric's value in one repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Point {
+pub enum RepeatValue {
     Known(f64),
     /// A percentile that lies among the unanswered: it ranks above every known value.
     Beyond,
@@ -15,18 +15,18 @@ pub enum Point {
     Missing,
 }
 
-impl Point {
-    pub(crate) const fn known(self) -> Option<f64> {
+impl RepeatValue {
+    pub(crate) const fn known_value(self) -> Option<f64> {
         match self {
-            Point::Known(value) => Some(value),
-            Point::Beyond | Point::Missing => None,
+            RepeatValue::Known(value) => Some(value),
+            RepeatValue::Beyond | RepeatValue::Missing => None,
         }
     }
 }
 
 /// A metric in a trial that took turns.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turned {
+pub struct TurnValues {
     /// When the load began, on the machine's clock.
     pub(crate) began_ns: u64,
     /// Values round by round, in order of time; `None`: rounds do not have the metric.
@@ -36,7 +36,7 @@ pub struct Turned {
 /// One metric of one cell: a point for each block whose trial counts for the metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    by_block: Vec<(u32, Point)>,
+    by_block: Vec<(u32, RepeatValue)>,
     /// Start of the load of each block that took turns, on the machine's clock. Loads with the same
     /// start took turns with each other.
     turned: BTreeMap<u32, u64>,
@@ -44,8 +44,8 @@ pub struct Series {
     rounds: BTreeMap<u32, Vec<f64>>,
 }
 
-impl FromIterator<(u32, Point)> for Series {
-    fn from_iter<I: IntoIterator<Item = (u32, Point)>>(points: I) -> Series {
+impl FromIterator<(u32, RepeatValue)> for Series {
+    fn from_iter<I: IntoIterator<Item = (u32, RepeatValue)>>(points: I) -> Series {
         Series { by_block: points.into_iter().collect(), ..Series::default() }
     }
 }
@@ -53,7 +53,10 @@ impl FromIterator<(u32, Point)> for Series {
 impl Series {
     /// Adds the blocks whose trials took turns.
     #[must_use]
-    pub(crate) fn with_turns(mut self, turned: impl IntoIterator<Item = (u32, Turned)>) -> Series {
+    pub(crate) fn with_turns(
+        mut self,
+        turned: impl IntoIterator<Item = (u32, TurnValues)>,
+    ) -> Series {
         for (block, turned) in turned {
             self.turned.insert(block, turned.began_ns);
             self.rounds.extend(turned.rounds.map(|values| (block, values)));
@@ -68,46 +71,46 @@ impl Series {
     }
 
     /// Returns every repeat's point.
-    pub(crate) fn points(&self) -> impl Iterator<Item = Point> {
+    pub(crate) fn points(&self) -> impl Iterator<Item = RepeatValue> {
         self.by_block.iter().map(|(_, point)| *point)
     }
 
     /// Number of repeats with a known value.
     #[must_use]
-    pub fn known(&self) -> usize {
+    pub fn known_count(&self) -> usize {
         self.values().count()
     }
 
     /// Number of repeats in which the percentile lies among the unanswered.
     #[must_use]
-    pub fn beyond(&self) -> usize {
-        self.by_block.iter().filter(|(_, point)| *point == Point::Beyond).count()
+    pub fn unanswered_count(&self) -> usize {
+        self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Beyond).count()
     }
 
     /// Whether every repeat has a known value, and there is one.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        !self.by_block.is_empty() && self.known() == self.by_block.len()
+        !self.by_block.is_empty() && self.known_count() == self.by_block.len()
     }
 
     /// The known value of a block.
-    pub(crate) fn at(&self, block: u32) -> Option<f64> {
+    pub(crate) fn value_in_block(&self, block: u32) -> Option<f64> {
         self.blocks().find(|(own, _)| *own == block).map(|(_, value)| value)
     }
 
     /// Blocks with a known value.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u32, f64)> {
-        self.by_block.iter().filter_map(|(block, point)| Some((*block, point.known()?)))
+        self.by_block.iter().filter_map(|(block, point)| Some((*block, point.known_value()?)))
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {
-        self.by_block.iter().filter_map(|(_, point)| point.known())
+        self.by_block.iter().filter_map(|(_, point)| point.known_value())
     }
 
     /// Median, range and interval over the repeats.
     #[must_use]
     pub fn repeated(&self) -> Repeated {
-        over_repeats(self.values().collect(), self.beyond())
+        repeated_percentile(self.values().collect(), self.unanswered_count())
     }
 
     /// Returns ratios to another series, block by block. Trials of one block are close in time, so
@@ -116,7 +119,9 @@ impl Series {
     /// form no pair if only one took turns, or if they took turns with different loads.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
-        let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
+        let ratio = |(own, base): (RepeatValue, RepeatValue)| {
+            Some(own.known_value()? / base.known_value()?)
+        };
         let ratios: Option<Vec<f64>> =
             self.paired_with(base).map(|pair| ratio(pair).filter(|r| r.is_finite())).collect();
         Repeated::new(ratios.unwrap_or_default())
@@ -140,9 +145,9 @@ impl Series {
 
     /// Returns, for each block that both have, the ratio to another series. Both values of each
     /// round are included if the two took turns.
-    pub(crate) fn by_block_with(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
+    pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
         let of_block = |(block, own): (u32, f64)| {
-            let ratio = own / base.at(block)?;
+            let ratio = own / base.value_in_block(block)?;
             let is_one = self.turned.get(&block) == base.turned.get(&block);
             let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
             let rounds = rounds.filter(|(own, theirs)| own.len() == theirs.len());
@@ -155,9 +160,9 @@ impl Series {
 
     /// Returns the points of blocks that all series have, if all took turns with each other, or
     /// none did.
-    pub(crate) fn together(all: &[&Series]) -> Vec<Vec<Point>> {
+    pub(crate) fn common_points(all: &[&Series]) -> Vec<Vec<RepeatValue>> {
         let Some((first, others)) = all.split_first() else { return Vec::new() };
-        let of_block = |(block, point): &(u32, Point)| {
+        let of_block = |(block, point): &(u32, RepeatValue)| {
             let is_alike = |other: &&Series| other.turned.get(block) == first.turned.get(block);
             let of = |other: &&Series| {
                 other.by_block.iter().find(|(own, _)| own == block).map(|(_, point)| *point)
@@ -169,22 +174,25 @@ impl Series {
     }
 
     /// Pairs the points of two series in the same way.
-    pub(crate) fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
-        Series::together(&[self, other]).into_iter().map(|both| (both[0], both[1]))
+    pub(crate) fn paired_with(
+        &self,
+        other: &Series,
+    ) -> impl Iterator<Item = (RepeatValue, RepeatValue)> {
+        Series::common_points(&[self, other]).into_iter().map(|both| (both[0], both[1]))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{Looks, Over};
-    use Point::{Beyond, Known, Missing};
+    use crate::stats::{Looks, PairUnit};
+    use RepeatValue::{Beyond, Known, Missing};
 
     fn series(values: &[f64]) -> Series {
         (1..).zip(values.iter().map(|value| Known(*value))).collect()
     }
 
-    fn of(points: &[(u32, Point)]) -> Series {
+    fn series_from_points(points: &[(u32, RepeatValue)]) -> Series {
         points.iter().copied().collect()
     }
 
@@ -193,7 +201,10 @@ mod tests {
         let rounds = |value: f64| (0..6).map(|k| value + f64::from(k) / 100.0).collect();
         let each = (1..).zip(values);
         let all = each.clone().map(|(block, value)| {
-            (block, Turned { began_ns: began_ns + u64::from(block), rounds: Some(rounds(value)) })
+            (
+                block,
+                TurnValues { began_ns: began_ns + u64::from(block), rounds: Some(rounds(value)) },
+            )
         });
         let points: Series = each.map(|(block, value)| (block, Known(value))).collect();
         points.with_turns(all.collect::<Vec<_>>())
@@ -205,7 +216,7 @@ mod tests {
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 3));
         let (estimate, over) = pairs.estimate(Looks::AtTheEnd).unwrap();
-        assert_eq!(over, Over::Rounds);
+        assert_eq!(over, PairUnit::Rounds);
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
         assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
@@ -221,8 +232,8 @@ mod tests {
 
     #[test]
     fn only_blocks_that_both_have_are_pairs() {
-        let own = of(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
-        let base = of(&[(3, Known(2.0)), (1, Known(1.0)), (7, Beyond)]);
+        let own = series_from_points(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
+        let base = series_from_points(&[(3, Known(2.0)), (1, Known(1.0)), (7, Beyond)]);
         assert_eq!(own.ratios_to(&base).values, [2.0, 3.0]);
         assert_eq!(own.ratios_to(&Series::default()).values, [0.0; 0]);
     }
@@ -231,16 +242,17 @@ mod tests {
     fn a_pair_without_a_ratio_leaves_none() {
         let own = series(&[2.0, 4.0]);
         for spoilt in [Beyond, Missing, Known(0.0)] {
-            let base = of(&[(1, Known(1.0)), (2, spoilt)]);
+            let base = series_from_points(&[(1, Known(1.0)), (2, spoilt)]);
             assert_eq!(own.ratios_to(&base).values, [0.0; 0], "{spoilt:?}");
         }
-        assert_eq!(of(&[(1, Missing)]).ratios_to(&own).values, [0.0; 0]);
+        assert_eq!(series_from_points(&[(1, Missing)]).ratios_to(&own).values, [0.0; 0]);
     }
 
     #[test]
     fn unanswered_repeats_rank_above_answered_ones() {
-        let some = of(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
-        assert_eq!((some.known(), some.beyond()), (2, 1));
+        let some =
+            series_from_points(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
+        assert_eq!((some.known_count(), some.unanswered_count()), (2, 1));
         assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));
     }
 }

@@ -21,13 +21,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::answers_per_second;
-pub use calls::{Call, Calls, Transfers};
+pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
-pub use runtime::Runtime;
-pub use sockets::{Listener, Network, Sockets};
-pub use threads::{RoleUse, Working};
-use threads::{ThreadDeltas, Threads, run_s_between};
+pub use runtime::RuntimeMetrics;
+pub use sockets::{ListenQueue, Sockets, TcpLosses};
+pub use threads::{RoleUse, ServingThreads};
+use threads::{ThreadDeltas, Threads, run_time_s};
 
 /// The server's use of resources. `None`: it could not be measured; a caveat of the trial gives the
 /// reason.
@@ -100,17 +100,17 @@ pub struct ServerUse {
     pub migrations: Option<u64>,
     pub per_request: PerRequest,
     /// `None`: they were not counted.
-    pub calls: Option<Calls>,
+    pub calls: Option<CallRates>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// The threads that served, and their time by state; `None`: states were not observed.
-    pub working: Option<Working>,
+    pub working: Option<ServingThreads>,
     /// Metrics that the server's runtime reports; `None`: not requested, or none reported.
-    pub runtime: Option<Runtime>,
+    pub runtime: Option<RuntimeMetrics>,
     /// TCP sockets, read once in the window; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
     /// Counters of the server's network namespace, which may be shared with others. `None`: not
     /// read.
-    pub network: Option<Network>,
+    pub network: Option<TcpLosses>,
     /// Times that its memory limit killed a process in the window; `None`: not known.
     pub oom_kills: Option<u64>,
     /// Time spent on taking the samples.
@@ -132,7 +132,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    fn between(first: &Seen<'_>, last: &Seen<'_>) -> Option<Throttling> {
+    fn from_readings(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<Throttling> {
         let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0)?;
         let throttled_periods = cgroup_delta(first, last, |c| c.throttled_periods)?;
         Some(Throttling { periods, throttled_periods })
@@ -199,7 +199,7 @@ const BUSY_THREAD: f64 = 0.25;
 
 /// One party's counters in a sample, with those of the generator and the machine.
 #[derive(Clone, Copy, Debug)]
-struct Seen<'a> {
+struct PartySample<'a> {
     sample: &'a Sample,
     at_ns: u64,
     took_ns: u64,
@@ -217,11 +217,11 @@ struct Seen<'a> {
     host: Option<&'a HostUse>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> PartySample<'a> {
     /// `None`: the party was not watched.
-    fn new(sample: &'a Sample, party: Party) -> Option<Seen<'a>> {
-        let used = sample.of(party)?;
-        Some(Seen {
+    fn new(sample: &'a Sample, party: Party) -> Option<PartySample<'a>> {
+        let used = sample.party_use(party)?;
+        Some(PartySample {
             sample,
             at_ns: sample.at_ns,
             took_ns: sample.took_ns,
@@ -235,12 +235,14 @@ impl<'a> Seen<'a> {
             each: &used.each,
             used,
             rss_bytes: used.rss_bytes,
-            generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
+            generator: sample
+                .party_use(Party::GENERATOR)
+                .map_or(&[], |generator| &generator.threads),
             host: sample.host.as_ref(),
         })
     }
 
-    fn living_and_ended(&self) -> Threads<'a> {
+    fn all_threads(&self) -> Threads<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
@@ -266,13 +268,13 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns the use of its threads up to a later sample.
-    fn threads_until(&self, last: &Seen<'_>) -> ThreadDeltas {
-        ThreadDeltas::new(self.living_and_ended(), last.living_and_ended())
+    fn threads_until(&self, last: &PartySample<'_>) -> ThreadDeltas {
+        ThreadDeltas::new(self.all_threads(), last.all_threads())
     }
 }
 
-fn seen(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
-    record.samples.iter().filter_map(|sample| Seen::new(sample, party)).collect()
+fn window_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
+    record.samples.iter().filter_map(|sample| PartySample::new(sample, party)).collect()
 }
 
 /// Memory within the window, in bytes: the highest of the samples.
@@ -287,7 +289,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn over(window: &[&Seen<'_>], last: &Seen<'_>) -> Memory {
+    fn from_samples(window: &[&PartySample<'_>], last: &PartySample<'_>) -> Memory {
         let highest = |pick: fn(&CgroupUse) -> Option<u64>| {
             window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
         };
@@ -312,8 +314,8 @@ impl Memory {
 /// processes of it left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
-    let seen = seen(record, party);
-    let has_all = strays::of(record, party) == 0;
+    let seen = window_samples(record, party);
+    let has_all = strays::stray_processes(record, party) == 0;
     let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else {
         return ServerUse::default();
     };
@@ -323,7 +325,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // observed window.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| is_between(s, first, last)).collect();
+    let window: Vec<_> = seen.iter().filter(|s| is_between(s, first, last)).collect();
     let PartyDeltas { mut threads, cpu_s, split, unread } =
         PartyDeltas::new(&window, Some(answers));
     threads.attribute(cpu_s);
@@ -331,13 +333,15 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
     }
     let split = Split::new(&threads, split);
-    let calls = first.calls.zip(last.calls).and_then(|(first, last)| Calls::between(first, last));
+    let calls =
+        first.calls.zip(last.calls).and_then(|(first, last)| CallRates::from_readings(first, last));
+    let network = first.network.zip(last.network);
     let cpu_us = cpu_s.and_then(|s| per_answer(s * 1e6));
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     // If the kernel's tick saw neither, all counts as the kernel's.
     let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
-    let memory = Memory::over(&window, last);
+    let memory = Memory::from_samples(&window, last);
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -348,7 +352,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        throttling: Throttling::between(first, last),
+        throttling: Throttling::from_readings(first, last),
         memory_mb_s_per_request: memory
             .held
             .and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
@@ -362,7 +366,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
-        network: first.network.zip(last.network).map(|(first, last)| Network::between(first, last)),
+        network: network.map(|(first, last)| TcpLosses::from_readings(first, last)),
         runtime: runtime_of(record, party),
         sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
@@ -389,8 +393,8 @@ fn with_memory(used: ServerUse, memory: &Memory) -> ServerUse {
 }
 
 /// Only the subject's runtime is asked.
-fn runtime_of(record: &LoadRecord, party: Party) -> Option<Runtime> {
-    (party == Party::SUBJECT).then(|| Runtime::over(record).ok()).flatten()
+fn runtime_of(record: &LoadRecord, party: Party) -> Option<RuntimeMetrics> {
+    (party == Party::SUBJECT).then(|| RuntimeMetrics::from_record(record).ok()).flatten()
 }
 
 /// Returns the part of a server's use that only its threads show.
@@ -412,7 +416,7 @@ fn of_threads(threads: ThreadDeltas) -> ServerUse {
 fn per_request(
     threads: &ThreadDeltas,
     split_us: Option<(f64, f64)>,
-    calls: Option<&Calls>,
+    calls: Option<&CallRates>,
     per_answer: impl Fn(f64) -> Option<f64>,
 ) -> PerRequest {
     let each = |n: Option<u64>| n.and_then(|n| per_answer(n as f64));
@@ -420,7 +424,7 @@ fn per_request(
         cpu_user_us: split_us.map(|(user, _)| user),
         cpu_sys_us: split_us.map(|(_, sys)| sys),
         context_switches: each(threads.switches()),
-        syscalls: calls.map(Calls::per_response_by_name),
+        syscalls: calls.map(CallRates::per_response_by_name),
         run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
         page_faults: each(threads.faults()),
         wakeups: each(threads.wakeups),
@@ -489,8 +493,8 @@ pub struct Used {
 
 impl Used {
     #[must_use]
-    pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
-        let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
+    pub fn from_samples(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
+        let (first, last) = (&PartySample::new(first, party)?, &PartySample::new(last, party)?);
         let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Some(Used {
@@ -504,8 +508,8 @@ impl Used {
 /// The samples nearest to the edges of the measured window.
 fn edges<'a, 'b>(
     record: &LoadRecord,
-    seen: &'b [Seen<'a>],
-) -> Option<(&'b Seen<'a>, &'b Seen<'a>)> {
+    seen: &'b [PartySample<'a>],
+) -> Option<(&'b PartySample<'a>, &'b PartySample<'a>)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
         seen.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
@@ -514,63 +518,64 @@ fn edges<'a, 'b>(
     (last.at_ns > first.at_ns).then_some((first, last))
 }
 
-fn is_between(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
+fn is_between(sample: &PartySample<'_>, first: &PartySample<'_>, last: &PartySample<'_>) -> bool {
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
 fn cgroup_delta(
-    first: &Seen<'_>,
-    last: &Seen<'_>,
+    first: &PartySample<'_>,
+    last: &PartySample<'_>,
     pick: impl Fn(&CgroupUse) -> Option<u64>,
 ) -> Option<u64> {
     Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
 }
 
-fn cpu_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn cpu_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
 }
 
-fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
+fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64, f64)> {
     let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
     let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
     Some((user as f64, sys as f64))
 }
 
 /// CPU seconds of the machine that no watched party used; `None`: not known.
-fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
     let of = |party: Party| match party {
-        Party::Generator(_) => Some(run_s_between(first.generator, last.generator)),
+        Party::Generator(_) => Some(run_time_s(first.generator, last.generator)),
         Party::Subject(_) | Party::Backend(_) => {
-            Used::between(party, first.sample, last.sample)?.cpu_s
+            Used::from_samples(party, first.sample, last.sample)?.cpu_s
         }
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    let others_ns =
-        |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns);
+    let others_ns = |seen: &PartySample<'_>| {
+        seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns)
+    };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
     Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
 }
 
-fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
     let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
     let all = total(b).saturating_sub(total(a));
     (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
 }
 
-fn stolen_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
-fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
+fn intervals(began_ns: u64, seen: &[PartySample<'_>]) -> Vec<ServerInterval> {
     seen.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
 }
 
-fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
+fn interval(began_ns: u64, first: &PartySample<'_>, last: &PartySample<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
-    let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    let since_begin = |s: &PartySample<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {
         start_s: since_begin(first),
@@ -580,7 +585,7 @@ fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval 
         cpu_sys: split_between(first, last).map(|(_, sys)| sys / 1e9 / seconds),
         cpu_jit: threads.roles.get("jit").map(|role| role.cpu_s / seconds),
         generator_cpu: (!last.generator.is_empty())
-            .then(|| run_s_between(first.generator, last.generator) / seconds),
+            .then(|| run_time_s(first.generator, last.generator) / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         memory_anon_bytes: last.anon_bytes().or(last.rss_bytes),

@@ -111,7 +111,7 @@ pub struct CostPiece {
 
 /// Measured values of an interval, or of a round of turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct IntervalValues {
     pub(crate) start_s: f64,
     pub(crate) end_s: f64,
     pub(crate) throughput_rps: f64,
@@ -122,8 +122,8 @@ pub(crate) struct Seen {
 }
 
 /// The measured intervals of a load.
-pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<Seen> {
-    let seen = |interval: &IntervalResult| Seen {
+pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<IntervalValues> {
+    let seen = |interval: &IntervalResult| IntervalValues {
         start_s: interval.start_s,
         end_s: interval.end_s,
         throughput_rps: interval.throughput_rps,
@@ -136,21 +136,24 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<Seen> {
 }
 
 /// Returns the rounds of turns, on the clock of the load's own time.
-pub(crate) fn rounds(turns: &TurnsResult, (opens_ns, closes_ns): (u64, u64)) -> Vec<Seen> {
+pub(crate) fn rounds(
+    turns: &TurnsResult,
+    (opens_ns, closes_ns): (u64, u64),
+) -> Vec<IntervalValues> {
     let each_s = closes_ns.saturating_sub(opens_ns) as f64 / 1e9 / turns.rounds.len().max(1) as f64;
     let seen = |(place, round): (usize, &RoundResult)| {
         let start_s = opens_ns as f64 / 1e9 + place as f64 * each_s;
         let end_s = start_s + each_s;
         let throughput_rps = round.throughput_rps.unwrap_or(f64::NAN);
         let cpu_us_per_request = round.cpu_us_per_request;
-        Seen { start_s, end_s, throughput_rps, cpu_us_per_request, response_us: None }
+        IntervalValues { start_s, end_s, throughput_rps, cpu_us_per_request, response_us: None }
     };
     turns.rounds.iter().enumerate().map(seen).collect()
 }
 
 /// `None`: too few intervals, or too many without a response.
 #[must_use]
-pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
+pub(crate) fn steadiness(seen: &[IntervalValues]) -> Option<Steadiness> {
     let rates: Vec<f64> = seen.iter().map(|one| one.throughput_rps).collect();
     let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
     let Fit { pieces, noise } = fit(seen, &rates)?;
@@ -167,7 +170,7 @@ pub(crate) fn steadiness(seen: &[Seen]) -> Option<Steadiness> {
     })
 }
 
-fn cost(seen: &[Seen]) -> Option<CostSteadiness> {
+fn cost(seen: &[IntervalValues]) -> Option<CostSteadiness> {
     let mut costs: Vec<f64> = Vec::with_capacity(seen.len());
     for one in seen {
         // An interval without a response has no cost per request, so the previous cost is kept.
@@ -193,8 +196,8 @@ pub(crate) struct Fit {
 }
 
 /// Returns the pieces of a series. `None`: too few values, or one that has no logarithm.
-pub(crate) fn fit(seen: &[Seen], values: &[f64]) -> Option<Fit> {
-    let logs: Vec<f64> = filled(seen, values)?.iter().map(|value| value.ln()).collect();
+pub(crate) fn fit(seen: &[IntervalValues], values: &[f64]) -> Option<Fit> {
+    let logs: Vec<f64> = fill_gaps(seen, values)?.iter().map(|value| value.ln()).collect();
     if logs.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
@@ -224,9 +227,9 @@ const MANY: f64 = 20.0;
 
 /// Returns the values, with half a response in an interval that had none. `None`: too many had
 /// none.
-fn filled(seen: &[Seen], values: &[f64]) -> Option<Vec<f64>> {
+fn fill_gaps(seen: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     let empty = values.iter().filter(|value| **value == 0.0).count();
-    let fill = |(one, value): (&Seen, &f64)| match *value {
+    let fill = |(one, value): (&IntervalValues, &f64)| match *value {
         0.0 => 0.5 / (one.end_s - one.start_s),
         known => known,
     };
@@ -256,7 +259,7 @@ fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
 fn levels(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(LEAST_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
-    let mut ends = changes::ends(&tamed(logs, noise), PIECE, penalty);
+    let mut ends = changes::ends(&without_outliers(logs, noise), PIECE, penalty);
     // Neighbours with nearly the same level are merged: the closest first.
     loop {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
@@ -284,7 +287,7 @@ fn noise(logs: &[f64]) -> f64 {
 }
 
 /// Returns the series without outliers: an interval far from both neighbours is no level.
-fn tamed(logs: &[f64], noise: f64) -> Vec<f64> {
+fn without_outliers(logs: &[f64], noise: f64) -> Vec<f64> {
     const FAR: f64 = 4.0;
     let around =
         |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);
@@ -322,8 +325,8 @@ mod tests {
     use super::*;
     use crate::stats::draws::Normal;
 
-    fn intervals(rates: &[f64]) -> Vec<Seen> {
-        let interval = |(k, rps): (usize, &f64)| Seen {
+    fn intervals(rates: &[f64]) -> Vec<IntervalValues> {
+        let interval = |(k, rps): (usize, &f64)| IntervalValues {
             start_s: k as f64,
             end_s: (k + 1) as f64,
             throughput_rps: *rps,
@@ -334,7 +337,7 @@ mod tests {
     }
 
     /// Levels, each with its number of intervals, with this noise.
-    fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<Seen> {
+    fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<IntervalValues> {
         let all = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
         let rates: Vec<f64> = all.map(|rps| rps * (noise * normal.draw()).exp()).collect();
         intervals(&rates)

@@ -104,7 +104,7 @@ pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
 
 /// State of a server by the rounds so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
+pub enum WarmUpState {
     /// Too few rounds for a decision.
     Early,
     /// Throughput still grows, by this factor over the judged rounds.
@@ -120,7 +120,7 @@ pub enum State {
 
 /// Basis of the decision about a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JudgedBy {
+pub enum WarmUpEvidence {
     ThroughputAndCpu,
     /// CPU time is known for too few rounds.
     Throughput,
@@ -128,35 +128,35 @@ pub enum JudgedBy {
 
 /// Judges a warm-up by its rounds so far.
 #[must_use]
-pub fn state(rounds: &[Round]) -> State {
+pub fn state(rounds: &[Round]) -> WarmUpState {
     if rounds.len() < ROUNDS {
-        return State::Early;
+        return WarmUpState::Early;
     }
     let last = last_of(PARTS, rounds);
     if last.iter().all(|r| r.answers == 0) {
-        return State::Unanswered;
+        return WarmUpState::Unanswered;
     }
     if let Some(share) =
         jit_share(last_of(PARTS_FOR_COMPILERS, rounds)).filter(|share| *share > COMPILES)
     {
-        return State::Compiling(share);
+        return WarmUpState::Compiling(share);
     }
     let throughput: Vec<f64> = last.iter().map(|r| r.throughput_rps).collect();
     if let Some(growth) = growth(&throughput) {
-        return State::Faster(growth);
+        return WarmUpState::Faster(growth);
     }
     match cheapness(last).and_then(|cheapness| growth(&cheapness)) {
-        Some(growth) => State::Cheaper(growth),
-        None => State::Steady,
+        Some(growth) => WarmUpState::Cheaper(growth),
+        None => WarmUpState::Steady,
     }
 }
 
 /// Returns the basis for judging the last rounds.
 #[must_use]
-pub fn judged_by(rounds: &[Round]) -> JudgedBy {
+pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
     match cheapness(last_of(PARTS, rounds)) {
-        Some(_) => JudgedBy::ThroughputAndCpu,
-        None => JudgedBy::Throughput,
+        Some(_) => WarmUpEvidence::ThroughputAndCpu,
+        None => WarmUpEvidence::Throughput,
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
         let mut rounds = Vec::new();
         (0..most).find_map(|i| {
             rounds.push(round(i));
-            (state(&rounds) == State::Steady).then_some(i + 1)
+            (state(&rounds) == WarmUpState::Steady).then_some(i + 1)
         })
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
         let rounds: Vec<Round> = seen.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
         assert!(
-            matches!(state(&rounds), State::Faster(growth) if growth > 3.0),
+            matches!(state(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
             "{:?}",
             state(&rounds)
         );
@@ -307,25 +307,31 @@ mod tests {
         let rounds: Vec<Round> = (0..8)
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
-        assert!(matches!(state(&rounds), State::Cheaper(_)), "{:?}", state(&rounds));
+        assert!(matches!(state(&rounds), WarmUpState::Cheaper(_)), "{:?}", state(&rounds));
         // Without CPU times only throughput is judged.
         let unknown: Vec<Round> =
             rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
-        assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
+        assert_eq!(
+            (state(&unknown), evidence(&unknown)),
+            (WarmUpState::Steady, WarmUpEvidence::Throughput)
+        );
         // CPU times may be missing in up to half of the rounds.
         let sampled = |every: usize| -> Vec<Round> {
             let round = |(i, r): (usize, &Round)| if i % every == 0 { *r } else { unknown[i] };
             rounds.iter().enumerate().map(round).collect()
         };
         let (half, fewer) = (sampled(2), sampled(3));
-        assert!(matches!(state(&half), State::Cheaper(_)), "{:?}", state(&half));
-        assert_eq!(judged_by(&half), JudgedBy::ThroughputAndCpu);
-        assert_eq!((state(&fewer), judged_by(&fewer)), (State::Steady, JudgedBy::Throughput));
-        assert_eq!(judged_by(&rounds), JudgedBy::ThroughputAndCpu);
+        assert!(matches!(state(&half), WarmUpState::Cheaper(_)), "{:?}", state(&half));
+        assert_eq!(evidence(&half), WarmUpEvidence::ThroughputAndCpu);
+        assert_eq!(
+            (state(&fewer), evidence(&fewer)),
+            (WarmUpState::Steady, WarmUpEvidence::Throughput)
+        );
+        assert_eq!(evidence(&rounds), WarmUpEvidence::ThroughputAndCpu);
         let rising: Vec<Round> = (1..9)
             .map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) })
             .collect();
-        assert!(matches!(state(&rising), State::Faster(_)));
+        assert!(matches!(state(&rising), WarmUpState::Faster(_)));
     }
 
     #[test]
@@ -392,12 +398,12 @@ mod tests {
     #[test]
     fn a_server_that_never_answers_is_not_waited_for() {
         let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
-        assert_eq!(state(&nothing), State::Unanswered);
-        assert_eq!(state(&nothing[1..]), State::Early);
+        assert_eq!(state(&nothing), WarmUpState::Unanswered);
+        assert_eq!(state(&nothing[1..]), WarmUpState::Early);
         let mut nearly = nothing.clone();
         nearly[0].answers = 1;
-        assert_eq!(state(&nearly), State::Steady);
-        assert_eq!(state(&[]), State::Early);
+        assert_eq!(state(&nearly), WarmUpState::Steady);
+        assert_eq!(state(&[]), WarmUpState::Early);
     }
 
     #[test]

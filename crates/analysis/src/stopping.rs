@@ -5,9 +5,9 @@ use dyno_archive::run::Run;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 
 use crate::caveat::Code;
-use crate::compare::{self, Row, Verdict, Within};
+use crate::compare::{self, ArmComparison, ComparisonRow, Verdict};
 use crate::design::Design;
-use crate::duet::Company;
+use crate::duet::CoRunners;
 use crate::experiment;
 use crate::report::Report;
 use crate::stats::Looks;
@@ -16,7 +16,7 @@ use crate::trial::{TrialResult, trial};
 impl Looks {
     /// Returns the looks at a run's repeats during the run.
     #[must_use]
-    pub fn of(plan: &Plan) -> Looks {
+    pub fn from_plan(plan: &Plan) -> Looks {
         if plan.stop.is_some() { Looks::AfterEach } else { Looks::AtTheEnd }
     }
 }
@@ -33,12 +33,13 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     if Design::new(plan).is_fixed() {
         return false;
     }
-    let pairs = compare::within(run, report, &asked(plan));
-    let is_asked = |row: &&Row| stop.metrics.iter().any(|metric| metric == row.metric);
-    let is_known =
-        |row: &Row| matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same);
+    let pairs = compare::compare_arms(run, report, &compared_pairs(plan));
+    let is_asked = |row: &&ComparisonRow| stop.metrics.iter().any(|metric| metric == row.metric);
+    let is_known = |row: &ComparisonRow| {
+        matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same)
+    };
     // Without a common step, no answer is possible.
-    let is_pair_known = |pair: &Within| {
+    let is_pair_known = |pair: &ArmComparison| {
         let mut of_question = pair.rows.iter().filter(is_asked).peekable();
         of_question.peek().is_some() && of_question.all(is_known)
     };
@@ -47,7 +48,7 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
 
 /// Returns the pairs of compared arms: those of the experiment, or else all except controls and
 /// twins.
-pub(crate) fn asked(plan: &Plan) -> Vec<(usize, usize)> {
+pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
     let pairs = match &plan.experiment {
         Some(experiment) => experiment::pairs(plan, experiment),
         None => {
@@ -73,7 +74,7 @@ pub fn are_contaminated<'a>(
 ) -> bool {
     let results: Vec<(usize, TrialResult)> = side_by_side
         .map(|(start, record)| {
-            (start.launch, trial(plan, facts, Some(start), record, &Company::default()))
+            (start.launch, trial(plan, facts, Some(start), record, &CoRunners::default()))
         })
         .collect();
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
@@ -101,7 +102,7 @@ fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
 mod tests {
     use dyno_archive::machine::{MachineUse, OtherUse};
     use dyno_archive::outcome::Outcome;
-    use dyno_archive::plan::{Stop, Subject};
+    use dyno_archive::plan::{StopRule, Subject};
     use dyno_archive::start::WarmUpEnd;
     use dyno_archive::times::Recording;
 
@@ -119,7 +120,8 @@ mod tests {
             let noise = normal.values(1, 1.0, 0.02)[0];
             (100_000.0 * noise * if arm == 1 { ratio } else { 1.0 }) as u64
         });
-        run.header.plan.stop = Some(Stop { metrics: vec!["throughput_rps".into()], same_within });
+        run.header.plan.stop =
+            Some(StopRule { metrics: vec!["throughput_rps".into()], same_within });
         run
     }
 
@@ -141,7 +143,7 @@ mod tests {
         assert!(same > 5, "{same}");
         let mut other = run(10, 1.2, None);
         other.header.plan.stop =
-            Some(Stop { metrics: vec!["server_cpu_us_per_request".into()], same_within: None });
+            Some(StopRule { metrics: vec!["server_cpu_us_per_request".into()], same_within: None });
         assert!(!is_answered(&other, &crate::report::report(&other)), "of that nothing is known");
         other.header.plan.stop = None;
         assert!(!is_answered(&other, &crate::report::report(&other)));

@@ -34,7 +34,7 @@ pub struct SubjectResult {
     pub control: bool,
     pub build: Option<BuildResult>,
     /// Start-up times over the starts, in milliseconds.
-    pub startup_ms: Startup,
+    pub startup_ms: StartupSummary,
     /// Warm-up of each start before its first trial; empty unless the plan has warm-ups.
     pub warm_ups: Vec<WarmUpResult>,
     /// The program that the subject's busiest process runs; `None`: not read, or not readable.
@@ -101,7 +101,8 @@ pub struct BuildResult {
 
 /// Start-up times in milliseconds from exec, one value per start.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Startup {
+#[schemars(rename = "Startup")]
+pub struct StartupSummary {
     /// Until the kernel accepted a connection.
     pub listening: Repeated,
     /// Until the first response with the correct status was complete; empty if readiness has
@@ -194,8 +195,8 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         version: planned.version.clone(),
         control: planned.control,
         build: planned.build.as_ref().map(build_result),
-        startup_ms: startup_over(&parts),
-        backends: backend::of_arm(plan, arm, &starts),
+        startup_ms: summarize_startup(&parts),
+        backends: backend::arm_backends(plan, arm, &starts),
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
         binary: parts.iter().find_map(|p| p.binary.clone()),
@@ -225,12 +226,12 @@ pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
 }
 
 /// The start-up times of a part over its starts.
-pub(crate) fn startup_over(parts: &[&PartStart]) -> Startup {
+pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
     let over = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         let all = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
         Repeated::new(all.map(|ns| ns as f64 / 1e6).collect())
     };
-    Startup {
+    StartupSummary {
         listening: over(|s| s.listening_ns),
         first_answer: over(|s| s.first_answer_ns),
         ready: over(|s| Some(s.ready_ns)),
@@ -267,15 +268,15 @@ pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     let with_name = |arm: usize| format!("{} ({})", plain(arm), plan.arms[arm].name);
     let mut titles: Vec<String> = (0..plan.arms.len()).map(plain).collect();
     for longer in [&with_variant as &dyn Fn(usize) -> String, &with_name] {
-        shared(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
+        equal_texts(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
     }
     // A title may equal another's title with its name. All of them then have only their names.
-    shared(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
+    equal_texts(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
     titles
 }
 
 /// Returns the indices of texts that others equal, ignoring spaces and capitals.
-fn shared(texts: &[String]) -> Vec<usize> {
+fn equal_texts(texts: &[String]) -> Vec<usize> {
     let read = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let all: Vec<String> = texts.iter().map(read).collect();
     (0..all.len())
@@ -334,7 +335,7 @@ fn failures(
         let is_its_own = |protocol: &Protocol, check: &CheckResult| {
             !check.of_life || *protocol == check.protocol
         };
-        let unreported = s.refused().into_iter().filter(|(_, check)| !mentions(s, check));
+        let unreported = s.refused_protocols().into_iter().filter(|(_, check)| !mentions(s, check));
         let unreported = unreported.filter(move |(protocol, check)| is_its_own(protocol, check));
         unreported.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
@@ -434,7 +435,7 @@ fn check_summary(results: &[&CheckResult]) -> CheckSummary {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::start::{self, LimitKind, Stop, WarmUpEnd};
+    use dyno_archive::start::{self, LimitKind, StopRecord, WarmUpEnd};
 
     use super::*;
     use crate::fixture;
@@ -497,7 +498,7 @@ mod tests {
         subject(&fixture::run(fixture::plan(subjects.into()), starts, Vec::new()), 1, &[])
     }
 
-    fn named(name: &str) -> plan::Subject {
+    fn plan_subject(name: &str) -> plan::Subject {
         plan::Subject { name: name.into(), ..plan::Subject::default() }
     }
 
@@ -514,7 +515,7 @@ mod tests {
         };
         let reported = check("json", false, "a body too many").detail();
         let own = result(
-            [named("other"), named("own")],
+            [plan_subject("other"), plan_subject("own")],
             vec![
                 refused(0, None, ""),
                 refused(1, Some(FailureKind::Crashed), "it ended"),
@@ -542,7 +543,7 @@ mod tests {
                 ready_ns: (ms + 1) * MS,
                 cpu_ns: Some(7 * MS),
             });
-            part.stop = Some(Stop { took_ns: 2 * ms * MS, killed });
+            part.stop = Some(StopRecord { took_ns: 2 * ms * MS, killed });
             part.limits = vec![LimitReadBack {
                 kind: LimitKind::Memory,
                 asked: ms.to_string(),
@@ -560,7 +561,7 @@ mod tests {
             environment: BTreeMap::new(),
         };
         let own = result(
-            [named("other"), plan::Subject { build: Some(build), ..named("own") }],
+            [plan_subject("other"), plan::Subject { build: Some(build), ..plan_subject("own") }],
             vec![
                 started(0, (0, 0), 900, true),
                 started(1, (1, 0), 10, true),
@@ -583,7 +584,7 @@ mod tests {
         let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
             let starts =
                 starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
-            let own = result([named("other"), named("own")], starts);
+            let own = result([plan_subject("other"), plan_subject("own")], starts);
             own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
         };
         let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
@@ -609,8 +610,8 @@ mod tests {
             "a failure of the subject is not cleared"
         );
         assert_eq!(of(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
-        let unbuilt = plan::Subject { build_failed: Some("no".into()), ..named("own") };
-        let failures = result([named("other"), unbuilt], Vec::new()).failures;
+        let unbuilt = plan::Subject { build_failed: Some("no".into()), ..plan_subject("own") };
+        let failures = result([plan_subject("other"), unbuilt], Vec::new()).failures;
         assert_eq!((failures[0].repeat, failures[0].failure.kind), (0, FailureKind::BuildFailed));
     }
 
@@ -621,7 +622,7 @@ mod tests {
         part.checks_before = vec![check("length", true, "5"), check("date", true, "now")];
         part.checks_after = vec![check("length", false, "6"), check("length", false, "7")];
         record.parts = vec![part];
-        let mut plan = fixture::plan(vec![named("other"), named("own")]);
+        let mut plan = fixture::plan(vec![plan_subject("other"), plan_subject("own")]);
         plan.trials = [0, 1]
             .map(|launch| plan::Trial { launch, arm: launch, workload: 0, step: 0, seed: 0 })
             .into();

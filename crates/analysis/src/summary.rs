@@ -8,11 +8,11 @@ use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
-use crate::inside::Inside;
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
 use crate::machine::MachineResult;
 use crate::metric::{self, ByMetric, Metric, OverStep};
+use crate::probe_results::InsideSummary;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::use_table::{UseRow, use_table};
@@ -55,7 +55,7 @@ pub struct Summary {
     pub context_switches_per_request: Repeated,
     /// The services behind the subject.
     pub backends: Vec<BackendSummary>,
-    pub inside: Inside,
+    pub inside: InsideSummary,
     /// USE table of the valid repeat with the median throughput, or of the first repeat.
     pub use_table: Vec<UseRow>,
     /// Activity of the machine in the same repeat.
@@ -140,8 +140,8 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         memory_kernel_bytes: over(&metric::KERNEL_MEMORY),
         memory_mb_s_per_request: over(&metric::MEMORY_TIME),
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
-        backends: backend::of_cell(cell),
-        inside: Inside::of_cell(cell),
+        backends: backend::cell_backends(cell),
+        inside: InsideSummary::from_cell(cell),
         use_table: use_table(middle),
         machine: middle.machine.clone(),
         error_share: over(&metric::ERROR_SHARE),

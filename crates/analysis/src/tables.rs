@@ -80,7 +80,7 @@ impl OfTrial {
     fn cell(&self, t: &TrialResult) -> Value {
         match self {
             Is(_, cell) => cell(t),
-            Measured(key) => json!((Metric::named(key).pick)(t)),
+            Measured(key) => json!((Metric::from_key(key).pick)(t)),
         }
     }
 }

@@ -11,14 +11,14 @@ use serde::Serialize;
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
-use crate::duet::{self, Company, DuetResult};
+use crate::counted_window;
+use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
-use crate::stable;
 use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
-use crate::verdict::{self, Beside, Context, Limiter, limiter};
+use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
@@ -61,7 +61,7 @@ pub struct TrialResult {
 impl TrialResult {
     /// Whether the trial should be valid, and is not.
     #[must_use]
-    pub const fn fell_short(&self) -> bool {
+    pub const fn is_unexpectedly_invalid(&self) -> bool {
         !self.valid && !self.refused
     }
 }
@@ -85,7 +85,7 @@ pub struct StepResult {
 
 impl StepResult {
     fn new(index: usize, step: &Step, duration_s: f64) -> StepResult {
-        let Shape { connections, streams, pipeline, rate, pass } = Shape::of(step);
+        let Shape { connections, streams, pipeline, rate, pass } = Shape::from_step(step);
         StepResult {
             index,
             connections,
@@ -122,7 +122,7 @@ const EXCUSES: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::
 
 /// Sorts caveats, the most severe first. Among those that refuse a trial, the server's faults come
 /// first, because readers see the first.
-pub(crate) fn sort_by_gravity(caveats: &mut [Caveat]) {
+pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
     let groups = [&[Code::BackendFailed][..], &BREAKS, &EXCUSES, &LOSES];
     let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
@@ -178,7 +178,9 @@ impl TrialResult {
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
         const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
-        self.fell_short() && !self.is_servers_fault() && !self.is_refused_for(&OF_SERVER)
+        self.is_unexpectedly_invalid()
+            && !self.is_servers_fault()
+            && !self.is_refused_for(&OF_SERVER)
     }
 
     fn is_refused_for(&self, codes: &[Code]) -> bool {
@@ -193,14 +195,14 @@ pub(crate) fn trial(
     facts: &Facts,
     start: Option<&StartRecord>,
     record: &TrialRecord,
-    company: &Company,
+    company: &CoRunners,
 ) -> TrialResult {
     let known = strays::left_out(&record.load).map(|load| TrialRecord { load, ..record.clone() });
     let record = known.as_ref().unwrap_or(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let asked = asked(plan, record);
+    let asked = requested_load(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     // The machine kept running in others' turns.
@@ -212,11 +214,11 @@ pub(crate) fn trial(
     let is_watched = start.is_none() || part.is_some();
     let judge =
         Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
-    let Counted { own, load, server, steadiness } = judge.counted(party, &used);
+    let CountedPart { own, load, server, steadiness } = judge.counted_load(party, &used);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
-        &Beside {
+        &TrialContext {
             record: &own,
             party,
             part,
@@ -230,9 +232,9 @@ pub(crate) fn trial(
             steadiness: steadiness.as_ref(),
         },
     );
-    let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
+    let backends = backend::trial_backends(plan, start, (record.trial, &own), &server);
     TrialResult {
-        cell: CellKey::of_trial(&planned),
+        cell: CellKey::from_trial(&planned),
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
         subject_id: arm.name.clone(),
@@ -257,19 +259,19 @@ pub(crate) fn trial(
 }
 
 /// Returns the requested load of a trial.
-fn asked(plan: &Plan, record: &TrialRecord) -> load::Config {
+fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
-    let alone = load::Config::new(workload, &plan.load_of_trial(planned), step, planned.seed);
-    let alone = load::Config { import_changes: plan.import_changes.clone(), ..alone };
-    alone.beside(record.load.at_once)
+    let alone = load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    let alone = load::LoadConfig { import_changes: plan.import_changes.clone(), ..alone };
+    alone.with_concurrent_loads(record.load.at_once)
 }
 
 /// The inputs for judging the loads of a trial.
 struct Judge<'a> {
     record: &'a TrialRecord,
     subject: &'a Subject,
-    asked: load::Config,
+    asked: load::LoadConfig,
     is_watched: bool,
     turns: Option<&'a TurnsResult>,
     duet: Option<&'a DuetResult>,
@@ -278,7 +280,11 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// Returns the counted part of the load: its window, or the last level of a server that got
     /// faster within it, if no other server was loaded at the same time.
-    fn counted(&self, party: Party, used: &dyn Fn(&LoadRecord) -> ServerUse) -> Counted<'a> {
+    fn counted_load(
+        &self,
+        party: Party,
+        used: &dyn Fn(&LoadRecord) -> ServerUse,
+    ) -> CountedPart<'a> {
         let whole = turns::in_own_time(&self.record.load);
         let server = used(&whole);
         let load = self.load(&whole, &server);
@@ -292,15 +298,15 @@ impl<'a> Judge<'a> {
         let from_ns = steadiness
             .as_ref()
             .filter(|_| self.turns.is_none())
-            .and_then(|seen| stable::counts_from(&whole, party, (&load, &server), seen));
+            .and_then(|seen| counted_window::counts_from(&whole, party, (&load, &server), seen));
         let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
         let Some(from_ns) = from_ns else {
-            return Counted { own: whole, load, server, steadiness };
+            return CountedPart { own: whole, load, server, steadiness };
         };
-        let later = stable::from(&whole, from_ns);
+        let later = counted_window::with_later_window(&whole, from_ns);
         let server = used(&later);
-        let load = stable::within(load, self.load(&later, &server));
-        Counted { own: Cow::Owned(later), load, server, steadiness }
+        let load = counted_window::result_in_window(load, self.load(&later, &server));
+        CountedPart { own: Cow::Owned(later), load, server, steadiness }
     }
 
     /// Returns the trial's load, or a part of it, judged with what its server used meanwhile.
@@ -321,7 +327,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The counted part of a load.
-struct Counted<'a> {
+struct CountedPart<'a> {
     own: Cow<'a, LoadRecord>,
     load: LoadResult,
     server: ServerUse,
@@ -386,19 +392,25 @@ mod tests {
         let outcomes = &mut load.intervals[0].outcomes;
         (0..refusals).for_each(|_| outcomes.count(Outcome::ConnectRefused));
         (0..resets).for_each(|_| outcomes.count(Outcome::Reset));
-        trial(&plan, &Facts::default(), None, &fixture::trial_record(0, load), &Company::default())
+        trial(
+            &plan,
+            &Facts::default(),
+            None,
+            &fixture::trial_record(0, load),
+            &CoRunners::default(),
+        )
     }
 
     #[test]
     fn refusals_are_no_fault_of_a_control_that_is_there_to_refuse() {
         let refused = of_refusing(5, 0);
         assert_eq!(
-            (refused.valid, refused.refused, refused.fell_short()),
+            (refused.valid, refused.refused, refused.is_unexpectedly_invalid()),
             (false, true, false),
             "{refused:#?}"
         );
         for otherwise in [of_refusing(5, 1), of_refusing(0, 0)] {
-            assert!(!otherwise.refused && otherwise.fell_short(), "{otherwise:#?}");
+            assert!(!otherwise.refused && otherwise.is_unexpectedly_invalid(), "{otherwise:#?}");
         }
     }
 
@@ -437,7 +449,7 @@ mod tests {
             &Facts::default(),
             Some(&start),
             &fixture::trial_record(0, load),
-            &Company::default(),
+            &CoRunners::default(),
         );
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
         assert_eq!(

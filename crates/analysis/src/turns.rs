@@ -49,7 +49,7 @@ impl TurnsResult {
     /// `None`: the load did not take turns.
     #[must_use]
     pub fn new(record: &LoadRecord, party: Party) -> Option<TurnsResult> {
-        let turns = Turns::of(record)?;
+        let turns = Turns::from_record(record)?;
         let length_ns = turns.0.first().map(|(start, end)| end - start)?;
         let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_while(record, party, within);
         // If they are more than an interval apart, another's turn may lie between two samples.
@@ -86,7 +86,7 @@ impl TurnsResult {
 /// Returns the correct responses per second in each round of a load that took turns, as multiples
 /// of their mean. `None`: the load took no turns, or a round had no answer.
 pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
-    let turns = Turns::of(record)?;
+    let turns = Turns::from_record(record)?;
     let rounds = turns.rounds(record.window_ns).map(|round| turns.inner_rate(record, round));
     let rates: Vec<f64> = rounds.collect::<Option<_>>()?;
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -96,7 +96,7 @@ pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
 /// Returns the record as if the load's turns had followed each other without a gap: rates and
 /// curves are of its own time. Responses after a turn count for that turn.
 pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
-    let Some(turns) = Turns::of(record) else { return Cow::Borrowed(record) };
+    let Some(turns) = Turns::from_record(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
     // The drain begins where the window ends, in any load's turn.
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
@@ -145,8 +145,8 @@ fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
 /// Keeps the sockets, which are read in only one sample.
 fn keep_sockets(before: Sample, sample: &mut Sample) {
     for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
-        if sample.of(used.party).is_some_and(|now| now.sockets.is_none()) {
-            sample.of_mut(used.party).sockets = used.sockets;
+        if sample.party_use(used.party).is_some_and(|now| now.sockets.is_none()) {
+            sample.party_use_mut(used.party).sockets = used.sockets;
         }
     }
 }
@@ -187,7 +187,7 @@ fn own_intervals(
 struct Turns<'a>(&'a [(u64, u64)]);
 
 impl<'a> Turns<'a> {
-    fn of(record: &'a LoadRecord) -> Option<Self> {
+    fn from_record(record: &'a LoadRecord) -> Option<Self> {
         record.slices_ns.as_deref().filter(|slices| !slices.is_empty()).map(Turns)
     }
 
@@ -231,7 +231,7 @@ impl<'a> Turns<'a> {
                 interval.start_ns >= start + (end - start) / EDGE && interval.end_ns <= *end
             })
         };
-        let inner = || measured(record, within).filter(is_inner);
+        let inner = || measured_intervals(record, within).filter(is_inner);
         let inner_ns: u64 = inner().map(|interval| interval.end_ns - interval.start_ns).sum();
         let right: u64 = inner().map(Interval::right_answers).sum();
         (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9))
@@ -252,7 +252,7 @@ pub(crate) fn cpu_us_per_request(
     party: Party,
     (from, to): (u64, u64),
 ) -> Option<f64> {
-    let answers: u64 = measured(record, (from, to)).map(Interval::answers).sum();
+    let answers: u64 = measured_intervals(record, (from, to)).map(Interval::answers).sum();
     let nearest = |at: u64| {
         record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at))
     };
@@ -261,7 +261,7 @@ pub(crate) fn cpu_us_per_request(
 }
 
 /// The measured intervals within a stretch of time.
-pub(crate) fn measured(
+pub(crate) fn measured_intervals(
     record: &LoadRecord,
     (from, to): (u64, u64),
 ) -> impl Iterator<Item = &Interval> {
@@ -288,7 +288,7 @@ fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bo
 /// CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
     // It falls when a process ends that no other waited for.
-    last.of(party)?.cpu_ns()?.checked_sub(first.of(party)?.cpu_ns()?)
+    last.party_use(party)?.cpu_ns()?.checked_sub(first.party_use(party)?.cpu_ns()?)
 }
 
 #[cfg(test)]

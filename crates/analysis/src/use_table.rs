@@ -1,7 +1,7 @@
 //! The USE method of one trial: for every resource its utilisation, saturation and errors (Gregg
 //! 2013). A cell that is not measured says why.
 
-use dyno_archive::sample::State;
+use dyno_archive::sample::ThreadState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ fn memory(t: &TrialResult) -> UseRow {
 }
 
 fn disk(t: &TrialResult) -> UseRow {
-    let waited = t.server.working.as_ref().map(|working| working.share(State::Disk));
+    let waited = t.server.working.as_ref().map(|working| working.share(ThreadState::Disk));
     row(
         "disks",
         cell(
@@ -153,7 +153,7 @@ fn locks(t: &TrialResult) -> UseRow {
     row(
         "locks",
         cell(
-            working.map(|working| working.share(State::Lock)),
+            working.map(|working| working.share(ThreadState::Lock)),
             Unit::Share,
             "of their time serving threads waited for each other, or for work",
             NOT_SEEN,

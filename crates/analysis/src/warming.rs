@@ -4,7 +4,7 @@ use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::steady::{self, JudgedBy};
+use crate::steady::{self, WarmUpEvidence};
 
 /// The warm-up of one start of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -45,8 +45,8 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
-            judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices))
-                == JudgedBy::ThroughputAndCpu,
+            judged_by_cpu: steady::evidence(&steady::rounds(&warmup.slices))
+                == WarmUpEvidence::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })
     };

@@ -31,8 +31,8 @@ pub const FRAMES: [&str; 8] = [
 pub struct WireResult {
     /// Name of the arm.
     pub subject: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::Apart")]
+    #[serde(flatten, with = "protocol::keys")]
+    #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
     /// Number of its trials with this protocol.
     pub trials: usize,
@@ -56,7 +56,7 @@ pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
 
 fn of_group(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
     let over = |key: &str| {
-        let metric = Metric::named(key);
+        let metric = Metric::from_key(key);
         (metric.key, Repeated::new(trials.iter().filter_map(|t| (metric.pick)(t)).collect()))
     };
     WireResult {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use dyno_analysis::load::{self, LoadResult, Missing, Percentiles, SAMPLES_BEYOND};
+use dyno_analysis::load::{self, LoadResult, Percentiles, SAMPLES_BEYOND, UnansweredRequests};
 use dyno_analysis::{Code, verdict};
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{self, Arrivals};
@@ -12,15 +12,16 @@ use dyno_archive::times::Recording;
 use dyno_archive::{LoadRecord, Phase, Times};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{
-    self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World,
+    self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime,
+    World,
 };
-use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin,
-    Traffic, Window, limits,
+    CompiledRequest, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, SpinPolicy,
+    Traffic, Window, WorkerConfig, limits,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -28,15 +29,15 @@ const SECOND: u64 = 1000 * MS;
 
 /// Requests that identify themselves to the simulated server.
 fn traffic() -> Arc<Traffic> {
-    let bytes = |text: &[u8]| Part::Bytes(text.into());
-    let path = || [bytes(b"/"), Part::Intended, bytes(b"/"), Part::Sequence];
+    let bytes = |text: &[u8]| RequestPart::Bytes(text.into());
+    let path = || [bytes(b"/"), RequestPart::Intended, bytes(b"/"), RequestPart::Sequence];
     let head = [bytes(b"GET ")].into_iter().chain(path());
     let head = head.chain([bytes(b" HTTP/1.1\r\nHost: sim\r\n\r\n")]).collect();
     let fixed: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "GET"), (":scheme", "http"), (":authority", "sim")]
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .to_vec();
-    let shared = Shared::of(std::slice::from_ref(&fixed));
+    let shared = SharedFields::from_requests(std::slice::from_ref(&fixed));
     let mut name = Vec::new();
     dyno_wire::h2::encode::put_name(b":path", &mut name);
     let fields = vec![
@@ -57,9 +58,14 @@ fn traffic() -> Arc<Traffic> {
     Arc::new(Traffic::one(request).sharing(shared.table_bytes()))
 }
 
-fn config(protocol: Protocol, shape: (u32, u32), arrivals: &Arrivals, window: Window) -> Config {
+fn config(
+    protocol: Protocol,
+    shape: (u32, u32),
+    arrivals: &Arrivals,
+    window: Window,
+) -> WorkerConfig {
     let (connections, each) = shape;
-    Config {
+    WorkerConfig {
         worker: 0,
         connections,
         protocol,
@@ -81,7 +87,7 @@ fn config(protocol: Protocol, shape: (u32, u32), arrivals: &Arrivals, window: Wi
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         window,
     }
 }
@@ -95,7 +101,7 @@ fn window(warmup_ms: u64, duration_ms: u64) -> Window {
     }
 }
 
-fn record(played: &Played) -> LoadRecord {
+fn record(played: &SimulationResult) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
@@ -133,7 +139,7 @@ fn record(played: &Played) -> LoadRecord {
 }
 
 /// Returns the result that `dyno load` would report.
-fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
+fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals) -> LoadResult {
     let request = plan::Request {
         weight: 1,
         method: "GET".into(),
@@ -178,7 +184,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         http2: plan::Http2::default(),
         steps: vec![step.clone()],
     };
-    let asked = load::Config::new(&workload, &asked, &step, 1);
+    let asked = load::LoadConfig::new(&workload, &asked, &step, 1);
     verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
@@ -189,13 +195,13 @@ struct Log {
     due: u64,
 }
 
-fn log(played: &Played, config: &Config) -> Log {
+fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
     let (opens, closes) = played.report.window_ns;
     let is_closed = config.schedule.is_closed();
     // Later bytes are read only to find unsolicited ones.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
-        let taken = Instant(answered.at_ns).since(played.began);
+        let taken = Instant(answered.at_ns).ns_since(played.began);
         let intended = answered.to.intended_ns;
         // The answer crossed the client's cancellation. Only the time limit is a reason not to
         // wait.
@@ -232,7 +238,7 @@ fn log(played: &Played, config: &Config) -> Log {
 impl Log {
     /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to
     /// wait for longer.
-    fn at(&self, q: f64) -> Option<u64> {
+    fn quantile(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
         }
@@ -260,7 +266,7 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
     prop_assert_eq!(response.unanswered, log.due - response.count);
     prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
     for (q, reported) in percentiles(response) {
-        let truth = log.at(q);
+        let truth = log.quantile(q);
         match (reported, truth) {
             (None, None) => {}
             // The upper end of a bucket that is 0.1 % wide.
@@ -323,8 +329,8 @@ proptest! {
         robbed_ms in proptest::option::of((0u64..1500, 1u64..60)),
     ) {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
-        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
-        let mut model = Model::new(service, queue);
+        let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = ServerModel::new(service, queue);
         let is_http1 = protocol == Protocol::H1;
         let faults = if is_http1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
         model.faults = faults.iter().map(|fault| (*fault, odds)).collect();
@@ -334,7 +340,7 @@ proptest! {
         // The network is so fast that no answer is in transit while its stream is cancelled.
         world.net = Net { delay_ns: 1, cut: 0.3, refuse };
         world.thefts.extend(robbed_ms.map(|(at, length)| {
-            Theft { at_ns: at * MS, for_ns: length * MS, when: When::Working }
+            Theft { at_ns: at * MS, for_ns: length * MS, when: TheftTime::Working }
         }));
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
         config.policy.timeout_ns = timeout_ms * MS;
@@ -356,12 +362,12 @@ proptest! {
             values.iter().for_each(|ns| recording.record(*ns));
             recording.seal()
         };
-        let missing = |count| Missing { count, longest_ns: Some(1) };
-        let before = Percentiles::of_due(&times(&values), missing(failures));
+        let missing = |count| UnansweredRequests { count, longest_ns: Some(1) };
+        let before = Percentiles::from_due(&times(&values), missing(failures));
         let turned = turned.min(values.len());
-        let one_more = Percentiles::of_due(&times(&values), missing(failures + 1));
+        let one_more = Percentiles::from_due(&times(&values), missing(failures + 1));
         let lost = missing(failures + turned as u64);
-        let turned = Percentiles::of_due(&times(&values[turned..]), lost);
+        let turned = Percentiles::from_due(&times(&values[turned..]), lost);
         for after in [one_more, turned] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {
@@ -380,7 +386,7 @@ proptest! {
 #[test]
 fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
     for protocol in [Protocol::H1, Protocol::H2c] {
-        let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+        let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
         let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
         let played = sim::play(World::new(1, model), config.clone());
@@ -395,7 +401,7 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
             .intervals
             .iter()
             .filter(|i| i.phase != Phase::Warmup)
-            .flat_map(|i| i.times.response.recorded())
+            .flat_map(|i| i.times.response.values())
             .filter(|(ns, _)| *ns > 500 * MS)
             .map(|(_, n)| n)
             .sum();
@@ -411,7 +417,7 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
 /// their connection timed out. The percentiles include their waits all the same.
 #[test]
 fn a_stall_longer_than_the_time_out_does_not_vanish() {
-    let mut model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 5 * SECOND, for_ns: 1200 * MS });
     let arrivals = Arrivals::Constant { rate: 1000.0 };
     let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
@@ -433,7 +439,7 @@ fn a_stall_longer_than_the_time_out_does_not_vanish() {
 /// not pass it.
 #[test]
 fn littles_law_finds_times_that_are_missing() {
-    let mut model = Model::new(Service::Fixed { ns: 5 * MS }, Queue::PerConnection);
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: 5 * MS }, Queue::PerConnection);
     model.faults = vec![(Fault::Silence, 0.002)];
     let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
     config.policy.timeout_ns = 300 * MS;
@@ -453,7 +459,8 @@ fn littles_law_finds_times_that_are_missing() {
 #[test]
 fn a_median_beyond_the_window_refuses_the_step() {
     for (service_ms, refused) in [(1900, true), (100, false)] {
-        let model = Model::new(Service::Fixed { ns: service_ms * MS }, Queue::PerConnection);
+        let model =
+            ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
         let played = sim::play(World::new(1, model), config.clone());
         let result = result(&played, &config, &Arrivals::Closed);

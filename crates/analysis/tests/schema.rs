@@ -7,8 +7,8 @@ use std::path::Path;
 
 use dyno_analysis::budget::Budget;
 use dyno_analysis::capacity::CapacityResult;
-use dyno_analysis::compare::Compared;
-use dyno_analysis::server::watch::Watched;
+use dyno_analysis::compare::ComparisonResult;
+use dyno_analysis::server::watch::WatchRecord;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -44,12 +44,12 @@ fn the_schema_of_a_report_is_documented() {
 
 #[test]
 fn the_schema_of_a_look_at_a_running_server_is_documented() {
-    check("watch.schema.json", &written::<Watched>());
+    check("watch.schema.json", &written::<WatchRecord>());
 }
 
 #[test]
 fn the_schema_of_a_comparison_is_documented() {
-    check("compare.schema.json", &written::<Compared>());
+    check("compare.schema.json", &written::<ComparisonResult>());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod books;
 mod counters;
-pub(crate) mod planned;
+pub(crate) mod plan_check;
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,15 @@ use crate::limits::{
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
-use crate::run::Header;
+use crate::run::RunHeader;
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
 /// `Err`: the mistake, as the second half of a sentence about the file.
-pub(crate) type Checked = Result<(), String>;
+pub(crate) type FileCheck = Result<(), String>;
 
-pub(crate) fn header(header: &Header) -> Checked {
+pub(crate) fn header(header: &RunHeader) -> FileCheck {
     let plan = &header.plan;
     let empty = |what: &str| Err(format!("its plan has no {what}"));
     if plan.workloads.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn header(header: &Header) -> Checked {
     indices(plan)
 }
 
-fn arm(arm: &Arm) -> Checked {
+fn arm(arm: &Arm) -> FileCheck {
     let name = &arm.name;
     positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
     if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64)
@@ -77,14 +77,15 @@ fn arm(arm: &Arm) -> Checked {
     )
 }
 
-fn indices(plan: &Plan) -> Checked {
-    let subjects = |at: String, index| known(&at, "subject", index, plan.subjects.len());
-    let workloads = |at: String, index| known(&at, "workload", index, plan.workloads.len());
-    let arms = |at: String, index| known(&at, "arm", index, plan.arms.len());
+fn indices(plan: &Plan) -> FileCheck {
+    let subjects = |at: String, index| check_index(&at, "subject", index, plan.subjects.len());
+    let workloads = |at: String, index| check_index(&at, "workload", index, plan.workloads.len());
+    let arms = |at: String, index| check_index(&at, "arm", index, plan.arms.len());
     for (i, arm) in plan.arms.iter().enumerate() {
         subjects(format!("arm {i}"), arm.subject)?;
-        let backend =
-            |index: &usize| known(&format!("arm {i}"), "back end", *index, plan.backends.len());
+        let backend = |index: &usize| {
+            check_index(&format!("arm {i}"), "back end", *index, plan.backends.len())
+        };
         arm.backends.iter().try_for_each(backend)?;
         no_two_alike(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
@@ -104,7 +105,7 @@ fn indices(plan: &Plan) -> Checked {
     }
     for (i, trial) in plan.trials.iter().enumerate() {
         let at = || format!("trial {i} of its plan");
-        known(&at(), "launch", trial.launch, plan.launches.len())?;
+        check_index(&at(), "launch", trial.launch, plan.launches.len())?;
         if !plan.launches[trial.launch].arms.contains(&trial.arm) {
             return Err(format!(
                 "{} is of arm {}, which launch {} has not",
@@ -114,9 +115,9 @@ fn indices(plan: &Plan) -> Checked {
             ));
         }
         workloads(at(), trial.workload)?;
-        known(&at(), "step", trial.step, plan.load.steps.len())?;
+        check_index(&at(), "step", trial.step, plan.load.steps.len())?;
     }
-    planned::check_blocks(plan)?;
+    plan_check::check_blocks(plan)?;
     for (i, not) in plan.not_served.iter().enumerate() {
         subjects(format!("entry {i} of `not_served`"), not.subject)?;
         workloads(format!("entry {i} of `not_served`"), not.workload)?;
@@ -124,7 +125,7 @@ fn indices(plan: &Plan) -> Checked {
     Ok(())
 }
 
-fn step(index: usize, step: &Step) -> Checked {
+fn step(index: usize, step: &Step) -> FileCheck {
     let each = [step.connections, step.streams, step.pipeline];
     let in_flight = each.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
@@ -149,8 +150,8 @@ fn step(index: usize, step: &Step) -> Checked {
     }
 }
 
-pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
-    known("this start", "launch", start.launch, plan.launches.len())?;
+pub(crate) fn start(plan: &Plan, start: &StartRecord) -> FileCheck {
+    check_index("this start", "launch", start.launch, plan.launches.len())?;
     no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
     let launch = &plan.launches[start.launch];
     start
@@ -161,15 +162,15 @@ pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
 }
 
 /// Starts have a subject for each arm, and loads one generator.
-fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> Checked {
+fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
     match party {
-        Party::Subject(index) => known(at, "subject", index, launch.arms.len()),
-        Party::Backend(index) => known(at, "back end", index, plan.backends.len()),
-        Party::Generator(index) => known(at, "generator", index, 1),
+        Party::Subject(index) => check_index(at, "subject", index, launch.arms.len()),
+        Party::Backend(index) => check_index(at, "back end", index, plan.backends.len()),
+        Party::Generator(index) => check_index(at, "generator", index, 1),
     }
 }
 
-fn part(part: &PartStart) -> Checked {
+fn part(part: &PartStart) -> FileCheck {
     for ns in part
         .startup
         .iter()
@@ -187,14 +188,14 @@ const FIRST_WITH_AGES: u32 = 3;
 
 /// `version`: that of the archive's format.
 pub(crate) fn trial(
-    header: &Header,
+    header: &RunHeader,
     starts: &[StartRecord],
     version: u32,
     trial: &TrialRecord,
-) -> Checked {
+) -> FileCheck {
     let plan = &header.plan;
     let Some(planned) = plan.trials.get(trial.trial) else {
-        return known("this file", "trial", trial.trial, plan.trials.len());
+        return check_index("this file", "trial", trial.trial, plan.trials.len());
     };
     let Some(start) = starts.iter().find(|s| s.start == trial.start) else {
         return Err(format!("it was served by start {}, which is not there", trial.start));
@@ -210,22 +211,22 @@ pub(crate) fn trial(
     }
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load, version >= FIRST_WITH_AGES)?;
-    planned::load(plan, planned, &trial.load)?;
+    plan_check::load(plan, planned, &trial.load)?;
     // A run may be resumed on another machine, and the facts are those of the first.
     if header.resumptions.is_empty() {
-        planned::possible(&header.facts, &trial.load)
+        plan_check::possible(&header.facts, &trial.load)
     } else {
         Ok(())
     }
 }
 
-fn frame(frame: &Frame) -> Checked {
+fn frame(frame: &Frame) -> FileCheck {
     frame.name.iter().chain(&frame.module).try_for_each(|name| one_line(name))
 }
 
 /// Checks that a name from another user has one line, as it appears in line-based files and on
 /// pages.
-fn one_line(name: &str) -> Checked {
+fn one_line(name: &str) -> FileCheck {
     at_most("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
     if name.chars().any(char::is_control) {
         Err("a name in it has control characters".into())
@@ -235,8 +236,8 @@ fn one_line(name: &str) -> Checked {
 }
 
 /// `trials`: as many as its plan has.
-pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
-    known("it", "trial", profile.trial, trials)?;
+pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
+    check_index("it", "trial", profile.trial, trials)?;
     at_most("its length", profile.length_ns, DURATION_NS)?;
     at_most("its answers", profile.answers, COUNT)?;
     at_most("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
@@ -253,7 +254,7 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
             at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
             let mut frames = stack.frames.iter();
             frames.try_for_each(|frame| {
-                known("a stack of it", "frame", *frame as usize, profile.frames.len())
+                check_index("a stack of it", "frame", *frame as usize, profile.frames.len())
             })?;
             [&stack.thread, &stack.process].into_iter().try_for_each(|name| one_line(name))?;
         }
@@ -262,21 +263,21 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
 }
 
 /// `trials`: as many as its plan has.
-pub(crate) fn search(trials: usize, search: &SearchRecord) -> Checked {
-    known("it", "trial", search.trial, trials)?;
+pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
+    check_index("it", "trial", search.trial, trials)?;
     at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
     for one in &search.loads {
         if !SEARCH_RATES.contains(&one.rate) {
             return Err(format!("a rate of its loads is {}", one.rate));
         }
         load(&one.load, true)?;
-        planned::searched(one)?;
+        plan_check::check_search(one)?;
     }
     Ok(())
 }
 
 /// `has_ages`: the archive keeps ages by outcome.
-fn load(load: &LoadRecord, has_ages: bool) -> Checked {
+fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
         return Err(format!("its window opens at {opens} ns and closes at {closes} ns"));
@@ -291,7 +292,7 @@ fn load(load: &LoadRecord, has_ages: bool) -> Checked {
     load.slices_ns.as_deref().map_or(Ok(()), |all| slices(load, all))
 }
 
-fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> Checked {
+fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {
     at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
     if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the turns of its load are not in order".into());
@@ -305,7 +306,7 @@ fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> Checked {
     Ok(())
 }
 
-fn intervals(all: &[Interval]) -> Checked {
+fn intervals(all: &[Interval]) -> FileCheck {
     if let Some(i) = all.iter().find(|i| i.end_ns < i.start_ns) {
         return Err(format!("an interval begins at {} ns and ends at {} ns", i.start_ns, i.end_ns));
     }
@@ -313,7 +314,7 @@ fn intervals(all: &[Interval]) -> Checked {
     is_sorted.then_some(()).ok_or("its intervals are not in order".into())
 }
 
-fn samples(all: &[Sample]) -> Checked {
+fn samples(all: &[Sample]) -> FileCheck {
     if !all.is_sorted_by_key(|s| s.at_ns) {
         return Err("its samples are not in order".into());
     }
@@ -337,7 +338,7 @@ fn samples(all: &[Sample]) -> Checked {
 pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
     what: &str,
     all: impl Iterator<Item = T>,
-) -> Checked {
+) -> FileCheck {
     let mut seen = BTreeSet::new();
     for one in all {
         if seen.contains(&one) {
@@ -350,14 +351,14 @@ pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
 
 /// Holds every number of a trial against the bounds of its kind. The kind is read from the field's
 /// name, so that a field of tomorrow is not forgotten.
-pub(crate) fn numbers(of: &Value) -> Checked {
+pub(crate) fn numbers(of: &Value) -> FileCheck {
     numbers_of("", of)
 }
 
-fn numbers_of(field: &str, value: &Value) -> Checked {
+fn numbers_of(field: &str, value: &Value) -> FileCheck {
     match value {
         Value::Number(n) => match n.as_u64() {
-            Some(n) => at_most(&format!("`{field}`"), n, most(field)),
+            Some(n) => at_most(&format!("`{field}`"), n, field_limit(field)),
             None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
         Value::Array(all) => all.iter().try_for_each(|v| numbers_of(field, v)),
@@ -372,8 +373,8 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
 }
 
 /// Checks that a number that may be a fraction is within its limits.
-fn fraction(field: &str, n: f64) -> Checked {
-    let most = most(field) as f64;
+fn fraction(field: &str, n: f64) -> FileCheck {
+    let most = field_limit(field) as f64;
     if (0.0..=most).contains(&n) {
         Ok(())
     } else {
@@ -381,7 +382,7 @@ fn fraction(field: &str, n: f64) -> Checked {
     }
 }
 
-fn most(field: &str) -> u64 {
+fn field_limit(field: &str) -> u64 {
     match field {
         "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
         | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns"
@@ -408,18 +409,18 @@ fn most(field: &str) -> u64 {
     }
 }
 
-fn known(at: &str, what: &str, index: usize, there_are: usize) -> Checked {
+fn check_index(at: &str, what: &str, index: usize, there_are: usize) -> FileCheck {
     if index < there_are {
         return Ok(());
     }
     Err(format!("{at} names {what} {index}, and there are {there_are}, counted from 0"))
 }
 
-fn at_most(what: &str, n: u64, most: u64) -> Checked {
+fn at_most(what: &str, n: u64, most: u64) -> FileCheck {
     if n <= most { Ok(()) } else { Err(format!("{what} is {n}, and can be {most} at most")) }
 }
 
-fn positive(what: &str, value: Option<f64>) -> Checked {
+fn positive(what: &str, value: Option<f64>) -> FileCheck {
     match value {
         Some(v) if !(v.is_finite() && v > 0.0) => Err(format!("{what} is {v}")),
         _ => Ok(()),

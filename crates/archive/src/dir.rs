@@ -17,7 +17,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::profile::ProfileRecord;
-pub use crate::run::{Header, Run, SCHEMA};
+pub use crate::run::{Run, RunHeader, SCHEMA};
 use crate::search::SearchRecord;
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
@@ -67,7 +67,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes the folder and writes its header.
-    pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, ArchiveError> {
+    pub fn create(path: impl Into<PathBuf>, header: &RunHeader) -> Result<RunDir, ArchiveError> {
         let dir = RunDir { path: path.into(), lock: None };
         for folder in ["starts", "trials", PROFILES] {
             let folder = dir.path.join(folder);
@@ -80,7 +80,7 @@ impl RunDir {
 
     /// Makes a folder for a run among others, named by its id. If two of one name begin in the same
     /// second, the later one gets a number. Existing folders are never modified.
-    pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, ArchiveError> {
+    pub fn create_among(runs: &Path, mut header: RunHeader) -> Result<RunDir, ArchiveError> {
         let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
         let name = header.id.clone();
@@ -119,7 +119,7 @@ impl RunDir {
     ///
     /// # Errors
     /// Another process goes on with it.
-    pub fn held(mut self) -> Result<RunDir, ArchiveError> {
+    pub fn lock(mut self) -> Result<RunDir, ArchiveError> {
         let failed = |source| ArchiveError::Io { path: self.path.clone(), source };
         let folder = fs::File::open(&self.path).map_err(failed)?;
         match folder.try_lock() {
@@ -135,7 +135,7 @@ impl RunDir {
     }
 
     /// Writes the run's header anew.
-    pub fn write_header(&self, header: &Header) -> Result<(), ArchiveError> {
+    pub fn write_header(&self, header: &RunHeader) -> Result<(), ArchiveError> {
         self.write("run.json", header)
     }
 
@@ -173,7 +173,7 @@ impl RunDir {
         fs::create_dir_all(&path).map_err(|source| ArchiveError::Write { path, source })
     }
 
-    pub fn header(&self) -> Result<Header, ArchiveError> {
+    pub fn header(&self) -> Result<RunHeader, ArchiveError> {
         let path = self.path.join("run.json");
         let value: Value = parse(&path, &read_bytes(&path)?)?;
         // The version first: a header of another version may not parse as ours at all.
@@ -222,7 +222,7 @@ impl RunDir {
     /// Returns the trials that were queued for a re-run: the index of each, and when its load
     /// began, nanoseconds of the monotonic clock. It is called during a run, so that it reads no
     /// other files.
-    pub fn trials_put_aside(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
+    pub fn queued_reruns(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
             trial: usize,
@@ -246,7 +246,7 @@ impl RunDir {
     fn trials(
         &self,
         folder: &str,
-        header: &Header,
+        header: &RunHeader,
         starts: &[StartRecord],
     ) -> Result<Vec<TrialRecord>, ArchiveError> {
         let read = |path: &PathBuf| read_trial(header, starts, path);
@@ -254,7 +254,7 @@ impl RunDir {
             self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
         holds_together(&self.path.join(folder), twice)?;
-        holds_together(&self.path.join(folder), check::planned::together(&all))?;
+        holds_together(&self.path.join(folder), check::plan_check::check_together(&all))?;
         all.sort_by_key(|t| t.trial);
         Ok(all)
     }
@@ -265,7 +265,7 @@ impl RunDir {
         &self,
         folder: &str,
         trial: fn(&T) -> usize,
-        check: &dyn Fn(&Value, &T) -> check::Checked,
+        check: &dyn Fn(&Value, &T) -> check::FileCheck,
     ) -> Result<Vec<T>, ArchiveError> {
         if !self.path.join(folder).exists() {
             return Ok(Vec::new());
@@ -352,7 +352,7 @@ fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
 }
 
 fn read_trial(
-    header: &Header,
+    header: &RunHeader,
     starts: &[StartRecord],
     path: &Path,
 ) -> Result<TrialRecord, ArchiveError> {
@@ -364,7 +364,7 @@ fn read_trial(
     Ok(trial)
 }
 
-fn holds_together(path: &Path, checked: check::Checked) -> Result<(), ArchiveError> {
+fn holds_together(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveError> {
     checked.map_err(|what| ArchiveError::Contents { path: path.into(), what })
 }
 
@@ -419,7 +419,7 @@ mod tests {
     fn runs_of_one_name_have_folders_of_their_own() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
         let header =
-            Header { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
+            RunHeader { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
         let place = tempfile::tempdir().unwrap();
         let runs = place.path().join("not/there/yet");
         let id_of = |dir: &RunDir| dir.header().unwrap().id;
@@ -436,10 +436,10 @@ mod tests {
     fn one_process_alone_goes_on_with_a_run() {
         let place = tempfile::tempdir().unwrap();
         let dir = || RunDir { path: place.path().into(), lock: None };
-        let first = dir().held().unwrap();
-        assert!(matches!(dir().held(), Err(ArchiveError::Busy { .. })));
+        let first = dir().lock().unwrap();
+        assert!(matches!(dir().lock(), Err(ArchiveError::Busy { .. })));
         drop(first);
-        assert!(dir().held().is_ok());
+        assert!(dir().lock().is_ok());
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct PathUse {
 impl TrackingUse {
     /// Returns the growth of the counters since an earlier reading; `entries` is unchanged.
     #[must_use]
-    pub const fn since(self, earlier: TrackingUse) -> TrackingUse {
+    pub const fn growth_since(self, earlier: TrackingUse) -> TrackingUse {
         TrackingUse {
             entries: self.entries,
             dropped: self.dropped.saturating_sub(earlier.dropped),
@@ -73,7 +73,7 @@ impl TrackingUse {
 impl BacklogUse {
     /// Returns the growth of the counters since an earlier reading.
     #[must_use]
-    pub const fn since(self, earlier: BacklogUse) -> BacklogUse {
+    pub const fn growth_since(self, earlier: BacklogUse) -> BacklogUse {
         BacklogUse {
             processed: self.processed.saturating_sub(earlier.processed),
             dropped: self.dropped.saturating_sub(earlier.dropped),
@@ -86,10 +86,16 @@ impl PathUse {
     /// Returns the growth of the counters since an earlier reading; other values are unchanged. A
     /// counter that one of the readings lacks is unknown.
     #[must_use]
-    pub fn since(self, earlier: PathUse) -> PathUse {
+    pub fn growth_since(self, earlier: PathUse) -> PathUse {
         PathUse {
-            network: self.network.zip(earlier.network).map(|(last, first)| last.since(first)),
-            backlog: self.backlog.zip(earlier.backlog).map(|(last, first)| last.since(first)),
+            network: self
+                .network
+                .zip(earlier.network)
+                .map(|(last, first)| last.growth_since(first)),
+            backlog: self
+                .backlog
+                .zip(earlier.backlog)
+                .map(|(last, first)| last.growth_since(first)),
             neighbour_overflows: self
                 .neighbour_overflows
                 .zip(earlier.neighbour_overflows)
@@ -113,14 +119,14 @@ mod tests {
             ..NetworkUse::default()
         };
         let path = |dropped| PathUse { network: Some(network(dropped)), ..PathUse::default() };
-        let grown = path(7).since(path(3)).network.unwrap();
+        let grown = path(7).growth_since(path(3)).network.unwrap();
         let expected = TrackingUse { entries: 7, dropped: 4, ..TrackingUse::default() };
         assert_eq!((grown.tracking, grown.listen_drops), (Some(expected), Some(0)));
-        assert_eq!(path(7).since(PathUse::default()).network, None);
+        assert_eq!(path(7).growth_since(PathUse::default()).network, None);
         let backlog = BacklogUse { processed: 9, dropped: 2, squeezed: 1 };
         let full = PathUse { backlog: Some(backlog), neighbour_overflows: Some(3), ..path(1) };
-        assert_eq!(full.since(path(1)).backlog, None);
-        assert_eq!(full.since(full).backlog, Some(BacklogUse::default()));
-        assert_eq!(full.since(full).neighbour_overflows, Some(0));
+        assert_eq!(full.growth_since(path(1)).backlog, None);
+        assert_eq!(full.growth_since(full).backlog, Some(BacklogUse::default()));
+        assert_eq!(full.growth_since(full).neighbour_overflows, Some(0));
     }
 }

@@ -21,7 +21,8 @@ pub enum Phase {
 }
 
 /// Distributions of the times of correct responses. docs/terminology.md defines each. Exchanges
-/// without one are counted among the outcomes, and their ages are in [`crate::load::Unanswered`].
+/// without one are counted among the outcomes, and their ages are in
+/// [`crate::load::UnansweredAges`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
     /// done − intended.
@@ -179,14 +180,14 @@ impl Interval {
     /// Returns the correct answers that arrived within it, regardless of when they were requested.
     #[must_use]
     pub fn right_answers(&self) -> u64 {
-        self.outcomes.of(Outcome::Ok) + self.carried.of(Outcome::Ok)
+        self.outcomes.get(Outcome::Ok) + self.carried.get(Outcome::Ok)
     }
 
     /// Returns the complete answers that arrived within it, correct or not, regardless of when they
     /// were requested.
     #[must_use]
     pub fn answers(&self) -> u64 {
-        self.outcomes.completed() + self.carried.completed()
+        self.outcomes.completed_count() + self.carried.completed_count()
     }
 
     #[must_use]

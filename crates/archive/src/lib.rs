@@ -48,7 +48,7 @@ pub use machine::MachineUse;
 pub use outcome::{Outcome, Outcomes};
 pub use plan::Plan;
 pub use protocol::Protocol;
-pub use resumption::{Difference, Resumption};
+pub use resumption::{Resumption, ResumptionDifference};
 pub use sample::{Party, Sample};
 pub use start::StartRecord;
 pub use times::Times;

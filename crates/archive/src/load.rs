@@ -223,7 +223,7 @@ impl TcpCounters {
     }
 
     #[must_use]
-    pub fn since(&self, earlier: &TcpCounters) -> TcpCounters {
+    pub fn growth_since(&self, earlier: &TcpCounters) -> TcpCounters {
         TcpCounters {
             data_segments_in: self.data_segments_in.saturating_sub(earlier.data_segments_in),
             segments_in: self.segments_in.saturating_sub(earlier.segments_in),
@@ -250,19 +250,19 @@ pub struct ClientUse {
 /// Ages of the exchanges of the measured window without a correct answer. Dropped requests are not
 /// included: they did not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unanswered {
-    /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end
-    /// of the drain.
+pub struct UnansweredAges {
+    /// From intended to their end, by the name of the outcome; as [`UnansweredAges::AT_END`] to
+    /// the end of the drain.
     pub ages: BTreeMap<String, Times>,
     /// The longest that one of them had waited since it was sent; nanoseconds, 0 if none was sent.
     pub longest_service_ns: u64,
 }
 
-impl Unanswered {
+impl UnansweredAges {
     /// Name of the ages of exchanges that had not ended when the load did.
     pub const AT_END: &'static str = "in_flight_at_end";
 
-    pub fn add(&mut self, other: &Unanswered) {
+    pub fn add(&mut self, other: &UnansweredAges) {
         for (name, ages) in &other.ages {
             self.ages.entry(name.clone()).or_default().add(ages);
         }
@@ -318,7 +318,7 @@ pub struct LoadRecord {
     pub intervals: Vec<Interval>,
     /// `None` in older archives, for which the law cannot be tested.
     pub edges: Option<Edges>,
-    pub unanswered: Unanswered,
+    pub unanswered: UnansweredAges,
     /// How each kind of malformed answer was named, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
     /// `None` without TLS.

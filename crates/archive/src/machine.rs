@@ -54,7 +54,7 @@ pub struct HeatUse {
 impl HeatUse {
     /// Returns the growth of the counters of the same CPU.
     #[must_use]
-    pub fn since(self, earlier: HeatUse) -> HeatUse {
+    pub fn growth_since(self, earlier: HeatUse) -> HeatUse {
         HeatUse {
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             events: self.events.saturating_sub(earlier.events),
@@ -75,7 +75,7 @@ pub struct CpuUse {
 impl CpuUse {
     /// Returns the growth of a cumulative counter since an earlier reading of the same CPU.
     #[must_use]
-    pub fn since(&self, earlier: &CpuUse) -> CpuUse {
+    pub fn growth_since(&self, earlier: &CpuUse) -> CpuUse {
         CpuUse {
             cpu: self.cpu,
             busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),

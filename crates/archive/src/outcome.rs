@@ -113,7 +113,7 @@ impl Outcomes {
     }
 
     #[must_use]
-    pub fn of(&self, outcome: Outcome) -> u64 {
+    pub fn get(&self, outcome: Outcome) -> u64 {
         self.counts[outcome as usize]
     }
 
@@ -124,18 +124,18 @@ impl Outcomes {
 
     /// Whole answers that were not what was expected.
     #[must_use]
-    pub fn wrong(&self) -> u64 {
-        self.completed() - self.of(Outcome::Ok)
+    pub fn wrong_count(&self) -> u64 {
+        self.completed_count() - self.get(Outcome::Ok)
     }
 
     /// Exchanges whose whole answer arrived.
     #[must_use]
-    pub fn completed(&self) -> u64 {
+    pub fn completed_count(&self) -> u64 {
         self.iter().filter(|(o, _)| o.is_completed()).map(|(_, n)| n).sum()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
-        Outcome::ALL.iter().map(|&o| (o, self.of(o)))
+        Outcome::ALL.iter().map(|&o| (o, self.get(o)))
     }
 
     /// Returns the outcomes other than correct answers.

@@ -11,8 +11,8 @@ use crate::Party;
 use crate::probe::Probe;
 pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, Workload};
 pub use load::{
-    Arrival, Arrivals, DriverKind, Gaps, Http2, Load, Model, Priority, ProxyProtocol, Reconnect,
-    Segment, Spin, Step, StillWarming, UntilSteady,
+    Arrival, Arrivals, DriverKind, Gaps, Http2, Load, LoadModel, Priority, ProxyProtocol,
+    Reconnect, Segment, Spin, Step, StillWarming, UntilSteady,
 };
 
 /// Everything that was decided before the first process started.
@@ -26,7 +26,7 @@ pub struct Plan {
     pub seed: u64,
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopRule>,
     /// Most trials that are re-run because another process used the machine meanwhile, or heat
     /// slowed it. Older archives have none.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     pub load: Load,
     /// Search for a rate at each start after each of its closed loops; `None`: no search.
-    pub search: Option<Search>,
+    pub search: Option<SearchOptions>,
     /// Capacities of which its rates are shares; `None`: its rates are absolute, or there are none.
     pub measured_first: Option<MeasuredFirst>,
     /// In the order they will run.
@@ -100,7 +100,7 @@ impl Plan {
     pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
         let placement = &self.arms[arm].conditions.placement;
         let is_second = self.launches[launch].block % 2 == 1;
-        if self.swaps_cpus && is_second { placement.swapped() } else { placement.clone() }
+        if self.swaps_cpus && is_second { placement.swap() } else { placement.clone() }
     }
 
     /// Returns whether neither an arm's subject nor its back ends run on the generator's CPUs.
@@ -229,7 +229,7 @@ pub struct Placement {
 impl Placement {
     /// The same with places changed.
     #[must_use]
-    pub fn swapped(&self) -> Placement {
+    pub fn swap(&self) -> Placement {
         Placement { subject: self.generator.clone(), generator: self.subject.clone() }
     }
 
@@ -327,7 +327,8 @@ pub struct MeasuredFirst {
 
 /// A question whose answer ends a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stop {
+#[schemars(rename = "Stop")]
+pub struct StopRule {
     /// Keys of the metrics in which it is to be known whether arms differ.
     pub metrics: Vec<String>,
     /// The ratio within which they count as the same: 0.02 for 2 %. `None`: only a difference is an
@@ -537,7 +538,7 @@ impl Trial {
 
     /// By what trials are put in an order that is the same for all starts.
     #[must_use]
-    pub fn shown_at(&self) -> (usize, usize, usize, usize) {
+    pub fn display_order(&self) -> (usize, usize, usize, usize) {
         (self.launch, self.arm, self.workload, self.step)
     }
 }
@@ -561,7 +562,8 @@ pub struct ReportOptions {
 
 /// A search for the highest rate that keeps the objective of [`ReportOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Search {
+#[schemars(rename = "Search")]
+pub struct SearchOptions {
     /// How far the lowest rate that missed it may lie above the highest that kept it in the end, as
     /// a share: 0.05 for 5 %.
     pub width: f64,
@@ -569,7 +571,7 @@ pub struct Search {
     pub arrival: Arrival,
 }
 
-impl Search {
+impl SearchOptions {
     /// Returns the schedule of one of its loads.
     #[must_use]
     pub const fn arrivals(&self, rate: f64) -> Arrivals {

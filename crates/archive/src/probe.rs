@@ -56,7 +56,7 @@ impl Probe {
 
     /// Returns whether it is enabled by default: it costs little and shows much.
     #[must_use]
-    pub const fn is_usual(self) -> bool {
+    pub const fn is_enabled_by_default(self) -> bool {
         matches!(self, Probe::Syscalls | Probe::States | Probe::Runtime)
     }
 }
@@ -66,12 +66,12 @@ impl Probe {
 pub struct ProbesUse {
     pub attached: BTreeSet<Probe>,
     /// Probes that were not available, each with the reason.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedProbe>,
 }
 
 impl ProbesUse {
     /// Moves a probe from the attached to the unavailable ones.
-    pub fn refuse(&mut self, refused: Option<Refused>) {
+    pub fn refuse(&mut self, refused: Option<RefusedProbe>) {
         if let Some(refused) = refused {
             self.attached.remove(&refused.probe);
             self.refused.push(refused);
@@ -81,7 +81,7 @@ impl ProbesUse {
 
 /// A probe that was not available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RefusedProbe {
     pub probe: Probe,
     /// As the end of a sentence.
     pub why: String,

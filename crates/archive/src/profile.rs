@@ -66,7 +66,7 @@ pub struct Frame {
 impl Frame {
     /// Returns a function without a name, which is identified by its offset in a file.
     #[must_use]
-    pub fn at(module: &str, begins: u64) -> Frame {
+    pub fn from_offset(module: &str, begins: u64) -> Frame {
         Frame {
             name: Some(format!("{module}+{begins:#x}")),
             module: Some(module.into()),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_place_in_a_file_is_no_name() {
-        assert!(!Frame::at("h2o", 0x5f470).is_named());
+        assert!(!Frame::from_offset("h2o", 0x5f470).is_named());
         let frame = |name: Option<&str>| Frame {
             name: name.map(String::from),
             module: Some("h2o".into()),

@@ -104,8 +104,8 @@ impl fmt::Display for Protocol {
 }
 
 /// A protocol as results and plans hold it: TLS in a field next to its base name. For
-/// `#[serde(flatten, with = "protocol::apart")]`.
-pub mod apart {
+/// `#[serde(flatten, with = "protocol::keys")]`.
+pub mod keys {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
 
@@ -113,7 +113,8 @@ pub mod apart {
 
     /// The two keys as they are written.
     #[derive(Debug, Serialize, JsonSchema)]
-    pub struct Apart {
+    #[schemars(rename = "Apart")]
+    pub struct ProtocolKeys {
         /// `h1`, `h2`, `h2c` or `h2c-upgrade`; for a load without a suite also `auto`.
         protocol: &'static str,
         /// Over TLS.
@@ -130,7 +131,7 @@ pub mod apart {
     /// # Errors
     /// Errors of the serializer.
     pub fn serialize<S: Serializer>(protocol: &Protocol, to: S) -> Result<S::Ok, S::Error> {
-        Apart { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
+        ProtocolKeys { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
     }
 
     /// # Errors
@@ -169,7 +170,7 @@ mod tests {
     fn tls_stands_apart_where_it_always_did() {
         #[derive(Serialize, Deserialize)]
         struct Holder {
-            #[serde(flatten, with = "apart")]
+            #[serde(flatten, with = "keys")]
             protocol: Protocol,
         }
         let json = json!({"protocol": "h1", "tls": true});

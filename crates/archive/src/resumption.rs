@@ -17,7 +17,7 @@ pub struct Resumption {
     /// them.
     pub from_start: usize,
     /// In what it differs from the first part; with any, the user wanted it all the same.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ResumptionDifference>,
     pub facts: Facts,
     /// The plan's subjects as they were built for this part.
     pub subjects: Vec<Subject>,
@@ -25,7 +25,7 @@ pub struct Resumption {
 
 /// Something that was otherwise in a later part of a run than in the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
+pub struct ResumptionDifference {
     pub what: String,
     pub before: String,
     pub now: String,

@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "dyno.run/7";
 /// A whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    pub header: Header,
+    pub header: RunHeader,
     /// By number of start.
     pub starts: Vec<StartRecord>,
     /// By index in the plan. Trials that have not run are absent.
@@ -53,7 +53,7 @@ impl Run {
 
 /// Facts that are known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct RunHeader {
     pub schema: String,
     /// Name of the run, unique on this machine.
     pub id: String,

@@ -53,12 +53,12 @@ pub struct Sample {
     pub host: Option<HostUse>,
     /// Resource use of the servers that take turns with this one under load, read at about the same
     /// instant. `None`: there are none.
-    pub beside: Option<BesideUse>,
+    pub beside: Option<OtherPartiesUse>,
 }
 
 /// The parties of other starts together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BesideUse {
+pub struct OtherPartiesUse {
     /// CPU time; `None`: that of one of them could not be read.
     pub cpu_ns: Option<u64>,
     /// Processes.
@@ -68,12 +68,12 @@ pub struct BesideUse {
 impl Sample {
     /// Returns the readings of a party; `None`: it was not monitored.
     #[must_use]
-    pub fn of(&self, party: Party) -> Option<&PartyUse> {
+    pub fn party_use(&self, party: Party) -> Option<&PartyUse> {
         self.parties.iter().find(|used| used.party == party)
     }
 
     /// The same, to be changed; made where it is not there.
-    pub fn of_mut(&mut self, party: Party) -> &mut PartyUse {
+    pub fn party_use_mut(&mut self, party: Party) -> &mut PartyUse {
         let known = self.parties.iter().position(|used| used.party == party);
         let at = known.unwrap_or_else(|| {
             self.parties.push(PartyUse::nothing(party));
@@ -270,9 +270,10 @@ impl NetworkUse {
     /// Returns the growth of the counters since an earlier reading of the same network. A counter
     /// that one of the readings lacks is not known.
     #[must_use]
-    pub fn since(self, earlier: NetworkUse) -> NetworkUse {
+    pub fn growth_since(self, earlier: NetworkUse) -> NetworkUse {
         let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
-        let tracking = self.tracking.zip(earlier.tracking).map(|(last, first)| last.since(first));
+        let tracking =
+            self.tracking.zip(earlier.tracking).map(|(last, first)| last.growth_since(first));
         NetworkUse {
             listen_overflows: since(self.listen_overflows, earlier.listen_overflows),
             listen_drops: since(self.listen_drops, earlier.listen_drops),
@@ -335,7 +336,7 @@ impl Default for CallUse {
 impl CallUse {
     /// Returns these calls multiplied by a factor, rounded.
     #[must_use]
-    pub fn scaled(&self, times: f64) -> CallUse {
+    pub fn scale(&self, times: f64) -> CallUse {
         let scaled = |n: u64| (n as f64 * times).round() as u64;
         CallUse {
             count: scaled(self.count),
@@ -356,7 +357,7 @@ impl CallUse {
 
     /// Returns the calls made after `base` was read.
     #[must_use]
-    pub fn since(&self, base: &CallUse) -> CallUse {
+    pub fn growth_since(&self, base: &CallUse) -> CallUse {
         let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
         CallUse {
             count: self.count.saturating_sub(base.count),
@@ -374,7 +375,7 @@ impl CallUse {
     ) -> BTreeMap<String, CallUse> {
         let none = CallUse::default();
         let since = |(name, now): (&String, &CallUse)| {
-            (name.clone(), now.since(base.get(name).unwrap_or(&none)))
+            (name.clone(), now.growth_since(base.get(name).unwrap_or(&none)))
         };
         now.iter().map(since).filter(|(_, made)| made.count > 0).collect()
     }
@@ -386,7 +387,7 @@ pub struct EndedThreads {
     /// As they were called last.
     pub name: String,
     pub threads: u64,
-    pub seen: Seen,
+    pub seen: SchedulerRecord,
 }
 
 /// Counters of a party's control group.
@@ -439,12 +440,12 @@ pub struct ThreadUse {
     pub faults_minor: Option<u64>,
     pub faults_major: Option<u64>,
     /// Records of the kernel's scheduler about it; `None`: not traced.
-    pub seen: Option<Seen>,
+    pub seen: Option<SchedulerRecord>,
 }
 
 /// Scheduler records of threads since their monitoring began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SchedulerRecord {
     pub states: StateTimes,
     /// Times that it was woken up.
     pub wakeups: u64,
@@ -475,38 +476,38 @@ pub struct StateTimes {
 
 impl StateTimes {
     #[must_use]
-    pub const fn get(&self, state: State) -> u64 {
+    pub const fn get(&self, state: ThreadState) -> u64 {
         match state {
-            State::Running => self.running_ns,
-            State::Runnable => self.runnable_ns,
-            State::Lock => self.lock_ns,
-            State::Network => self.network_ns,
-            State::Disk => self.disk_ns,
-            State::Sleep => self.sleep_ns,
-            State::Other => self.other_ns,
+            ThreadState::Running => self.running_ns,
+            ThreadState::Runnable => self.runnable_ns,
+            ThreadState::Lock => self.lock_ns,
+            ThreadState::Network => self.network_ns,
+            ThreadState::Disk => self.disk_ns,
+            ThreadState::Sleep => self.sleep_ns,
+            ThreadState::Other => self.other_ns,
         }
     }
 
     /// Adds time to a state.
-    pub const fn add(&mut self, state: State, ns: u64) {
-        *self.of(state) += ns;
+    pub const fn add(&mut self, state: ThreadState, ns: u64) {
+        *self.state_mut(state) += ns;
     }
 
     /// Takes time off a state, as far as there is any.
-    pub const fn take(&mut self, state: State, ns: u64) {
-        let of = self.of(state);
+    pub const fn take(&mut self, state: ThreadState, ns: u64) {
+        let of = self.state_mut(state);
         *of = of.saturating_sub(ns);
     }
 
-    const fn of(&mut self, state: State) -> &mut u64 {
+    const fn state_mut(&mut self, state: ThreadState) -> &mut u64 {
         match state {
-            State::Running => &mut self.running_ns,
-            State::Runnable => &mut self.runnable_ns,
-            State::Lock => &mut self.lock_ns,
-            State::Network => &mut self.network_ns,
-            State::Disk => &mut self.disk_ns,
-            State::Sleep => &mut self.sleep_ns,
-            State::Other => &mut self.other_ns,
+            ThreadState::Running => &mut self.running_ns,
+            ThreadState::Runnable => &mut self.runnable_ns,
+            ThreadState::Lock => &mut self.lock_ns,
+            ThreadState::Network => &mut self.network_ns,
+            ThreadState::Disk => &mut self.disk_ns,
+            ThreadState::Sleep => &mut self.sleep_ns,
+            ThreadState::Other => &mut self.other_ns,
         }
     }
 }
@@ -516,7 +517,7 @@ impl StateTimes {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ThreadState {
     /// On a CPU.
     Running,
     /// Ready to run, and waiting for a CPU.
@@ -533,28 +534,28 @@ pub enum State {
     Other,
 }
 
-impl State {
-    pub const ALL: [State; 7] = [
-        State::Running,
-        State::Runnable,
-        State::Lock,
-        State::Network,
-        State::Disk,
-        State::Sleep,
-        State::Other,
+impl ThreadState {
+    pub const ALL: [ThreadState; 7] = [
+        ThreadState::Running,
+        ThreadState::Runnable,
+        ThreadState::Lock,
+        ThreadState::Network,
+        ThreadState::Disk,
+        ThreadState::Sleep,
+        ThreadState::Other,
     ];
 
     /// Returns the name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            State::Running => "running",
-            State::Runnable => "runnable",
-            State::Lock => "lock",
-            State::Network => "network",
-            State::Disk => "disk",
-            State::Sleep => "sleep",
-            State::Other => "other",
+            ThreadState::Running => "running",
+            ThreadState::Runnable => "runnable",
+            ThreadState::Lock => "lock",
+            ThreadState::Network => "network",
+            ThreadState::Disk => "disk",
+            ThreadState::Sleep => "sleep",
+            ThreadState::Other => "other",
         }
     }
 }

@@ -25,7 +25,7 @@ impl Silence {
 
     /// Returns the part of it in which requests were in flight or failed, within a window.
     #[must_use]
-    pub fn clipped(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
+    pub fn clip(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
         let end_ns = self.end_ns.min(closes);
         (start_ns < end_ns).then_some(Silence { start_ns, busy_ns: start_ns, end_ns, ..*self })
@@ -47,9 +47,9 @@ pub fn least_ns(window_ns: u64) -> u64 {
 
 /// Returns the silences of a load within its window that are long enough to keep.
 #[must_use]
-pub fn within(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
+pub fn long_silences(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     let least_ns = least_ns(window_ns.1.saturating_sub(window_ns.0));
-    let clipped = all.iter().filter_map(|silence| silence.clipped(window_ns));
+    let clipped = all.iter().filter_map(|silence| silence.clip(window_ns));
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
 
@@ -114,11 +114,11 @@ mod tests {
         let all: Vec<Silence> =
             (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
         assert_eq!(
-            within(&all, (0, 10_000 * MS)),
+            long_silences(&all, (0, 10_000 * MS)),
             all,
             "none of them is a hundredth of the window"
         );
-        assert_eq!(within(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
+        assert_eq!(long_silences(&[silence(0, 19 * MS, 1)], (0, 10_000 * MS)), []);
         assert_eq!((least_ns(500 * MS), least_ns(50 * MS)), (5 * MS, MS));
     }
 
@@ -133,8 +133,8 @@ mod tests {
             failed: 0,
         };
         assert_eq!(common(&[stuck], &[idle]), [stuck]);
-        assert_eq!(idle.clipped((0, 1000)), None);
-        assert_eq!(stuck.clipped((200, 800)), Some(silence(200, 800, 1)));
-        assert_eq!(stuck.clipped((900, 1000)), None);
+        assert_eq!(idle.clip((0, 1000)), None);
+        assert_eq!(stuck.clip((200, 800)), Some(silence(200, 800, 1)));
+        assert_eq!(stuck.clip((900, 1000)), None);
     }
 }

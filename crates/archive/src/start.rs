@@ -78,7 +78,7 @@ impl StartRecord {
     /// Returns the protocols over which the server broke a promise of its contract before the load:
     /// over these it was not loaded. With each the first check that failed.
     #[must_use]
-    pub fn refused(&self) -> BTreeMap<Protocol, &CheckResult> {
+    pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut all = BTreeMap::new();
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
@@ -125,7 +125,7 @@ pub struct PartStart {
     /// Files in its folder that were not there when the run was planned; `None`: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_files: Option<NewFiles>,
-    pub stop: Option<Stop>,
+    pub stop: Option<StopRecord>,
     /// Last lines of its output, kept after a failure.
     pub log_tail: Option<String>,
 }
@@ -353,7 +353,7 @@ impl LimitKind {
 
 /// How the subject stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct StopRecord {
     /// From the signal, which goes to all its processes, to the end of the last one.
     pub took_ns: u64,
     /// It did not stop by its deadline and was killed.

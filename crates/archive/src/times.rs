@@ -130,12 +130,12 @@ impl Times {
         if self.is_empty() {
             *self = other.clone();
         } else if !other.is_empty() {
-            *self = Times::merged([&*self, other]);
+            *self = Times::merge([&*self, other]);
         }
     }
 
     #[must_use]
-    pub fn merged<'a>(all: impl IntoIterator<Item = &'a Times>) -> Times {
+    pub fn merge<'a>(all: impl IntoIterator<Item = &'a Times>) -> Times {
         let mut sum = Recording::new();
         all.into_iter().for_each(|times| sum.add(times));
         sum.to_times()
@@ -154,7 +154,7 @@ impl Times {
     /// Returns the value at quantile `q`, 0 to 1, or `None` without samples: the longest duration
     /// of the bucket that holds the sample of rank ⌈q·n⌉.
     #[must_use]
-    pub fn at(&self, q: f64) -> Option<u64> {
+    pub fn quantile(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
             return self.buckets().next().map(|(index, _)| layout::range(index).0);
         }
@@ -215,7 +215,7 @@ impl Times {
     }
 
     /// `(value, samples at it)` for every value that occurred, ascending.
-    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets().map(|(index, n)| (layout::range(index).1, n))
     }
 
@@ -373,7 +373,7 @@ mod v2 {
             .map_err(|error| error.to_string())?;
         let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("cut off")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
-        if header[..4] != COOKIE.to_be_bytes() || bounds != ours() {
+        if header[..4] != COOKIE.to_be_bytes() || bounds != header_bytes() {
             return Err(
                 "a histogram with other bounds than 1 ns to one hour at three digits".into()
             );
@@ -381,7 +381,7 @@ mod v2 {
         Ok(payload.to_vec())
     }
 
-    const fn ours() -> (&'static [u8], &'static [u8], &'static [u8]) {
+    const fn header_bytes() -> (&'static [u8], &'static [u8], &'static [u8]) {
         const ONE: [u8; 8] = 1u64.to_be_bytes();
         const MAX: [u8; 8] = MAX_NS.to_be_bytes();
         const THREE: [u8; 4] = DIGITS.to_be_bytes();
@@ -449,7 +449,7 @@ mod tests {
     fn an_empty_distribution_has_no_values() {
         let times = Times::new();
         assert_eq!(
-            (times.at(0.5), times.min(), times.max(), times.mean()),
+            (times.quantile(0.5), times.min(), times.max(), times.mean()),
             (None, None, None, None)
         );
     }
@@ -525,7 +525,7 @@ mod tests {
             let (ours, theirs) = (times(&values), peer(&values));
             prop_assert_eq!(ours.count(), theirs.len());
             if !values.is_empty() {
-                prop_assert_eq!(ours.at(q), Some(theirs.value_at_quantile(q)));
+                prop_assert_eq!(ours.quantile(q), Some(theirs.value_at_quantile(q)));
                 prop_assert_eq!(ours.max(), Some(theirs.max()));
                 prop_assert_eq!(ours.min(), Some(theirs.min()));
                 prop_assert!((ours.mean().unwrap() / theirs.mean() - 1.0).abs() < 1e-9);
@@ -558,7 +558,7 @@ mod tests {
             let (a, b) = (times(&a), times(&b));
             let mut sum = a.clone();
             sum.add(&b);
-            prop_assert_eq!(&sum, &Times::merged([&b, &a]));
+            prop_assert_eq!(&sum, &Times::merge([&b, &a]));
             prop_assert_eq!(sum.count(), a.count() + b.count());
         }
     }

@@ -14,8 +14,8 @@ pub const OWN_VALUE: &str = "{request.";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::Apart")]
+    #[serde(flatten, with = "protocol::keys")]
+    #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
     /// At least one.
     pub requests: Vec<Request>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dyno_engine::CompiledRequest;
 use serde::Deserialize;
 
-use crate::client::{Answer, Connection, Next, ProbeClient, bytes_of};
+use crate::client::{Answer, Connection, PeerAction, ProbeClient, bytes_of};
 use crate::exchange::Problem;
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
@@ -27,7 +27,7 @@ pub enum ByteCheck {
 }
 
 impl ByteCheck {
-    pub(crate) const fn asked(self) -> &'static str {
+    pub(crate) const fn request_text(self) -> &'static str {
         match self {
             ByteCheck::NoBody => "one after the other on one connection",
             ByteCheck::Pipelined => "all sent at once, twice",
@@ -36,7 +36,7 @@ impl ByteCheck {
         }
     }
 
-    pub(crate) const fn expected(self) -> &'static str {
+    pub(crate) const fn expectation_text(self) -> &'static str {
         match self {
             ByteCheck::NoBody => {
                 "no body after the first head, and the next answer directly after it"
@@ -53,11 +53,12 @@ pub(crate) fn run(
     client: &ProbeClient,
     requests: &[CompiledRequest],
 ) -> Result<String, Problem> {
-    let connection = client.connection(CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
+    let connection =
+        client.connection(CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
     let wire = Wire { connection, requests };
     match check {
         ByteCheck::NoBody => wire.no_body(),
-        ByteCheck::Pipelined => wire.pipelined(),
+        ByteCheck::Pipelined => wire.check_pipelined(),
         ByteCheck::InPieces => wire.in_pieces(),
         ByteCheck::Closes => wire.closes(),
     }
@@ -71,16 +72,19 @@ struct Wire<'a> {
 
 impl Wire<'_> {
     fn send(&mut self, bytes: &[u8], during: &str) -> Result<(), Problem> {
-        self.connection.send(bytes).map_err(|error| Problem::of(&error, during))
+        self.connection.send(bytes).map_err(|error| Problem::from_io(&error, during))
     }
 
     /// Reads the answer to a request, and checks it.
     fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
         let request = &self.requests[to];
-        let answer =
-            self.connection.answer(request.kind).map_err(|error| Problem::of(&error, during))?;
+        let answer = self
+            .connection
+            .answer(request.kind)
+            .map_err(|error| Problem::from_io(&error, during))?;
         let fault = request.expect.judge(answer.status, &answer.headers, &answer.body);
-        fault.map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.shown())))?;
+        fault
+            .map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.to_text())))?;
         Ok(answer)
     }
 
@@ -99,8 +103,10 @@ impl Wire<'_> {
         self.send(&next, "sending the next request")?;
         // The bytes that came before the next request was sent, and those up to the next head.
         let during = "the answer after that to HEAD";
-        let came =
-            self.connection.peek(VERSION.len()).map_err(|error| Problem::of(&error, during))?;
+        let came = self
+            .connection
+            .peek(VERSION.len())
+            .map_err(|error| Problem::from_io(&error, during))?;
         if !came.starts_with(VERSION) {
             let text =
                 String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
@@ -112,7 +118,7 @@ impl Wire<'_> {
         Ok("no body, and the next answer is right".into())
     }
 
-    fn pipelined(mut self) -> Result<String, Problem> {
+    fn check_pipelined(mut self) -> Result<String, Problem> {
         let order: Vec<usize> =
             (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
         let mut all = Vec::new();
@@ -137,7 +143,7 @@ impl Wire<'_> {
             from = to;
         }
         let answer = self.answer(0, "the answer to a request in four pieces")?;
-        Ok(crate::words::got(&answer))
+        Ok(crate::description::answer_text(&answer))
     }
 
     fn closes(mut self) -> Result<String, Problem> {
@@ -145,14 +151,14 @@ impl Wire<'_> {
         self.send(&bytes, "sending the request")?;
         let answer = self.answer(0, "the answer to a request with Connection: close")?;
         match self.connection.does_next() {
-            Next::Closes => Ok("answered, then closed by the server".into()),
-            Next::Sends => Err(Problem::Wrong(format!(
+            PeerAction::Closes => Ok("answered, then closed by the server".into()),
+            PeerAction::Sends => Err(Problem::Wrong(format!(
                 "bytes after the last answer of the connection:\n{}",
-                answer.shown()
+                answer.to_text()
             ))),
             // A loaded server closes late, as it answers late. One that never closes fails the
             // check when it is idle.
-            Next::Waits => Err(Problem::Late(format!(
+            PeerAction::Waits => Err(Problem::Late(format!(
                 "answered, but not closed in time (a check has {} s)",
                 CHECK.as_secs()
             ))),
@@ -228,7 +234,7 @@ mod tests {
         let wire = Wire { connection, requests: traffic.requests() };
         let seen = match check {
             ByteCheck::NoBody => wire.no_body(),
-            ByteCheck::Pipelined => wire.pipelined(),
+            ByteCheck::Pipelined => wire.check_pipelined(),
             ByteCheck::InPieces => wire.in_pieces(),
             ByteCheck::Closes => wire.closes(),
         };

@@ -8,7 +8,7 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::{Request, Workload};
 use dyno_engine::Http2;
 use dyno_engine::traffic::Template;
-use dyno_launch::folder::read_within;
+use dyno_launch::folder::read_in_folder;
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
 use dyno_workload::header;
@@ -18,7 +18,7 @@ use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};
-use crate::life::{Life, Look};
+use crate::lifecycle::{LifecyclePromise, PromiseKind};
 use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
 /// The promised responses of a server.
@@ -45,7 +45,7 @@ pub struct Check {
     /// A check of bytes, instead of plain exchanges.
     pub bytes: Option<ByteCheck>,
     /// A promise about the server's life, which is checked in a separate start.
-    pub life: Option<Life>,
+    pub life: Option<LifecyclePromise>,
 }
 
 /// The contracts that dyno brings, by name.
@@ -71,7 +71,7 @@ impl Contract {
             let file = format!("{name}.toml");
             let path = folder.join(&file);
             let wrong = |error: FileError| NotFound::Wrong(Box::new(error));
-            match read_within(Path::new(&file), folder, BODY_BYTES) {
+            match read_in_folder(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
                     let source = String::from_utf8(bytes).map_err(|_| {
                         wrong(FileError::whole(&path, "cannot be read: it is no text"))
@@ -92,13 +92,13 @@ impl Contract {
             })
             .map_err(|error| NotFound::Wrong(Box::new(error)));
         }
-        Err(NotFound::None(none_of(name, &folders)))
+        Err(NotFound::None(not_found_text(name, &folders)))
     }
 
     fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         Contract::parse(path, name, source, &|file| {
-            read_within(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
+            read_in_folder(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
         })
     }
 
@@ -176,7 +176,7 @@ fn folders(subject: &Path) -> Vec<PathBuf> {
     std::iter::once(subject.join(FOLDER)).chain(shared).collect()
 }
 
-fn none_of(name: &str, folders: &[PathBuf]) -> String {
+fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
     let mut known: Vec<String> = BUILT_IN.iter().map(|(known, _)| (*known).to_string()).collect();
     for entry in
         folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten()
@@ -199,15 +199,15 @@ fn none_of(name: &str, folders: &[PathBuf]) -> String {
 }
 
 fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
-    let name = keys.required::<String>("name");
+    let name = keys.take_required::<String>("name");
     if name.as_ref().is_some_and(String::is_empty) {
         keys.add(mistake("name", "a check's `name` is empty; results go by it"));
     }
-    let protocols = keys.parsed("protocols", protocols_of);
-    let times = keys.parsed("times", |n| within("times", n, TIMES));
-    let streams = keys.parsed("streams", |n| within("streams", n, STREAMS));
+    let protocols = keys.parse("protocols", protocols_of);
+    let times = keys.parse("times", |n| check_range("times", n, TIMES));
+    let streams = keys.parse("streams", |n| check_range("streams", n, STREAMS));
     let bytes = keys.optional::<ByteCheck>("bytes");
-    let life = Life::of(keys);
+    let life = LifecyclePromise::from_keys(keys);
     let is_list = keys.has("requests");
     let requests = requests_of(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
@@ -220,7 +220,8 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let requests: Vec<Request> =
         requests.into_iter().map(|request| Request { name: name.clone(), ..request }).collect();
     if let Some(wrong) = wrong_request(&requests, &protocols) {
-        let mistake = if is_list { wrong.1.within(wrong.0).within("requests") } else { wrong.1 };
+        let mistake =
+            if is_list { wrong.1.with_parent(wrong.0).with_parent("requests") } else { wrong.1 };
         keys.add(mistake);
         return None;
     }
@@ -248,7 +249,7 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
 /// Reads the requests of a check, and reports their mistakes.
 fn requests_of(
     keys: &mut Keys<'_>,
-    life: Option<&Life>,
+    life: Option<&LifecyclePromise>,
     read: ReadFile<'_>,
 ) -> Option<Vec<Request>> {
     let is_list = keys.has("requests");
@@ -267,8 +268,8 @@ fn requests_of(
         return None;
     };
     // Output that it prints at its start needs no request.
-    let is_of_start = life.look == Look::Serves && !is_list && !keys.has("path");
-    if life.look == Look::Stops && is_list {
+    let is_of_start = life.look == PromiseKind::Serves && !is_list && !keys.has("path");
+    if life.look == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
             "one request is under way as the server is asked to end; give its `path`",
@@ -288,7 +289,9 @@ fn protocols_of(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
         return Err(mistake("protocols", "`protocols` is empty; leave it out for all of them"));
     }
     match all.iter().position(|p| *p == Protocol::Auto) {
-        Some(i) => Err(mistake("protocols", "\"auto\" is for loads; name a protocol").below(i)),
+        Some(i) => {
+            Err(mistake("protocols", "\"auto\" is for loads; name a protocol").with_child(i))
+        }
         None => Ok(all),
     }
 }
@@ -298,7 +301,7 @@ fn usual_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
     all.filter(|protocol| bytes.is_none() || protocol.is_h1()).collect()
 }
 
-fn within(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
+fn check_range(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
     if (1..=most).contains(&n) {
         Ok(n)
     } else {
@@ -321,7 +324,7 @@ fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     let checked = raw
         .into_iter()
         .enumerate()
-        .map(|(i, raw)| raw.check(read).map_err(|m| m.within(i).within("requests")));
+        .map(|(i, raw)| raw.check(read).map_err(|m| m.with_parent(i).with_parent("requests")));
     checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
 }
 
@@ -335,7 +338,7 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
             header::fault(protocol, name, value).map(|why| (name, why))
         });
         if let Some((name, why)) = fault {
-            return Some((i, mistake("headers", why).below(name.clone())));
+            return Some((i, mistake("headers", why).with_child(name.clone())));
         }
         let workload = Workload {
             name: String::new(),
@@ -365,7 +368,7 @@ pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = 
 }
 
 /// Returns the promises of these contracts about a server's life.
-pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &Life)> {
+pub fn lifecycle_promises(kept: &[Contract]) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
     all.filter_map(|check| Some((check, check.life.as_ref()?)))
 }
@@ -374,14 +377,14 @@ impl Check {
     /// Returns the check's name at one protocol, by which a subject may waive it for that protocol
     /// only: `json over h2`.
     #[must_use]
-    pub fn name_over(&self, protocol: Protocol) -> String {
+    pub fn name_at_protocol(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
     }
 
     /// Returns whether one of these names means it at this protocol.
     #[must_use]
     pub fn is_among(&self, names: &[String], protocol: Protocol) -> bool {
-        names.contains(&self.name) || names.contains(&self.name_over(protocol))
+        names.contains(&self.name) || names.contains(&self.name_at_protocol(protocol))
     }
 }
 
@@ -389,7 +392,7 @@ impl Check {
 #[must_use]
 pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
     let answers: usize = protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum();
-    answers + life_of(kept).count()
+    answers + lifecycle_promises(kept).count()
 }
 
 #[cfg(test)]

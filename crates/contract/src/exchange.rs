@@ -5,11 +5,11 @@ use std::io;
 use dyno_archive::trial::CheckResult;
 
 use crate::bytes;
-use crate::client::{Keep, ProbeClient};
+use crate::client::{BodyRetention, ProbeClient};
 use crate::contracts::Check;
-use crate::life::Life;
+use crate::description;
+use crate::lifecycle::LifecyclePromise;
 use crate::limits::CHECK;
-use crate::words;
 
 /// Why a check failed.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub enum Problem {
 
 impl Problem {
     /// Classifies an error of a connection.
-    pub(crate) fn of(error: &io::Error, during: &str) -> Problem {
-        let words = format!("{during}: {}", words::cause(error));
+    pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
+        let words = format!("{during}: {}", description::cause(error));
         match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(words),
             io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(words),
@@ -72,15 +72,15 @@ pub fn result(
         answered,
         waived: false,
         of_life: check.life.is_some(),
-        asked: asked(check, client),
-        expected: expected(check),
+        asked: request_text(check, client),
+        expected: expectation_text(check),
         got,
     }
 }
 
-fn asked(check: &Check, client: &ProbeClient) -> String {
-    let all: Vec<String> = check.requests.iter().map(words::asked).collect();
-    let how = check.bytes.map(|bytes| format!(", {}", bytes.asked())).unwrap_or_default();
+fn request_text(check: &Check, client: &ProbeClient) -> String {
+    let all: Vec<String> = check.requests.iter().map(description::request_text).collect();
+    let how = check.bytes.map(|bytes| format!(", {}", bytes.request_text())).unwrap_or_default();
     let times = if check.times > 1 {
         format!(", {} times on one connection", check.times)
     } else {
@@ -90,7 +90,7 @@ fn asked(check: &Check, client: &ProbeClient) -> String {
         2.. if client.listener().protocol.is_h2() => format!(", {} at a time", check.streams),
         _ => String::new(),
     };
-    let life = check.life.as_ref().map(|life| life.look.asked());
+    let life = check.life.as_ref().map(|life| life.look.action_text());
     let life = match life {
         Some(life) if all.is_empty() => life.into(),
         Some(life) => format!(", {life}"),
@@ -99,14 +99,19 @@ fn asked(check: &Check, client: &ProbeClient) -> String {
     format!("{}{how}{times}{streams}{life}", all.join("; then "))
 }
 
-fn expected(check: &Check) -> String {
+fn expectation_text(check: &Check) -> String {
     if let Some(bytes) = check.bytes {
-        return bytes.expected().into();
+        return bytes.expectation_text().into();
     }
-    let mut all: Vec<String> =
-        check.requests.iter().map(|request| words::expected(&request.expect)).collect();
+    let mut all: Vec<String> = check
+        .requests
+        .iter()
+        .map(|request| description::expectation_text(&request.expect))
+        .collect();
     all.dedup();
-    all.extend(check.life.as_ref().map(Life::expected).filter(|words| !words.is_empty()));
+    all.extend(
+        check.life.as_ref().map(LifecyclePromise::promise_text).filter(|words| !words.is_empty()),
+    );
     all.join("; then ")
 }
 
@@ -116,7 +121,7 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         return bytes::run(bytes, client, traffic.requests());
     }
     let mut session =
-        client.session(&traffic, CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
+        client.session(&traffic, CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
     let mut last = String::new();
     let asked = check.requests.iter().zip(traffic.requests());
     for (n, (request, compiled)) in
@@ -126,13 +131,14 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
             (1, 1) => format!("{} {}", request.method, request.path),
             _ => format!("{} {}, time {} on this connection", request.method, request.path, n + 1),
         };
-        let answer =
-            session.ask(compiled, Keep::Whole).map_err(|error| Problem::of(&error, &during()))?;
+        let answer = session
+            .ask(compiled, BodyRetention::Whole)
+            .map_err(|error| Problem::from_io(&error, &during()))?;
         let fault = compiled.expect.judge(answer.status, &answer.headers, &answer.body);
         fault.map_err(|fault| {
-            Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.shown()))
+            Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.to_text()))
         })?;
-        last = words::got(&answer);
+        last = description::answer_text(&answer);
     }
     Ok(if check.times > 1 { format!("each time {last}") } else { last })
 }

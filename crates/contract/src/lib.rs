@@ -7,8 +7,9 @@
 pub mod bytes;
 pub mod client;
 pub mod contracts;
+mod description;
 pub mod exchange;
-pub mod life;
+pub mod lifecycle;
 pub mod limits;
 pub mod listener;
 mod pem;
@@ -16,4 +17,3 @@ pub mod ports;
 pub mod ready;
 pub mod relay;
 pub mod tls;
-mod words;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dyno_archive::Protocol;
 
-use crate::tls::{SessionResumption, TlsOptions, Trust};
+use crate::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 
 /// `h1`, `h1 and h2`, `h1, h1-tls and h2`.
 #[must_use]
@@ -46,7 +46,10 @@ impl Listener {
     pub fn tls(&self) -> Option<TlsOptions> {
         self.protocol.is_tls().then(|| TlsOptions {
             name: "localhost".into(),
-            trust: self.authority.clone().map_or(Trust::System, Trust::File),
+            trust: self
+                .authority
+                .clone()
+                .map_or(TrustedCertificates::System, TrustedCertificates::File),
             identity: None,
             resumption: SessionResumption::On,
             alpn: TlsOptions::alpn(self.protocol),

@@ -13,7 +13,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
         Ok(all) if !all.is_empty() => Ok(all),
         Ok(_) => Err(no_certificate(path, &bytes)),
         Err(error) => {
-            Err(format!("{}: no certificate can be read: {}", path.display(), words(&error)))
+            Err(format!("{}: no certificate can be read: {}", path.display(), error_text(&error)))
         }
     }
 }
@@ -30,7 +30,7 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String>
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
         pem::Error::NoItemsFound => no_key(path, &bytes),
-        error => format!("{}: no private key can be read: {}", path.display(), words(&error)),
+        error => format!("{}: no private key can be read: {}", path.display(), error_text(&error)),
     })
 }
 
@@ -139,7 +139,7 @@ fn has_section(bytes: &[u8], label: &str) -> bool {
     })
 }
 
-fn words(error: &pem::Error) -> String {
+fn error_text(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {
             format!(

@@ -8,10 +8,10 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
-use crate::client::{Answer, Keep, ProbeClient};
+use crate::client::{Answer, BodyRetention, ProbeClient};
+use crate::description;
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
-use crate::words;
 
 /// Sign that a part is ready.
 #[allow(missing_debug_implementations)] // It holds a closure.
@@ -76,13 +76,13 @@ pub fn wait(
     for &port in others {
         waiting.connect(local(port))?;
     }
-    if let Some(status) = process.ended() {
-        return Err(ended(status, " although it answers"));
+    if let Some(status) = process.exit_status() {
+        return Err(exit_failure(status, " although it answers"));
     }
     // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
     // time.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
-    process.gather();
+    process.move_back_strays();
     Ok(Startup {
         listening_ns: seen.listening_ns,
         first_answer_ns: seen.first_answer_ns,
@@ -92,7 +92,7 @@ pub fn wait(
 }
 
 /// Times at which the part became ready, nanoseconds from exec.
-struct Seen {
+struct ReadyTimes {
     /// Address of the request.
     at: Option<SocketAddr>,
     listening_ns: Option<u64>,
@@ -112,21 +112,21 @@ impl Waiting<'_> {
         to: &ProbeClient,
         path: &str,
         status: Status,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<ReadyTimes, Failure> {
         let addr = to.listener().addr;
         let mut stream = self.connect(addr)?;
         // The kernel has completed a handshake: from here on the part listens.
         let listening_ns = self.now();
         while let Err(problem) = attempt(stream, to, path, status) {
             std::thread::sleep(POLL);
-            if self.process.ended().is_some() || self.is_over() {
-                return Err(self.never(&problem.words(path)));
+            if self.process.exit_status().is_some() || self.is_over() {
+                return Err(self.never(&problem.to_text(path)));
             }
             stream = self.connect(addr)?;
         }
         // The first answer with an expected status has arrived completely.
         let answered_ns = self.now();
-        Ok(Seen {
+        Ok(ReadyTimes {
             at: Some(addr),
             listening_ns: Some(listening_ns),
             first_answer_ns: Some(answered_ns),
@@ -134,13 +134,13 @@ impl Waiting<'_> {
         })
     }
 
-    fn for_ports(&mut self, ports: &[u16]) -> Result<Seen, Failure> {
+    fn for_ports(&mut self, ports: &[u16]) -> Result<ReadyTimes, Failure> {
         for &port in ports {
             self.connect(local(port))?;
         }
         // The kernel has completed a handshake on the last of its ports.
         let listening_ns = self.now();
-        Ok(Seen {
+        Ok(ReadyTimes {
             at: None,
             listening_ns: Some(listening_ns),
             first_answer_ns: None,
@@ -151,12 +151,12 @@ impl Waiting<'_> {
     fn for_command(
         &mut self,
         command: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<ReadyTimes, Failure> {
         loop {
-            self.go_on()?;
+            self.check_interrupt()?;
             let Err(why) = command() else { break };
-            if let Some(status) = self.process.ended() {
-                return Err(ended(status, " before its command for `ready` succeeded"));
+            if let Some(status) = self.process.exit_status() {
+                return Err(exit_failure(status, " before its command for `ready` succeeded"));
             }
             if self.is_over() {
                 return Err(self.never(&format!("its command for `ready` {why}")));
@@ -164,7 +164,7 @@ impl Waiting<'_> {
             std::thread::sleep(COMMAND_POLL);
         }
         // The command has exited; the time includes its own run time of some milliseconds.
-        Ok(Seen { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
+        Ok(ReadyTimes { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
     }
 
     /// Nanoseconds from exec.
@@ -177,7 +177,7 @@ impl Waiting<'_> {
         self.now() > self.deadline.deadline_ns
     }
 
-    fn go_on(&self) -> Result<(), Failure> {
+    fn check_interrupt(&self) -> Result<(), Failure> {
         if (self.deadline.is_asked_to_end)() {
             let message = "the user ended the run".into();
             return Err(Failure { kind: FailureKind::Interrupted, message });
@@ -187,13 +187,16 @@ impl Waiting<'_> {
 
     fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
         loop {
-            self.go_on()?;
+            self.check_interrupt()?;
             let error = match connect_to_another(addr, CONNECT) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            if let Some(status) = self.process.ended() {
-                return Err(ended(status, &format!(" before it listened on port {}", addr.port())));
+            if let Some(status) = self.process.exit_status() {
+                return Err(exit_failure(
+                    status,
+                    &format!(" before it listened on port {}", addr.port()),
+                ));
             }
             if self.is_over() {
                 return Err(self.never_connected(addr.port(), &error));
@@ -204,8 +207,8 @@ impl Waiting<'_> {
 
     /// Returns the failure of a part that did not give its sign.
     fn never(&mut self, what: &str) -> Failure {
-        if let Some(status) = self.process.ended() {
-            return ended(status, &format!("; {what}"));
+        if let Some(status) = self.process.exit_status() {
+            return exit_failure(status, &format!("; {what}"));
         }
         never_ready(format!("by its deadline, {what}"))
     }
@@ -214,13 +217,13 @@ impl Waiting<'_> {
     /// listens, if any.
     fn never_connected(&mut self, port: u16, error: &io::Error) -> Failure {
         let listeners = proc::listeners(&self.process.pids());
-        self.never(&unconnected(port, error, &listeners))
+        self.never(&connect_failure_text(port, error, &listeners))
     }
 }
 
 /// Explains why no connection to a port was made, by the error of the last attempt. A closed port
 /// refuses at once; a dropped packet has no answer.
-fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
+fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
     let problem = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             format!("nothing listened on port {port} (connection refused)")
@@ -239,7 +242,7 @@ fn unconnected(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String
 
 /// Returns the failure of a part whose first process has exited. Exit status 0 most likely means
 /// that it has become a daemon.
-fn ended(status: ExitStatus, when: &str) -> Failure {
+fn exit_failure(status: ExitStatus, when: &str) -> Failure {
     let hint = if status.success() { FOREGROUND } else { "" };
     never_ready(format!("it ended with {status}{when}{hint}"))
 }
@@ -267,29 +270,31 @@ enum Problem {
 }
 
 impl Problem {
-    fn words(&self, path: &str) -> String {
+    fn to_text(&self, path: &str) -> String {
         match self {
             Problem::NoAnswer(error) => {
-                format!("GET {path} was never answered ({})", words::cause(error))
+                format!("GET {path} was never answered ({})", description::cause(error))
             }
             Problem::Wrong(answer) => format!(
                 "GET {path} was never answered with a status that `[ready]` takes (its `path` and \
                  `status` say which); the last answer was:\n{}",
-                answer.shown()
+                answer.to_text()
             ),
         }
     }
 }
 
 fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> Result<(), Problem> {
-    let answer = to.get(stream, path, ATTEMPT, Keep::Beginning).map_err(Problem::NoAnswer)?;
+    let answer =
+        to.get(stream, path, ATTEMPT, BodyRetention::Beginning).map_err(Problem::NoAnswer)?;
     if status.is_met_by(answer.status) { Ok(()) } else { Err(Problem::Wrong(answer)) }
 }
 
 /// Checks that a process of the part owns the port: another one may have taken it before the part's
 /// start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
-    match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+    match proc::listener_in_network_of(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+    {
         Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
             "port {port} is in use by another program: {name}, process {pid}"
         ))),
@@ -305,8 +310,9 @@ mod tests {
 
     #[test]
     fn daemon_must_stay_in_the_foreground() {
-        let message =
-            |code| ended(ExitStatus::from_raw(code), " before it listened on port 1").message;
+        let message = |code| {
+            exit_failure(ExitStatus::from_raw(code), " before it listened on port 1").message
+        };
         assert_eq!(
             message(0).lines().next(),
             Some("it ended with exit status: 0 before it listened on port 1")
@@ -318,7 +324,8 @@ mod tests {
     #[test]
     fn refused_connections_differ_from_timed_out_ones() {
         let at = [SocketAddr::from(([0, 0, 0, 0], 8))];
-        let words = |kind: io::ErrorKind, at: &[SocketAddr]| unconnected(7, &kind.into(), at);
+        let words =
+            |kind: io::ErrorKind, at: &[SocketAddr]| connect_failure_text(7, &kind.into(), at);
         assert_eq!(
             words(io::ErrorKind::ConnectionRefused, &[]),
             "nothing listened on port 7 (connection refused)"

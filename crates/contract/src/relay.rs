@@ -13,12 +13,12 @@ use crate::limits::RELAYED_BYTES;
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
-    seen: Arc<Seen>,
+    seen: Arc<SharedState>,
 }
 
 /// State that all connections of a relay share.
 #[derive(Debug, Default)]
-struct Seen {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -38,10 +38,10 @@ impl Relay {
     ///
     /// # Errors
     /// No port is available.
-    pub fn to(port: u16) -> io::Result<Relay> {
+    pub fn new(port: u16) -> io::Result<Relay> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let own = listener.local_addr()?.port();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(SharedState::default());
         let shared = Arc::clone(&seen);
         thread::spawn(move || accept(&listener, port, &shared));
         Ok(Relay { port: own, seen })
@@ -93,7 +93,7 @@ impl Drop for Relay {
     }
 }
 
-impl Seen {
+impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
+fn accept(listener: &TcpListener, port: u16, seen: &Arc<SharedState>) {
     let to = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
     while let Ok((server, _)) = listener.accept() {
         if seen.lock().is_closed {
@@ -130,7 +130,7 @@ fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
 }
 
 /// Forwards in both directions, each on its own thread.
-fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<Seen>) -> io::Result<()> {
+fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<SharedState>) -> io::Result<()> {
     server.set_nodelay(true)?;
     behind.set_nodelay(true)?;
     let connection = {
@@ -139,13 +139,13 @@ fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<Seen>) -> io::Result
         state.asked.len() - 1
     };
     let (shared, from, to) = (Arc::clone(seen), server.try_clone()?, behind.try_clone()?);
-    thread::spawn(move || hand_on(&from, &to, |bytes| shared.keep(connection, bytes)));
+    thread::spawn(move || forward(&from, &to, |bytes| shared.keep(connection, bytes)));
     let (shared, from, to) = (Arc::clone(seen), behind.try_clone()?, server.try_clone()?);
-    thread::spawn(move || hand_on(&from, &to, |_| shared.wait()));
+    thread::spawn(move || forward(&from, &to, |_| shared.wait()));
     Ok(())
 }
 
-fn hand_on(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
+fn forward(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = from.read(&mut bytes) {
         before(&bytes[..n]);
@@ -166,7 +166,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || hand_on(&stream, &stream, |_| ()));
+                thread::spawn(move || forward(&stream, &stream, |_| ()));
             }
         });
         port
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_kept_by_connection_and_from_a_mark_on() {
-        let relay = Relay::to(echo()).unwrap();
+        let relay = Relay::new(echo()).unwrap();
         let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
         let mut first = connect();
         assert_eq!(exchange(&mut first, b"one"), b"one");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn answers_that_are_held_come_when_they_are_let_through() {
-        let relay = Relay::to(echo()).unwrap();
+        let relay = Relay::new(echo()).unwrap();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
         relay.hold(true);
         stream.write_all(b"late").unwrap();

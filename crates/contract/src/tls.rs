@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dyno_engine::{Protocol, Tls, tls_words};
+use dyno_engine::{Protocol, Tls, tls_error_text};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -17,7 +17,7 @@ use crate::pem;
 pub struct TlsOptions {
     /// Name or address that the server must prove.
     pub name: String,
-    pub trust: Trust,
+    pub trust: TrustedCertificates,
     /// Certificate and key that the client shows if it is asked.
     pub identity: Option<(PathBuf, PathBuf)>,
     pub resumption: SessionResumption,
@@ -27,7 +27,7 @@ pub struct TlsOptions {
 
 /// Certificates that a client accepts.
 #[derive(Clone, Debug)]
-pub enum Trust {
+pub enum TrustedCertificates {
     /// The certificates that this system trusts.
     System,
     /// The authorities in a file, instead.
@@ -70,7 +70,7 @@ impl TlsOptions {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = pem::certificates(certificate)?;
-                let wrong = |error| format!("{}: {}", key.display(), tls_words(&error));
+                let wrong = |error| format!("{}: {}", key.display(), tls_error_text(&error));
                 builder.with_client_auth_cert(chain, pem::private_key(key)?).map_err(wrong)?
             }
         };
@@ -89,16 +89,16 @@ impl TlsOptions {
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, String> {
         let roots = match &self.trust {
-            Trust::Anybody => return Ok(Arc::new(Anybody(provider))),
-            Trust::File(path) => {
+            TrustedCertificates::Anybody => return Ok(Arc::new(Anybody(provider))),
+            TrustedCertificates::File(path) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in pem::certificates(path)? {
-                    let wrong = |error| format!("{}: {}", path.display(), tls_words(&error));
+                    let wrong = |error| format!("{}: {}", path.display(), tls_error_text(&error));
                     roots.add(certificate).map_err(wrong)?;
                 }
                 roots
             }
-            Trust::System => system_roots()?,
+            TrustedCertificates::System => system_roots()?,
         };
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();

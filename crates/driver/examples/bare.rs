@@ -14,8 +14,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use dyno_wire::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
-use dyno_wire::h2::{Block, Shared};
+use dyno_wire::h2::frame::{self, FrameHeader, HEADER_BYTES, Kind, flag};
+use dyno_wire::h2::{EncodedBlock, SharedFields};
 use io_uring::{IoUring, cqueue, opcode, types};
 
 const BUFFERS: u16 = 1024;
@@ -97,7 +97,8 @@ impl Talk {
             .iter()
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .collect();
-        let block: Block = Shared::of(std::slice::from_ref(&list)).encode(&list);
+        let block: EncodedBlock =
+            SharedFields::from_requests(std::slice::from_ref(&list)).encode(&list);
         let streams = Streams { next_id: 3, later: block.later, begun: Vec::new(), payload: 0 };
         let mut talk =
             Talk { batch: Vec::new(), units: depth, missing: depth, streams: Some(streams) };
@@ -140,7 +141,9 @@ impl Streams {
             let wanted = (HEADER_BYTES - self.begun.len()).min(bytes.len());
             self.begun.extend_from_slice(&bytes[..wanted]);
             bytes = &bytes[wanted..];
-            let Some(header) = self.begun.first_chunk().map(Header::parse) else { return ended };
+            let Some(header) = self.begun.first_chunk().map(FrameHeader::parse) else {
+                return ended;
+            };
             self.begun.clear();
             self.payload = header.length as usize;
             let is_of_stream = matches!(header.kind, Kind::Data | Kind::Headers);
@@ -161,7 +164,7 @@ fn greet(socket: &mut TcpStream) {
     loop {
         let mut header = [0; HEADER_BYTES];
         socket.read_exact(&mut header).expect("the server speaks HTTP/2");
-        let header = Header::parse(&header);
+        let header = FrameHeader::parse(&header);
         socket.read_exact(&mut vec![0; header.length as usize]).expect("the server speaks HTTP/2");
         if header.kind == Kind::Settings && header.has(flag::ACK) {
             return;

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Queued, Turn, Wait};
-use dyno_engine::{Completion, ConnId, Driver, Instant, What};
+use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
 
 use crate::sys::{Address, Endpoint, Stamps};
 use crate::{limits, sys};
@@ -29,7 +29,7 @@ pub struct Epoll {
     /// is endless.
     again: Vec<Readable>,
     /// Completions that are known without asking the kernel.
-    known: VecDeque<(ConnId, u32, What)>,
+    known: VecDeque<(ConnId, u32, CompletionKind)>,
     /// The present generation of each slot, connected or not.
     generation_of: Vec<u32>,
     buffer: Box<[u8]>,
@@ -159,7 +159,7 @@ impl Epoll {
                     return;
                 }
                 let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+                self.known.push_back((conn, generation, CompletionKind::ConnectFailed(error)));
             }
         }
     }
@@ -213,7 +213,7 @@ impl Epoll {
     }
 
     /// The outcome of an attempt to connect, once its socket is ready.
-    fn connect_outcome(connection: &mut Conn) -> What {
+    fn connect_outcome(connection: &mut Conn) -> CompletionKind {
         let mut errno: libc::c_int = 0;
         let mut len = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: `errno` and `len` are valid places.
@@ -227,14 +227,14 @@ impl Epoll {
             );
         }
         if errno != 0 {
-            return What::ConnectFailed(sys::connect_error(errno));
+            return CompletionKind::ConnectFailed(sys::connect_error(errno));
         }
         connection.connected = true;
-        What::Connected
+        CompletionKind::Connected
     }
 
     /// Reads once. `None`: there is nothing to read.
-    fn read(&mut self, conn: ConnId) -> Option<What> {
+    fn read(&mut self, conn: ConnId) -> Option<CompletionKind> {
         let connection = self.conns[conn as usize].as_ref()?;
         let n = match &mut self.stamps {
             Some(clock) => clock.receive(&connection.fd, &mut self.buffer),
@@ -250,13 +250,13 @@ impl Epoll {
         };
         if n < 0 {
             let error = io::Error::last_os_error();
-            return (error.kind() != io::ErrorKind::WouldBlock).then_some(What::Reset);
+            return (error.kind() != io::ErrorKind::WouldBlock).then_some(CompletionKind::Reset);
         }
         self.received = n as usize;
         Some(match n {
-            0 if connection.was_reset => What::Reset,
-            0 => What::Eof,
-            _ => What::Received,
+            0 if connection.was_reset => CompletionKind::Reset,
+            0 => CompletionKind::Eof,
+            _ => CompletionKind::Received,
         })
     }
 
@@ -281,7 +281,7 @@ impl Epoll {
 
     /// Sleeps until a socket is ready or until `until`. Returns how many are.
     fn sleep(&mut self, now: Instant, until: Instant) -> usize {
-        let wait_ns = (until != Instant::NEVER).then(|| until.since(now));
+        let wait_ns = (until != Instant::NEVER).then(|| until.ns_since(now));
         let result = match self.timers {
             Timers::Exact => self.wait_exactly(wait_ns),
             Timers::Milliseconds => self.wait_roughly(wait_ns),
@@ -343,7 +343,7 @@ impl Epoll {
         let Some(connection) = current else { return };
         if !connection.connected {
             let what = Self::connect_outcome(connection);
-            if what == What::Connected {
+            if what == CompletionKind::Connected {
                 self.send_proxy_header(conn);
             }
             self.known.push_back((conn, generation, what));
@@ -441,7 +441,7 @@ impl Driver for Epoll {
         let mut until =
             if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
         if !self.put_off.is_empty() {
-            until = until.min(entered.after(limits::PUT_OFF_NS));
+            until = until.min(entered.plus(limits::PUT_OFF_NS));
         }
         // How long there is to sleep is counted from after the writes.
         let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
@@ -456,7 +456,9 @@ impl Driver for Epoll {
             }
             // Known since the turn's wake-up or before; this is the first instant at which it can
             // be reported.
-            if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
+            if matches!(what, CompletionKind::ConnectFailed(_))
+                && self.conn(conn, generation).is_some()
+            {
                 self.conns[conn as usize] = None;
             }
             return Some(Completion { conn, what, at: sys::now() });
@@ -469,7 +471,7 @@ impl Driver for Epoll {
             let Some(what) = self.read(conn) else { continue };
             // Right after the read: the bytes were there no later than this.
             let at = sys::now();
-            if what == What::Received && (ends || self.received == self.buffer.len()) {
+            if what == CompletionKind::Received && (ends || self.received == self.buffer.len()) {
                 // Edge-triggered: the kernel reports readiness only once.
                 self.again.push(readable);
             }

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use dyno_archive::plan::DriverKind;
 
 pub use epoll::Epoll;
-pub use sys::{Endpoint, Peer, Stamps};
+pub use sys::{Endpoint, PeerAddress, Stamps};
 pub use uring::Uring;
 
 /// The best driver this kernel offers, and the reason if that is not io_uring.

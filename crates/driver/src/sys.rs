@@ -96,7 +96,7 @@ impl Poll {
     /// is none of it.
     pub(crate) fn idle_ns(self, idle_until: Instant) -> u64 {
         let used = thread_run_ns() - self.run_ns;
-        idle_until.since(self.began).min(used)
+        idle_until.ns_since(self.began).min(used)
     }
 }
 
@@ -119,7 +119,7 @@ fn run_delay() -> Option<u64> {
 /// Address of the server, and source addresses of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    pub peer: Peer,
+    pub peer: PeerAddress,
     /// Local addresses, taken in turn by connections as they are opened; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     pub stamps: Stamps,
@@ -128,17 +128,17 @@ pub struct Endpoint {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerAddress {
     Tcp(SocketAddr),
     /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
-impl std::fmt::Display for Peer {
+impl std::fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Peer::Tcp(addr) => addr.fmt(f),
-            Peer::Unix(path) => write!(f, "unix:{}", path.display()),
+            PeerAddress::Tcp(addr) => addr.fmt(f),
+            PeerAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -152,7 +152,12 @@ pub enum Stamps {
 
 impl From<SocketAddr> for Endpoint {
     fn from(addr: SocketAddr) -> Self {
-        Endpoint { peer: Peer::Tcp(addr), sources: Vec::new(), stamps: Stamps::None, proxy: None }
+        Endpoint {
+            peer: PeerAddress::Tcp(addr),
+            sources: Vec::new(),
+            stamps: Stamps::None,
+            proxy: None,
+        }
     }
 }
 
@@ -169,8 +174,8 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) fn new(endpoint: &Endpoint) -> io::Result<Address> {
         let peer = match &endpoint.peer {
-            Peer::Tcp(addr) => KernelAddr::tcp(*addr),
-            Peer::Unix(path) => KernelAddr::unix(path)?,
+            PeerAddress::Tcp(addr) => KernelAddr::tcp(*addr),
+            PeerAddress::Unix(path) => KernelAddr::unix(path)?,
         };
         let sources =
             endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();

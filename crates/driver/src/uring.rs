@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Queued, Turn, Wait};
-use dyno_engine::{Completion, ConnId, Driver, Instant, What};
+use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::sys::{Address, Endpoint};
@@ -36,7 +36,7 @@ pub struct Uring {
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
     /// Completions that are known without asking the kernel.
-    known: VecDeque<(ConnId, u32, What)>,
+    known: VecDeque<(ConnId, u32, CompletionKind)>,
     buffers: Buffers,
     /// The buffer that `bytes` shows, to be given back.
     shown: Option<(u16, usize)>,
@@ -198,7 +198,7 @@ impl Uring {
         self.push(&entry);
     }
 
-    fn sent(&mut self, conn: ConnId, result: i32) {
+    fn finish_send(&mut self, conn: ConnId, result: i32) {
         let connection = &mut self.conns[conn as usize];
         connection.send_under_way = false;
         if result < 0 {
@@ -221,7 +221,7 @@ impl Uring {
         }
     }
 
-    fn received(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<What> {
+    fn finish_receive(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<CompletionKind> {
         let result = entry.result();
         if let Some(id) = cqueue::buffer_select(entry.flags()) {
             self.shown = Some((id, usize::try_from(result).unwrap_or(0)));
@@ -231,10 +231,10 @@ impl Uring {
                 if !cqueue::more(entry.flags()) {
                     self.arm_receive(conn);
                 }
-                Some(What::Received)
+                Some(CompletionKind::Received)
             }
-            0 if self.conns[conn as usize].was_reset => Some(What::Reset),
-            0 => Some(What::Eof),
+            0 if self.conns[conn as usize].was_reset => Some(CompletionKind::Reset),
+            0 => Some(CompletionKind::Eof),
             _ if result == -libc::ENOBUFS => {
                 self.starved.push((conn, self.conns[conn as usize].generation));
                 None
@@ -243,7 +243,7 @@ impl Uring {
                 self.arm_receive(conn);
                 None
             }
-            _ => Some(What::Reset),
+            _ => Some(CompletionKind::Reset),
         }
     }
 
@@ -274,22 +274,22 @@ impl Uring {
             return None;
         }
         let what = if operation == Operation::Connect as u64 {
-            Some(self.connected(conn, entry.result()))
+            Some(self.finish_connect(conn, entry.result()))
         } else if operation == Operation::Send as u64 {
-            self.sent(conn, entry.result());
+            self.finish_send(conn, entry.result());
             None
         } else {
-            self.received(conn, entry)
+            self.finish_receive(conn, entry)
         };
         // The caller sets the instant.
         what.map(|what| Completion { conn, what, at: Instant::default() })
     }
 
-    fn connected(&mut self, conn: ConnId, result: i32) -> What {
+    fn finish_connect(&mut self, conn: ConnId, result: i32) -> CompletionKind {
         self.conns[conn as usize].connecting = false;
         if result < 0 {
             self.conns[conn as usize].fd = None;
-            return What::ConnectFailed(sys::connect_error(-result));
+            return CompletionKind::ConnectFailed(sys::connect_error(-result));
         }
         self.arm_receive(conn);
         let header =
@@ -297,10 +297,10 @@ impl Uring {
         if let Some(header) = header {
             self.send(conn, &header);
         }
-        What::Connected
+        CompletionKind::Connected
     }
 
-    fn give_back_shown(&mut self) {
+    fn return_shown_buffer(&mut self) {
         if let Some((id, _)) = self.shown.take() {
             self.buffers.give_back(id);
         }
@@ -324,7 +324,7 @@ impl Uring {
             }
         } else {
             // Queued bytes leave now, before any wait: their hand-over has been stamped.
-            self.glance();
+            self.poll_completions();
         }
         if wait.until <= now {
             return 0;
@@ -348,11 +348,11 @@ impl Uring {
     }
 
     fn sleep(&mut self, now: Instant, until: Instant) {
-        let result = if until == Instant::NEVER || until.since(now) > limits::STANDING_TIMER_NS {
+        let result = if until == Instant::NEVER || until.ns_since(now) > limits::STANDING_TIMER_NS {
             self.keep_timer(until);
             self.ring.0.submitter().submit_and_wait(1)
         } else {
-            let ns = until.since(now);
+            let ns = until.ns_since(now);
             let timeout =
                 types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
             let args = types::SubmitArgs::new().timespec(&timeout);
@@ -380,7 +380,7 @@ impl Uring {
     }
 
     /// Collects completions without waiting.
-    fn glance(&mut self) {
+    fn poll_completions(&mut self) {
         let queued = self.ring.0.submission().len() as u32;
         // SAFETY: no argument is passed.
         let result = unsafe { self.ring.0.submitter().enter::<()>(queued, 0, GETEVENTS, None) };
@@ -391,7 +391,7 @@ impl Uring {
         let poll = sys::Poll::begin();
         let mut now = poll.began;
         while now < until {
-            self.glance();
+            self.poll_completions();
             if !self.is_nothing_there() {
                 break;
             }
@@ -454,7 +454,7 @@ impl Driver for Uring {
             }
             Err(error) => {
                 let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+                self.known.push_back((conn, generation, CompletionKind::ConnectFailed(error)));
             }
         }
     }
@@ -518,7 +518,7 @@ impl Driver for Uring {
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        self.give_back_shown();
+        self.return_shown_buffer();
         // The worker's busy time ends here. Its queued bytes leave with the system call right
         // after.
         let entered = self.hand_over(handed);
@@ -529,7 +529,7 @@ impl Driver for Uring {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        self.give_back_shown();
+        self.return_shown_buffer();
         while let Some((conn, generation, what)) = self.known.pop_front() {
             if self.conns[conn as usize].generation == generation {
                 // It was known when the turn's completions were counted.
@@ -612,12 +612,12 @@ impl Drop for Uring {
         let _ = self.ring.0.submitter().unregister_buf_ring(GROUP);
         // A send whose connection is shut down completes at once; the ring's own end waits for
         // nothing.
-        let deadline = sys::now().after(1_000_000_000);
+        let deadline = sys::now().plus(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
             // The standing timer is not used any more.
             self.timer = None;
-            self.sleep(now, now.after(10_000_000));
+            self.sleep(now, now.plus(10_000_000));
             self.reap();
             while let Some(entry) = self.ring.0.completion().next() {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());

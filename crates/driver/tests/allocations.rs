@@ -19,17 +19,17 @@ use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::expect::Expectation;
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{Model, Pause, Queue, Service, SimDriver, World};
-use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::sim::{Pause, Queue, ServerModel, ServiceTime, SimDriver, World};
+use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol,
-    Schedule, Spin, Stop, Traffic, What, Window, Worker, limits,
+    CompiledRequest, Completion, CompletionKind, ConnId, Draws, Driver, Http2, Instant, Policy,
+    Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::encode::put_name;
 use dyno_wire::h2::settings::ServerSettings;
-use dyno_wire::h2::{Block, Shared, server as h2};
+use dyno_wire::h2::{EncodedBlock, SharedFields, server as h2};
 
 /// Allocator that counts the requests of each thread, unless counting is off for it.
 struct Counting;
@@ -54,7 +54,7 @@ fn uncounted<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Runs the worker's callback inside of that part with counting.
-fn counted<R>(work: impl FnOnce() -> R) -> R {
+fn count_allocations<R>(work: impl FnOnce() -> R) -> R {
     let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(false));
     let result = work();
     LOOKS_AWAY.with(|looks_away| looks_away.set(before));
@@ -107,10 +107,10 @@ struct Shape {
     arrivals: Arrivals,
 }
 
-fn config(total: u64, shape: &Shape) -> Config {
+fn config(total: u64, shape: &Shape) -> WorkerConfig {
     let expect =
         Expectation { status: Some(200), body: Some(Arc::from(BODY)), ..Expectation::default() };
-    Config {
+    WorkerConfig {
         worker: 0,
         connections: CONNECTIONS,
         protocol: shape.protocol,
@@ -138,7 +138,7 @@ fn config(total: u64, shape: &Shape) -> Config {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         // One interval for all: sealing one allocates, and how many there are is a matter of time,
         // not of requests.
         window: Window {
@@ -166,7 +166,7 @@ impl Seen {
 
 /// Allocations of one worker and its driver from `STEADY_NS` on, and the bytes that they received
 /// meanwhile. The last turn is left out: it makes the report.
-fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: Config) -> (u64, u64) {
+fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: WorkerConfig) -> (u64, u64) {
     let total = config.total.unwrap();
     let mut worker = Worker::new(config);
     let mut begin = None;
@@ -198,7 +198,7 @@ struct Simulated {
 impl Simulated {
     fn new(seen: Rc<Seen>) -> Simulated {
         let mut model =
-            Model::new(Service::Exponential { mean_ns: 50_000.0 }, Queue::PerConnection);
+            ServerModel::new(ServiceTime::Exponential { mean_ns: 50_000.0 }, Queue::PerConnection);
         model.pauses.push(STALL);
         Simulated { driver: SimDriver::new(World::new(1, model)), seen }
     }
@@ -222,19 +222,20 @@ impl Driver for Simulated {
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        uncounted(|| self.driver.flush(&mut |conn, at| counted(|| handed(conn, at))));
+        uncounted(|| self.driver.flush(&mut |conn, at| count_allocations(|| handed(conn, at))));
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        let turn =
-            uncounted(|| self.driver.turn(wait, &mut |conn, at| counted(|| handed(conn, at))));
+        let turn = uncounted(|| {
+            self.driver.turn(wait, &mut |conn, at| count_allocations(|| handed(conn, at)))
+        });
         self.seen.now_ns.set(self.driver.now().0);
         turn
     }
 
     fn next(&mut self) -> Option<Completion> {
         let completion = uncounted(|| self.driver.next())?;
-        if completion.what == What::Received {
+        if completion.what == CompletionKind::Received {
             self.seen.receive(self.driver.bytes());
         }
         Some(completion)
@@ -340,7 +341,7 @@ impl<D: Driver> Driver for InStep<D> {
 
     fn next(&mut self) -> Option<Completion> {
         let completion = self.driver.next()?;
-        if completion.what == What::Received {
+        if completion.what == CompletionKind::Received {
             self.seen.receive(self.driver.bytes());
         }
         Some(Completion { at: self.now(), ..completion })
@@ -382,7 +383,7 @@ struct Peer {
     read: u64,
     written: u64,
     h1: Vec<u8>,
-    h2: h2::Answer,
+    h2: h2::EncodedAnswer,
 }
 
 struct PeerConn {
@@ -393,7 +394,7 @@ struct PeerConn {
 
 enum Talk {
     Unknown,
-    H1(request::Reader),
+    H1(request::RequestReader),
     H2(Box<h2::Server>),
 }
 
@@ -408,7 +409,7 @@ impl Peer {
             read: 0,
             written: 0,
             h1: encode::response(200, "OK", "text/plain", BODY.len(), false, BODY),
-            h2: h2::Answer::new(&fields, BODY, h2::Cut::Two),
+            h2: h2::EncodedAnswer::new(&fields, BODY, h2::Cut::Two),
         }
     }
 
@@ -443,14 +444,14 @@ impl Peer {
 }
 
 impl PeerConn {
-    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::Answer) {
+    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::EncodedAnswer) {
         if matches!(self.talk, Talk::Unknown) {
             self.talk = match h2::is_spoken(bytes).expect("the first bytes come at once") {
                 true => {
                     let settings = ServerSettings { max_streams: Some(100), stream_window: 65_535 };
                     Talk::H2(Box::new(h2::Server::new(settings, &mut self.out)))
                 }
-                false => Talk::H1(request::Reader::new()),
+                false => Talk::H1(request::RequestReader::new()),
             };
         }
         loop {
@@ -459,8 +460,8 @@ impl PeerConn {
                 Talk::H1(reader) => {
                     let (used, event) = reader.next(bytes).unwrap();
                     match event {
-                        request::Event::NeedMore => return,
-                        request::Event::End => self.out.extend_from_slice(h1),
+                        request::RequestEvent::NeedMore => return,
+                        request::RequestEvent::End => self.out.extend_from_slice(h1),
                         _ => {}
                     }
                     used
@@ -468,9 +469,9 @@ impl PeerConn {
                 Talk::H2(server) => {
                     let (used, event) = server.next(bytes, &mut self.out).unwrap();
                     match event {
-                        h2::Event::NeedMore => return,
-                        h2::Event::Request { stream, end: true, .. }
-                        | h2::Event::Body { stream, end: true, .. } => {
+                        h2::ServerEvent::NeedMore => return,
+                        h2::ServerEvent::Request { stream, end: true, .. }
+                        | h2::ServerEvent::Body { stream, end: true, .. } => {
                             server.answer(stream, h2, &mut self.out);
                         }
                         _ => {}
@@ -483,14 +484,14 @@ impl PeerConn {
     }
 }
 
-fn bytes(text: &str) -> Part {
-    Part::Bytes(text.as_bytes().into())
+fn bytes(text: &str) -> RequestPart {
+    RequestPart::Bytes(text.as_bytes().into())
 }
 
-fn fields(list: &[(&str, &str)]) -> Block {
+fn fields(list: &[(&str, &str)]) -> EncodedBlock {
     let list: Vec<_> =
         list.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
-    Shared::default().encode(&list)
+    SharedFields::default().encode(&list)
 }
 
 fn shapes_of_http1() -> Vec<Shape> {
@@ -498,9 +499,9 @@ fn shapes_of_http1() -> Vec<Shape> {
     let made = Template::Varying {
         head: vec![
             bytes("GET /plaintext HTTP/1.1\r\nHost: h\r\nX-Id: "),
-            Part::Sequence,
+            RequestPart::Sequence,
             bytes("-"),
-            Part::Uuid,
+            RequestPart::Uuid,
             bytes("\r\n\r\n"),
         ],
         body: Vec::new(),
@@ -523,7 +524,7 @@ fn shapes_of_http2() -> Vec<Shape> {
     let fixed = StreamTemplate::Fixed { block: fields(&list), body: Arc::from([]) };
     let mut name = Vec::new();
     put_name(b"x-id", &mut name);
-    let value = vec![Part::Sequence, bytes("-"), Part::Uuid];
+    let value = vec![RequestPart::Sequence, bytes("-"), RequestPart::Uuid];
     let list =
         [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
     let made = StreamTemplate::Varying {
@@ -531,7 +532,7 @@ fn shapes_of_http2() -> Vec<Shape> {
             FieldPiece::Fixed(fields(&list)),
             FieldPiece::Varying { name: name.into(), name_bytes: 4, value },
         ],
-        body: vec![bytes("number "), Part::Sequence],
+        body: vec![bytes("number "), RequestPart::Sequence],
     };
     let shape = |name, stream: &StreamTemplate, arrivals| Shape {
         name,

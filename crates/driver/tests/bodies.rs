@@ -10,12 +10,12 @@ use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, Spin,
-    Stop, Traffic, Window, Worker,
+    CompiledRequest, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy,
+    Stop, Traffic, Window, Worker, WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 
 const SECOND: u64 = 1_000_000_000;
 const BODY_BYTES: usize = 4 << 20;
@@ -30,7 +30,7 @@ fn serve() -> SocketAddr {
 }
 
 fn serve_one(mut stream: TcpStream) {
-    let mut reader = request::Reader::new();
+    let mut reader = request::RequestReader::new();
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = stream.read(&mut buffer) {
         let mut bytes = &buffer[..n];
@@ -38,9 +38,9 @@ fn serve_one(mut stream: TcpStream) {
             let (used, event) = reader.next(bytes).unwrap();
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => break,
-                request::Event::Head(_) | request::Event::Body(_) => {}
-                request::Event::End => {
+                request::RequestEvent::NeedMore => break,
+                request::RequestEvent::Head(_) | request::RequestEvent::Body(_) => {}
+                request::RequestEvent::End => {
                     let answer = encode::response(200, "OK", "text/plain", 2, false, b"ok");
                     if stream.write_all(&answer).is_err() {
                         return;
@@ -52,14 +52,14 @@ fn serve_one(mut stream: TcpStream) {
 }
 
 /// A closed loop of so many requests over one connection, eight at a time.
-fn config() -> Config {
+fn config() -> WorkerConfig {
     config_of(REQUESTS, 8)
 }
 
-fn config_of(requests: u64, pipeline: u32) -> Config {
+fn config_of(requests: u64, pipeline: u32) -> WorkerConfig {
     let post = encode::request("POST", "/", "h", &[], &vec![b'x'; BODY_BYTES]).unwrap();
     let expect = Expectation { status: Some(200), ..Expectation::default() };
-    Config {
+    WorkerConfig {
         worker: 0,
         connections: 1,
         protocol: Protocol::H1,
@@ -69,7 +69,11 @@ fn config_of(requests: u64, pipeline: u32) -> Config {
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(requests),
-        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(&post, RequestKind::Other, expect))),
+        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
+            &post,
+            RequestKind::Other,
+            expect,
+        ))),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         policy: Policy {
@@ -81,7 +85,7 @@ fn config_of(requests: u64, pipeline: u32) -> Config {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         window: Window {
             warmup_ns: 0,
             duration_ns: None,
@@ -141,7 +145,7 @@ fn early<D: Driver>(driver: D, requests: u64) -> (u64, u64) {
     early_of(driver, config_of(requests, 1))
 }
 
-fn early_of<D: Driver>(mut driver: D, config: Config) -> (u64, u64) {
+fn early_of<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
     let requests = config.total.unwrap();
     let mut worker = Worker::new(config);
     let (mut early, mut sent) = (0, 0);
@@ -223,15 +227,15 @@ fn a_response_before_a_stream_is_sent_is_counted() {
             .map(|(name, value)| (name.into(), value.into()))
             .into();
     let stream = StreamTemplate::Fixed {
-        block: Shared::default().encode(&list),
+        block: SharedFields::default().encode(&list),
         body: Arc::from(vec![b'x'; BODY_BYTES]),
     };
     let expect = Expectation { status: Some(200), ..Expectation::default() };
     let request = CompiledRequest {
         stream: Some(stream),
-        ..CompiledRequest::fixed(b"", RequestKind::Other, expect)
+        ..CompiledRequest::from_bytes(b"", RequestKind::Other, expect)
     };
-    let config = Config {
+    let config = WorkerConfig {
         protocol: Protocol::H2c,
         traffic: Arc::new(Traffic::one(request)),
         ..config_of(UPLOADS, 1)

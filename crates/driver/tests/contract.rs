@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
-use dyno_driver::{Endpoint, Epoll, Peer, Stamps, Uring};
+use dyno_driver::{Endpoint, Epoll, PeerAddress, Stamps, Uring};
 use dyno_engine::driver::Wait;
-use dyno_engine::sim::{Fault, Model, Queue, Service, SimDriver, World};
-use dyno_engine::{Completion, ConnId, ConnectError, Driver, Instant, What};
+use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, SimDriver, World};
+use dyno_engine::{Completion, CompletionKind, ConnId, ConnectError, Driver, Instant};
 use dyno_wire::h1::{encode, request};
 
 const ANSWER_BODY: &[u8] = b"Hello, World!";
@@ -29,13 +29,14 @@ impl Arena for Simulated {
     type Driver = SimDriver;
 
     fn driver(fault: Option<Fault>, _: u32) -> SimDriver {
-        let mut model = Model::new(Service::Fixed { ns: 50_000 }, Queue::PerConnection);
+        let mut model = ServerModel::new(ServiceTime::Fixed { ns: 50_000 }, Queue::PerConnection);
         model.faults = fault.map(|f| (f, 1.0)).into_iter().collect();
         SimDriver::new(World::new(1, model))
     }
 
     fn unreachable_server() -> SimDriver {
-        let mut world = World::new(1, Model::new(Service::Fixed { ns: 1 }, Queue::PerConnection));
+        let mut world =
+            World::new(1, ServerModel::new(ServiceTime::Fixed { ns: 1 }, Queue::PerConnection));
         world.net.refuse = 1.0;
         SimDriver::new(world)
     }
@@ -90,7 +91,7 @@ fn serve(fault: Option<Fault>) -> SocketAddr {
 }
 
 fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
-    let mut reader = request::Reader::new();
+    let mut reader = request::RequestReader::new();
     let mut buffer = vec![0; 16384];
     loop {
         let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
@@ -99,9 +100,9 @@ fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
             let (used, event) = reader.next(bytes).unwrap();
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => break,
-                request::Event::Head(_) | request::Event::Body(_) => {}
-                request::Event::End => {
+                request::RequestEvent::NeedMore => break,
+                request::RequestEvent::Head(_) | request::RequestEvent::Body(_) => {}
+                request::RequestEvent::End => {
                     if !answer(&mut stream, fault) {
                         return;
                     }
@@ -182,7 +183,7 @@ impl<D: Driver> Log<D> {
         while let Some(completion) = self.driver.next() {
             assert!(completion.at >= self.last, "{completion:?} before {:?}", self.last);
             self.last = completion.at;
-            let received = completion.what == What::Received;
+            let received = completion.what == CompletionKind::Received;
             let bytes = if received { self.driver.bytes().to_vec() } else { Vec::new() };
             assert_eq!(received, !bytes.is_empty());
             self.seen.push((completion, bytes));
@@ -190,20 +191,20 @@ impl<D: Driver> Log<D> {
     }
 
     /// Takes turns until `done`; fails the test if that does not come about.
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let limit = self.driver.now().after(120_000_000_000);
+    fn wait_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let limit = self.driver.now().plus(120_000_000_000);
         while !done(self) {
             assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
-            let soon = self.driver.now().after(100_000_000);
+            let soon = self.driver.now().plus(100_000_000);
             self.turn(soon);
         }
     }
 
-    fn whats(&self) -> Vec<(ConnId, What)> {
+    fn whats(&self) -> Vec<(ConnId, CompletionKind)> {
         self.seen.iter().map(|(c, _)| (c.conn, c.what)).collect()
     }
 
-    fn count(&self, conn: ConnId, what: What) -> usize {
+    fn count(&self, conn: ConnId, what: CompletionKind) -> usize {
         self.seen.iter().filter(|(c, _)| c.conn == conn && c.what == what).count()
     }
 
@@ -212,9 +213,9 @@ impl<D: Driver> Log<D> {
     }
 
     fn connect(&mut self, conn: ConnId) {
-        let before = self.count(conn, What::Connected);
+        let before = self.count(conn, CompletionKind::Connected);
         self.driver.connect(conn);
-        self.until("a connection", |log| log.count(conn, What::Connected) > before);
+        self.wait_until("a connection", |log| log.count(conn, CompletionKind::Connected) > before);
     }
 }
 
@@ -235,7 +236,7 @@ fn requests_are_answered_on_each_connection<A: Arena>() {
         for conn in 0..3 {
             log.driver.send(conn, &get());
         }
-        log.until("three answers", |log| {
+        log.wait_until("three answers", |log| {
             (0..3).all(|conn| log.bytes(conn).len() == round * right_answer().len())
         });
     }
@@ -251,7 +252,7 @@ fn what_is_queued_leaves_in_order_and_is_stamped_once<A: Arena>() {
     for _ in 0..20 {
         log.driver.send(0, &get());
     }
-    log.until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
+    log.wait_until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
     assert_eq!(log.handed.len(), 1);
     assert!(log.handed[0].1 >= before && log.handed[0].1 <= log.seen.last().unwrap().0.at);
 }
@@ -263,7 +264,7 @@ fn a_flush_hands_over_at_once<A: Arena>() {
     let mut handed = 0;
     log.driver.flush(&mut |_, _| handed += 1);
     assert_eq!(handed, 1);
-    log.until("the answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
     assert!(log.handed.is_empty(), "handed over twice");
 }
 
@@ -273,7 +274,7 @@ fn a_sleep_ends_at_its_deadline<A: Arena>() {
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for _ in 0..3 {
-        let until = log.driver.now().after(5_000_000);
+        let until = log.driver.now().plus(5_000_000);
         let seen = log.seen.len();
         log.turn(until);
         assert_eq!(log.seen.len(), seen, "nothing completes in silence");
@@ -287,7 +288,7 @@ fn polling_ends_like_sleeping<A: Arena>() {
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for ahead in [0, 2_000_000, 5_000_000] {
-        let until = log.driver.now().after(5_000_000);
+        let until = log.driver.now().plus(5_000_000);
         log.spin_from = Instant(until.0 - ahead);
         let seen = log.seen.len();
         log.turn(until);
@@ -298,7 +299,7 @@ fn polling_ends_like_sleeping<A: Arena>() {
     log.spin_from = Instant(0);
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
 }
 
 fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
@@ -311,13 +312,15 @@ fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
         log.turn(Instant(0));
         let heard = log.seen.iter().filter(|(c, _)| c.conn == 0).count();
         log.driver.close(0);
-        log.until("the other answer", |log| log.bytes(1).len() == round * right_answer().len());
+        log.wait_until("the other answer", |log| {
+            log.bytes(1).len() == round * right_answer().len()
+        });
         assert_eq!(log.seen.iter().filter(|(c, _)| c.conn == 0).count(), heard);
         // The slot serves again, and answers are those of its new connection.
         log.connect(0);
         let from = log.bytes(0).len();
         log.driver.send(0, &get());
-        log.until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
+        log.wait_until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
     }
 }
 
@@ -331,7 +334,7 @@ fn a_connection_can_be_closed_while_it_is_made<A: Arena>() {
     assert_eq!(log.whats(), []);
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("an answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("an answer", |log| log.bytes(0) == right_answer());
 }
 
 fn closed_port_is_refused<A: Arena>() {
@@ -339,9 +342,12 @@ fn closed_port_is_refused<A: Arena>() {
     for conn in [0, 1, 0] {
         log.driver.connect(conn);
         let before = log.seen.len();
-        log.until("a refusal", |log| log.seen.len() > before);
+        log.wait_until("a refusal", |log| log.seen.len() > before);
         let last = log.seen.last().unwrap().0;
-        assert_eq!((last.conn, last.what), (conn, What::ConnectFailed(ConnectError::Refused)));
+        assert_eq!(
+            (last.conn, last.what),
+            (conn, CompletionKind::ConnectFailed(ConnectError::Refused))
+        );
     }
 }
 
@@ -349,8 +355,8 @@ fn a_close_comes_after_the_last_bytes<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::PoliteClose), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the close", |log| log.count(0, What::Eof) == 1);
-    assert_eq!(log.whats().last(), Some(&(0, What::Eof)));
+    log.wait_until("the close", |log| log.count(0, CompletionKind::Eof) == 1);
+    assert_eq!(log.whats().last(), Some(&(0, CompletionKind::Eof)));
     assert!(log.bytes(0).ends_with(ANSWER_BODY));
 }
 
@@ -358,8 +364,8 @@ fn reset_differs_from_close<A: Arena>() {
     let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, What::Reset) == 1);
-    assert_eq!(log.count(0, What::Eof), 0);
+    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
 /// The kernel reports a reset once. A reset that a send reports still counts.
@@ -371,8 +377,8 @@ fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
     // Long enough for the reset to be there before the next request leaves.
     thread::sleep(std::time::Duration::from_millis(50));
     log.driver.send(0, &get());
-    log.until("the reset", |log| log.count(0, What::Reset) == 1);
-    assert_eq!(log.count(0, What::Eof), 0);
+    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
 fn a_megabyte_leaves_whole<A: Arena>() {
@@ -383,7 +389,7 @@ fn a_megabyte_leaves_whole<A: Arena>() {
     for round in 1..=3 {
         log.driver.send(0, &post);
         log.driver.send(0, &get());
-        log.until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
+        log.wait_until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
     }
 }
 
@@ -392,11 +398,13 @@ fn two_hundred_connections_work_at_once<A: Arena>() {
     for conn in 0..200 {
         log.driver.connect(conn);
     }
-    log.until("all connections", |log| (0..200).all(|conn| log.count(conn, What::Connected) == 1));
+    log.wait_until("all connections", |log| {
+        (0..200).all(|conn| log.count(conn, CompletionKind::Connected) == 1)
+    });
     for conn in 0..200 {
         log.driver.send(conn, &get());
     }
-    log.until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
+    log.wait_until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
 }
 
 fn segments_are_counted<A: Arena>() {
@@ -405,9 +413,9 @@ fn segments_are_counted<A: Arena>() {
     let before = log.driver.tcp(0).unwrap();
     for round in 1..=10 {
         log.driver.send(0, &get());
-        log.until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
     }
-    let since = log.driver.tcp(0).unwrap().since(&before);
+    let since = log.driver.tcp(0).unwrap().growth_since(&before);
     // A machine that stalls in the wrong place lets the kernel send one again.
     assert!((10..=12).contains(&since.data_segments_in) && since.retransmits <= 2, "{since:?}");
     assert!(since.segments_in >= 10 && since.segments_out >= 10, "{since:?}");
@@ -448,7 +456,7 @@ fn with_each(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
         move || {
             let from = log.bytes(0).len();
             log.driver.send(0, &get());
-            log.until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
+            log.wait_until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
             log.bytes(0).split_off(from)
         }
     }
@@ -471,19 +479,23 @@ fn a_unix_socket_is_as_good_as_a_port() {
             });
         }
     });
-    let endpoint =
-        Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None, proxy: None };
+    let endpoint = Endpoint {
+        peer: PeerAddress::Unix(path),
+        sources: Vec::new(),
+        stamps: Stamps::None,
+        proxy: None,
+    };
     with_each(&endpoint, |answer| {
         assert_eq!((answer(), answer()), (right_answer(), right_answer()));
     });
-    let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
+    let long = Endpoint { peer: PeerAddress::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
 }
 
 #[test]
 fn connections_come_from_the_sources_in_turn() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = Peer::Tcp(listener.local_addr().unwrap());
+    let peer = PeerAddress::Tcp(listener.local_addr().unwrap());
     let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
     let endpoint = Endpoint { peer, sources, stamps: Stamps::None, proxy: None };
     fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
@@ -530,7 +542,7 @@ fn the_kernel_stamps_what_it_received() {
     let stamped = (1..10_000).find_map(|round| {
         let sent = log.driver.now();
         log.driver.send(0, &get());
-        log.until("the answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("the answer", |log| log.bytes(0).len() == round * right_answer().len());
         log.driver.received_at().map(|stamp| (sent, stamp))
     });
     let (sent, stamp) = stamped.expect("asked for");
@@ -559,7 +571,7 @@ fn sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
         peer.read_exact(&mut all).unwrap();
         (all[MANY - 1], all[MANY], all[MANY + SOME - 1], peer)
     });
-    log.until("the peer to have read two of three", |_| reader.is_finished());
+    log.wait_until("the peer to have read two of three", |_| reader.is_finished());
     assert_eq!(log.handed.len(), 2, "the driver did not report a sent message");
     let (x, y, last, _peer) = reader.join().unwrap();
     assert_eq!((x, y, last), (b'x', b'y', b'y'));

@@ -15,11 +15,11 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Expectation, Http2, Instant,
-    Policy, Protocol, Schedule, Spin, Stop, Traffic, Window, Worker, WorkerReport,
+    CompiledRequest, Completion, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
+    Protocol, Schedule, SpinPolicy, Stop, Traffic, Window, Worker, WorkerConfig, WorkerReport,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 
 const SECOND: u64 = 1_000_000_000;
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -91,12 +91,12 @@ impl<D: Driver> Driver for Watched<D> {
     }
 }
 
-fn config() -> Config {
+fn config() -> WorkerConfig {
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "GET"), (":scheme", "http"), (":authority", "f"), (":path", "/")]
             .map(|(name, value)| (name.into(), value.into()))
             .into();
-    Config {
+    WorkerConfig {
         worker: 0,
         connections: 1,
         protocol: Protocol::H2c,
@@ -110,7 +110,7 @@ fn config() -> Config {
             template: Template::Fixed(Arc::from([])),
             upgrade: None,
             stream: Some(StreamTemplate::Fixed {
-                block: Shared::default().encode(&list),
+                block: SharedFields::default().encode(&list),
                 body: Arc::from([]),
             }),
             kind: RequestKind::Other,
@@ -127,7 +127,7 @@ fn config() -> Config {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         // The drain is no part of it: the request is never answered.
         window: Window {
             warmup_ns: 0,
@@ -243,7 +243,7 @@ fn message_behind_stuck_bytes_is_reported_when_sent<D: Driver>(make: impl FnOnce
     let mut driver = make(listener.local_addr().unwrap());
     let mut reported = 0;
     let turn = |driver: &mut D, reported: &mut u32| {
-        let until = driver.now().after(SECOND / 100);
+        let until = driver.now().plus(SECOND / 100);
         driver.turn(Wait::asleep(until), &mut |_, _| *reported += 1);
         while driver.next().is_some() {}
     };

@@ -249,7 +249,7 @@ fn listen(port: u16) -> TcpListener {
 
 /// Acts on the requests of one connection until its client, or an answer, ends it.
 fn serve(mut link: Link, classes: &'static [Class]) {
-    let mut reader = request::Reader::new();
+    let mut reader = request::RequestReader::new();
     let mut buffer = [0; 16 * 1024];
     let mut asked = RequestSeen { target: Target::Nothing, persists: false };
     while let Ok(n @ 1..) = link.read(&mut buffer) {
@@ -258,10 +258,10 @@ fn serve(mut link: Link, classes: &'static [Class]) {
             let Ok((used, event)) = reader.next(bytes) else { return link.end(Then::Close) };
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => break,
-                request::Event::Head(head) => asked = RequestSeen::new(&head, classes),
-                request::Event::Body(_) => {}
-                request::Event::End => match asked.act(&mut link, classes) {
+                request::RequestEvent::NeedMore => break,
+                request::RequestEvent::Head(head) => asked = RequestSeen::new(&head, classes),
+                request::RequestEvent::Body(_) => {}
+                request::RequestEvent::End => match asked.act(&mut link, classes) {
                     Ok(Then::GoOn) => {}
                     Ok(then) => return link.end(then),
                     // The client is gone.
@@ -286,7 +286,7 @@ enum Target {
 }
 
 impl RequestSeen {
-    fn new(head: &request::Head<'_>, classes: &[Class]) -> RequestSeen {
+    fn new(head: &request::RequestHead<'_>, classes: &[Class]) -> RequestSeen {
         let target = str::from_utf8(head.target)
             .map_or(Target::Nothing, |path| Target::parse(path, classes));
         RequestSeen { target, persists: head.persists() }

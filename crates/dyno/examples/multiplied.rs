@@ -57,7 +57,7 @@ fn multiplied(one: &Run, copies: usize, workloads: usize) -> Run {
     let mut many = one.clone();
     let plan = &mut many.header.plan;
     if workloads > 1 {
-        plan.workloads = named(&plan.workloads[0], workloads);
+        plan.workloads = name_copies(&plan.workloads[0], workloads);
     }
     (plan.subjects, plan.arms, plan.launches, plan.trials) = Default::default();
     (many.starts, many.trials) = Default::default();
@@ -67,7 +67,7 @@ fn multiplied(one: &Run, copies: usize, workloads: usize) -> Run {
     many
 }
 
-fn named(of: &Workload, how_many: usize) -> Vec<Workload> {
+fn name_copies(of: &Workload, how_many: usize) -> Vec<Workload> {
     let of_name = |(name, protocol): &(&str, Protocol)| Workload {
         name: (*name).into(),
         protocol: *protocol,

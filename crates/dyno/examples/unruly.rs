@@ -147,7 +147,7 @@ fn sleepy_workers(listener: &TcpListener) {
         while let Ok((stream, _)) = listener.accept() {
             stream.set_nonblocking(true).expect("it can");
             let _ = stream.set_nodelay(true);
-            idle.push(Visitor { stream, reader: request::Reader::new() });
+            idle.push(Visitor { stream, reader: request::RequestReader::new() });
         }
         let has_something = |visitor: &Visitor| {
             visitor
@@ -178,7 +178,7 @@ fn wait_for_any(listener: &TcpListener, wake: &UnixStream, idle: &[Visitor]) {
 /// A connection, and what of its request has come.
 struct Visitor {
     stream: TcpStream,
-    reader: request::Reader,
+    reader: request::RequestReader,
 }
 
 impl Visitor {
@@ -192,14 +192,14 @@ impl Visitor {
             let Ok((used, event)) = self.reader.next(bytes) else { return false };
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => return true,
-                request::Event::Head(head) => {
+                request::RequestEvent::NeedMore => return true,
+                request::RequestEvent::Head(head) => {
                     let goes_on = head.persists();
                     if self.stream.write_all(&answer(&head, &options)).is_err() || !goes_on {
                         return false;
                     }
                 }
-                request::Event::Body(_) | request::Event::End => {}
+                request::RequestEvent::Body(_) | request::RequestEvent::End => {}
             }
         }
     }
@@ -215,7 +215,7 @@ fn take_turns() {
 
 fn serve(mut stream: TcpStream, options: &Options) {
     let _ = stream.set_nodelay(true);
-    let mut reader = request::Reader::new();
+    let mut reader = request::RequestReader::new();
     let mut buffer = [0; 16 * 1024];
     while let Ok(n @ 1..) = stream.read(&mut buffer) {
         let mut bytes = &buffer[..n];
@@ -225,13 +225,13 @@ fn serve(mut stream: TcpStream, options: &Options) {
             let Ok((used, event)) = reader.next(bytes) else { return };
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => break,
-                request::Event::Head(head) => {
+                request::RequestEvent::NeedMore => break,
+                request::RequestEvent::Head(head) => {
                     misbehave(options);
                     out.extend(answer(&head, options));
                     goes_on = head.persists();
                 }
-                request::Event::Body(_) | request::Event::End => {}
+                request::RequestEvent::Body(_) | request::RequestEvent::End => {}
             }
         }
         if stream.write_all(&out).is_err() || !goes_on {
@@ -257,7 +257,7 @@ fn misbehave(options: &Options) {
     }
 }
 
-fn answer(head: &request::Head<'_>, options: &Options) -> Vec<u8> {
+fn answer(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let late = ANSWERED.load(Ordering::Relaxed) >= options.after;
     let wrong = options.mode == "wrong" && late;
     let escapes = options.mode == "escapes" && late;

@@ -191,7 +191,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
-    pub places: Places,
+    pub places: FolderOptions,
 }
 
 /// Changes of the command line to a suite, for a run and for its plan.
@@ -227,7 +227,7 @@ pub struct Choices {
 }
 
 #[derive(Debug, Args)]
-pub struct Places {
+pub struct FolderOptions {
     #[command(flatten)]
     pub subjects: SubjectsPlace,
     /// Folder that keeps builds [default: dyno in the user's cache folder].
@@ -299,7 +299,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
     #[command(flatten)]
-    pub places: Places,
+    pub places: FolderOptions,
 }
 
 #[derive(Debug, Args)]
@@ -314,7 +314,7 @@ pub struct SubjectsArgs {
     #[command(subcommand)]
     pub command: Option<SubjectsCommand>,
     #[command(flatten)]
-    pub places: Places,
+    pub places: FolderOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -327,12 +327,12 @@ pub enum SubjectsCommand {
     /// Build them.
     Build {
         #[command(flatten)]
-        which: Which,
+        which: SubjectSelection,
     },
     /// Build and start them, and check that they answer right.
     Check {
         #[command(flatten)]
-        which: Which,
+        which: SubjectSelection,
     },
     /// Write the facts of a server of another collection to subject.toml, and list the rest.
     Import(ImportArgs),
@@ -361,7 +361,7 @@ pub struct ImportArgs {
 
 /// The subjects that a command is for.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct SubjectSelection {
     /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
     pub names: Vec<String>,
     /// All of them, as without names.

@@ -82,7 +82,7 @@ pub fn print_error(error: &anyhow::Error) {
 }
 
 /// The status for an error: 141 for unread output, 2 for bad input, 3 for everything else.
-pub fn of(error: &anyhow::Error) -> Exit {
+pub fn exit_status(error: &anyhow::Error) -> Exit {
     if error.is::<Unread>() {
         return Exit::Unread;
     }

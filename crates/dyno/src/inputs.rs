@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::exit::bad;
-use crate::result_file::{self, Identity};
+use crate::result_file::{self, FileIdentity};
 
 /// Files by their identity, so that links and hard links to them are known.
 #[derive(Debug, Default)]
-pub struct Inputs(Vec<(Identity, PathBuf)>);
+pub struct Inputs(Vec<(FileIdentity, PathBuf)>);
 
 impl Inputs {
     /// Adds a file; `-` is standard input. What is no regular file cannot be overwritten.
@@ -18,7 +18,7 @@ impl Inputs {
         if let Ok(is) = fs::metadata(place)
             && is.is_file()
         {
-            self.0.push((Identity::Present(is.dev(), is.ino()), path.into()));
+            self.0.push((FileIdentity::Present(is.dev(), is.ino()), path.into()));
         }
     }
 
@@ -46,7 +46,7 @@ impl Inputs {
     }
 
     /// Checks that an output can be written and is none of these. `None`: it is a pipe or a device.
-    pub fn check(&self, output: &Path) -> anyhow::Result<Option<Identity>> {
+    pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
         let is = result_file::check(output)?;
         let input = is.as_ref().and_then(|is| self.0.iter().find(|(known, _)| known == is));
         match input {

@@ -11,13 +11,13 @@ mod clock;
 mod cmd;
 mod exit;
 mod habits;
-mod here;
 mod inputs;
 mod live;
+mod other_programs;
 mod progress;
-mod quiet;
 mod result_file;
 mod terminal;
+mod this_machine;
 
 use std::process::ExitCode;
 
@@ -29,18 +29,18 @@ use crate::terminal::{progress_style, style};
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if words.get(1).is_some_and(|word| word == dyno_launch::guard::ARGUMENT) {
-        dyno_launch::aftermath::main(std::io::stdin().lock());
+        dyno_launch::guard_process::main(std::io::stdin().lock());
         return ExitCode::SUCCESS;
     }
     match cli::Cli::read(&words) {
-        Ok(cli) => cmd::dispatch(cli).unwrap_or_else(|error| failed(&error)).into(),
-        Err(answer) => answered(&answer),
+        Ok(cli) => cmd::dispatch(cli).unwrap_or_else(|error| print_error(&error)).into(),
+        Err(answer) => print_clap_message(&answer),
     }
 }
 
 /// Prints clap's answer: help and the version, which are results like others, or an error of the
 /// command line.
-fn answered(answer: &clap::Error) -> ExitCode {
+fn print_clap_message(answer: &clap::Error) -> ExitCode {
     let (text, style) =
         (answer.render(), if answer.use_stderr() { progress_style() } else { style() });
     let text = match style {
@@ -51,11 +51,11 @@ fn answered(answer: &clap::Error) -> ExitCode {
         terminal::say(text.trim_end());
         return Exit::Usage.into();
     }
-    terminal::print(&text).map_or_else(|error| failed(&error), |()| Exit::Valid).into()
+    terminal::print(&text).map_or_else(|error| print_error(&error), |()| Exit::Valid).into()
 }
 
-fn failed(error: &anyhow::Error) -> Exit {
-    let exit = exit::of(error);
+fn print_error(error: &anyhow::Error) -> Exit {
+    let exit = exit::exit_status(error);
     // A closed output needs no message. Causes quote files, servers and compilers.
     if exit != Exit::Unread {
         exit::print_error(error);

@@ -9,10 +9,10 @@ use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
 use dyno_report::format::{count, micros, number, percent, wait_so_far};
-use dyno_report::terminal::{coloured, line, shown};
+use dyno_report::terminal::{escape_controls, escape_foreign, line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
-use dyno_runner::run::Event;
+use dyno_runner::run::RunEvent;
 use dyno_subject::build::Built;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -62,14 +62,14 @@ impl Progress {
     pub fn event(
         &mut self,
         plan: &Plan,
-        event: &Event<'_>,
+        event: &RunEvent<'_>,
         result: impl FnOnce(usize) -> Option<TrialResult>,
     ) {
         match event {
-            Event::Building { name } => self.now(&format!("building {name}")),
-            Event::Printed { name, line } => self.now(&format!("{name} · {line}")),
-            Event::Built { name, result } => self.built(name, *result),
-            Event::Starting { launch } => {
+            RunEvent::Building { name } => self.now(&format!("building {name}")),
+            RunEvent::Printed { name, line } => self.now(&format!("{name} · {line}")),
+            RunEvent::Built { name, result } => self.show_built(name, *result),
+            RunEvent::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
                 self.bar.set_prefix(format!(
                     "{} · block {block}/{}",
@@ -78,14 +78,18 @@ impl Progress {
                 ));
                 self.now("starting and checking");
             }
-            Event::Warming { slice, .. } => self.now(&format!("warming up · {}", warming(slice))),
-            Event::Warmed { launch, warmup } => self.warmed(plan, *launch, warmup),
-            Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
-            Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
-            Event::Profiling { trial } => {
+            RunEvent::Warming { slice, .. } => {
+                self.now(&format!("warming up · {}", warming(slice)))
+            }
+            RunEvent::Warmed { launch, warmup } => self.show_warmed(plan, *launch, warmup),
+            RunEvent::TrialStarted { trial } => {
+                self.now(&format!("{} · begins", shape(plan, *trial)))
+            }
+            RunEvent::Interval { trial, interval } => self.interval(plan, *trial, interval),
+            RunEvent::Profiling { trial } => {
                 self.now(&format!("{} · takes stacks", shape(plan, *trial)));
             }
-            Event::Searched { trial, tried } => {
+            RunEvent::Searched { trial, tried } => {
                 let judged = if tried.kept { "kept" } else { "missed" };
                 let rate = number(tried.rate_rps);
                 self.now(&format!(
@@ -93,32 +97,32 @@ impl Progress {
                     shape(plan, *trial)
                 ));
             }
-            Event::Contaminated { trial } => {
+            RunEvent::Contaminated { trial } => {
                 let what = format!(
                     "{}: something else used the machine, or heat slowed it; once more",
                     shape(plan, *trial)
                 );
                 self.line(&line(&what));
             }
-            Event::TrialEnded { trial, .. } => {
+            RunEvent::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {
                     let shape = format!("{:>1$}", shape(plan, *trial), self.shape_width);
                     self.line(&text::trial_line(&result, &shape, self.style));
                 }
             }
-            Event::Failed { launch, failure } => {
+            RunEvent::Failed { launch, failure } => {
                 let id = names(plan, *launch);
                 let message = failure.message.lines().next().unwrap_or_default();
                 self.line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
             }
-            Event::LaunchEnded { .. } => {}
+            RunEvent::LaunchEnded { .. } => {}
         }
     }
 
-    fn built(&self, name: &str, result: Result<&Built, &String>) {
+    fn show_built(&self, name: &str, result: Result<&Built, &String>) {
         match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
-            Err(why) => self.line(&shown(&format!("{name:<22} build failed: {why}"))),
+            Err(why) => self.line(&escape_controls(&format!("{name:<22} build failed: {why}"))),
             Ok(Some(build)) => {
                 self.line(&format!(
                     "{:<22} built in {}",
@@ -130,7 +134,7 @@ impl Progress {
         }
     }
 
-    fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
+    fn show_warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
         let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
         let last =
@@ -178,7 +182,7 @@ impl Progress {
     /// Prints a line.
     fn line(&self, text: &str) {
         if self.live {
-            self.bar.println(coloured(text));
+            self.bar.println(escape_foreign(text));
         } else {
             terminal::say(text);
         }

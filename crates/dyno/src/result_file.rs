@@ -15,7 +15,7 @@ const LINKS: usize = 40;
 
 /// A file, by which two names of the same one are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum FileIdentity {
     /// Device and inode.
     Present(u64, u64),
     /// The file does not exist yet.
@@ -32,11 +32,11 @@ enum Target {
 
 /// Checks before anything is measured that a file can be written, and leaves it as it is. `None`:
 /// it is a pipe or a device.
-pub fn check(path: &Path) -> anyhow::Result<Option<Identity>> {
+pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
     try_check(path).map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))
 }
 
-fn try_check(path: &Path) -> io::Result<Option<Identity>> {
+fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     let Target::File(target) = target(path)? else {
         // Opening a pipe would end its reader, and opening a device may have any effect.
         if fs::metadata(path)?.file_type().is_socket() {
@@ -47,13 +47,13 @@ fn try_check(path: &Path) -> io::Result<Option<Identity>> {
     match fs::metadata(&target) {
         Ok(_) => {
             let is = fs::File::options().append(true).open(&target)?.metadata()?;
-            Ok(Some(Identity::Present(is.dev(), is.ino())))
+            Ok(Some(FileIdentity::Present(is.dev(), is.ino())))
         }
         Err(_) => {
             let folder = folder(&target).canonicalize()?;
             may_write(&folder)?;
             let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-            Ok(Some(Identity::Absent(folder.join(name))))
+            Ok(Some(FileIdentity::Absent(folder.join(name))))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
 use dyno_report::redact;
-use dyno_report::terminal::{coloured, shown};
+use dyno_report::terminal::{escape_controls, escape_foreign};
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
@@ -26,7 +26,7 @@ pub fn progress_style() -> Style {
 
 /// The effect of the third Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Third {
+pub enum ThirdInterrupt {
     /// It ends this process at once. The guard ends what was started, and the archive has what was
     /// finished.
     Ends,
@@ -38,7 +38,10 @@ pub enum Third {
 const LAST_CALL: Duration = Duration::from_secs(3);
 
 /// Counts Ctrl-C and SIGTERM. The first prints `say`; after the second nothing waits any more.
-pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<Interrupts>> {
+pub fn catch_interrupts(
+    say: &'static str,
+    third: ThirdInterrupt,
+) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
     let is_without_terminal = dyno_launch::ignores_hangup();
@@ -50,7 +53,7 @@ pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<I
             std::thread::spawn(move || self::say(&format!("\n{say}")));
         }
         2 => {}
-        3 if third == Third::LeavesTimeForTheResult => {
+        3 if third == ThirdInterrupt::LeavesTimeForTheResult => {
             crate::live::give_back();
             // In a thread of its own: the signals' thread must handle the next one.
             std::thread::spawn(|| {
@@ -58,7 +61,7 @@ pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<I
                 std::process::exit(Exit::Failed as i32)
             });
         }
-        _ if third == Third::LeavesTimeForTheResult => {}
+        _ if third == ThirdInterrupt::LeavesTimeForTheResult => {}
         _ => {
             crate::live::give_back();
             std::process::exit(Exit::Failed as i32)
@@ -82,18 +85,22 @@ pub fn unix_seconds() -> f64 {
 /// CI job, which is shared: secrets are withheld there. Errors are ignored: the output may have no
 /// reader.
 pub fn say(text: &str) {
-    let text = for_people(text, std::io::stderr().is_terminal());
-    let _ = writeln!(std::io::stderr().lock(), "{}", coloured(&text));
+    let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape_foreign(&text));
 }
 
 /// Prints a text for people on standard output. A terminal shows it with its colours; elsewhere
 /// it has none, and no secrets.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
-    if std::io::stdout().is_terminal() { print(text) } else { print(&shown(&redact::text(text))) }
+    if std::io::stdout().is_terminal() {
+        print(text)
+    } else {
+        print(&escape_controls(&redact::text(text)))
+    }
 }
 
 /// A text without secrets, unless it goes to a terminal: anything else is shared.
-pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
+pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
@@ -102,13 +109,13 @@ pub fn for_people(text: &str, is_terminal: bool) -> Cow<'_, str> {
 /// `Err`: it could not be written, which the exit status must show.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();
-    let text = if is_seen { coloured(text) } else { Cow::Borrowed(text) };
+    let text = if is_seen { escape_foreign(text) } else { Cow::Borrowed(text) };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }
 
 /// An argument quoted for a shell, for commands in messages that the user may type.
-pub fn quoted(argument: &str) -> String {
+pub fn quote(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
 }
 
@@ -119,10 +126,10 @@ mod tests {
     #[test]
     fn an_argument_is_one_word_for_a_shell() {
         for text in ["runs/a b", "it's", "", "$HOME", "a;b", "plain-1.2/x"] {
-            let command = format!("printf %s {}", quoted(text));
+            let command = format!("printf %s {}", quote(text));
             let echoed = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
             assert_eq!(echoed.stdout, text.as_bytes(), "{text}");
         }
-        assert_eq!(quoted("runs/hello-1"), "runs/hello-1");
+        assert_eq!(quote("runs/hello-1"), "runs/hello-1");
     }
 }

@@ -556,9 +556,9 @@ fn nasty(of: &Value, rng: &mut Rng) -> Value {
     let texts = ["", "\u{0}<script>", "=1", "h2", "\u{1b}[2J"].map(|t| json!(t));
     let others =
         [json!(-1), json!(1e308), json!(-0.5), json!(null), json!([]), json!({}), json!(true)];
-    let one = |all: &[Value], rng: &mut Rng| all[rng.below(all.len() as u64) as usize].clone();
+    let one = |all: &[Value], rng: &mut Rng| all[rng.next_below(all.len() as u64) as usize].clone();
     match of {
-        _ if rng.below(10) == 0 => one(&others, rng),
+        _ if rng.next_below(10) == 0 => one(&others, rng),
         Value::Number(_) => one(&numbers, rng),
         Value::String(_) => one(&texts, rng),
         Value::Bool(so) => json!(!so),
@@ -566,7 +566,7 @@ fn nasty(of: &Value, rng: &mut Rng) -> Value {
         Value::Array(all) => {
             let mut all = all.clone();
             let last = all.pop();
-            if rng.below(2) == 0 {
+            if rng.next_below(2) == 0 {
                 all.extend(last.iter().chain(&last).cloned());
             }
             Value::Array(all)
@@ -583,8 +583,8 @@ fn spoil(value: &mut Value, rng: &mut Rng) {
         _ => Vec::new(),
     };
     let n = children.len() as u64;
-    match children.into_iter().nth(rng.below(n.max(1)) as usize) {
-        Some(child) if rng.below(20) > 0 => spoil(child, rng),
+    match children.into_iter().nth(rng.next_below(n.max(1)) as usize) {
+        Some(child) if rng.next_below(20) > 0 => spoil(child, rng),
         _ => *value = nasty(value, rng),
     }
 }
@@ -595,8 +595,9 @@ fn no_change_to_an_archive_makes_dyno_panic() {
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
         let copy = Copy::new();
-        for _ in 0..=rng.below(2) {
-            let file = ["run.json", "starts/000.json", "trials/0003.json"][rng.below(3) as usize];
+        for _ in 0..=rng.next_below(2) {
+            let file =
+                ["run.json", "starts/000.json", "trials/0003.json"][rng.next_below(3) as usize];
             copy.change(file, |whole| spoil(whole, &mut rng));
         }
         if let Ok(run) = copy.read() {

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use dyno_archive::RunDir;
 
-fn kept(name: &str) -> PathBuf {
+fn stored_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name).join("run")
 }
 
@@ -24,10 +24,11 @@ fn compared(words: &[&str]) -> (i32, String, String) {
 fn changed(
     folder: &Path,
     name: &str,
-    change: impl FnOnce(&mut dyno_archive::dir::Header),
+    change: impl FnOnce(&mut dyno_archive::dir::RunHeader),
 ) -> String {
     let to = folder.join(name);
-    let copied = Command::new("cp").arg("-r").arg(kept("hello")).arg(&to).status().unwrap();
+    let copied =
+        Command::new("cp").arg("-r").arg(stored_folder("hello")).arg(&to).status().unwrap();
     assert!(copied.success());
     let mut header = RunDir::open(&to).unwrap().read().unwrap().header;
     header.id = name.into();
@@ -38,7 +39,7 @@ fn changed(
 
 #[test]
 fn two_subjects_of_a_run_are_set_against_each_other() {
-    let run = kept("hello").display().to_string();
+    let run = stored_folder("hello").display().to_string();
     let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
     let (status, text, _) = compared(&[&a, &b]);
     assert_eq!(status, 0);
@@ -65,7 +66,7 @@ fn two_subjects_of_a_run_are_set_against_each_other() {
 
 #[test]
 fn what_cannot_be_compared_is_refused_with_the_way_out() {
-    let run = kept("hello").display().to_string();
+    let run = stored_folder("hello").display().to_string();
     let place = tempfile::tempdir().unwrap();
     let other = changed(place.path(), "other", |header| {
         for arm in &mut header.plan.arms {

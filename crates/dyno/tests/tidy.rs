@@ -1,8 +1,10 @@
-//! Reads all tracked text and holds it to the guide: width, words and length of files.
+//! Reads all tracked text and holds it to the guide: width, words, length of files, names of types.
 //!
 //! The model is TigerBeetle's `src/tidy.zig`. Clippy refuses functions of more than 60 lines
 //! (`clippy.toml`).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,6 +65,7 @@ enum Rule {
     Width,
     Words,
     Length,
+    Types,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -101,6 +104,54 @@ fn faults(file: &str, text: &str) -> Vec<Fault> {
     }
     all.retain(|fault| !is_exempt(fault));
     all
+}
+
+/// Faults of public types that share their name with another one of the workspace. A private type
+/// may share it: its name is read next to its definition.
+fn shared_type_names(files: &[(&str, &str)]) -> Vec<Fault> {
+    let mut first = BTreeMap::new();
+    let mut all = Vec::new();
+    for (file, text) in files.iter().filter(|(file, _)| has_types(file)) {
+        for (line, name) in public_types(text) {
+            match first.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(format!("{file}:{line}"));
+                }
+                Entry::Occupied(entry) => {
+                    let message = format!("type `{name}` is also defined in {}", entry.get());
+                    all.push(Fault { rule: Rule::Types, file: (*file).into(), line, message });
+                }
+            }
+        }
+    }
+    all.retain(|fault| !is_exempt(fault));
+    all
+}
+
+/// Whether a file is source of a crate, and no module of tests.
+fn has_types(file: &str) -> bool {
+    let is_source = file.starts_with("crates/") && file.contains("/src/") && file.ends_with(".rs");
+    is_source && !file.ends_with("/tests.rs") && !file.contains("/tests/")
+}
+
+/// Types of a file that other files can name, with their lines. Its tests are left out.
+fn public_types(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let code = (1..).zip(text.lines()).take_while(|(_, line)| !line.starts_with("mod tests {"));
+    code.filter_map(|(line, content)| Some((line, public_type(content)?)))
+}
+
+/// The name of the public type that a line declares, such as `pub(crate) struct Fault {`.
+fn public_type(line: &str) -> Option<&str> {
+    let item = line.trim_start().strip_prefix("pub")?;
+    let item = match item.strip_prefix('(') {
+        Some(scope) => scope.split_once(')')?.1,
+        None => item,
+    };
+    let item = item.strip_prefix(' ')?;
+    let (kind, name) = item.strip_prefix("unsafe ").unwrap_or(item).split_once(' ')?;
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+    let name = name.split(|c| !is_letter(c)).next().filter(|name| !name.is_empty())?;
+    ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(name)
 }
 
 fn has_width(file: &str) -> bool {
@@ -158,11 +209,17 @@ fn tracked_text_is_tidy() {
     let files = tracked();
     assert!(files.len() > 500, "{} files", files.len());
     let read = |file: &String| std::fs::read_to_string(root().join(file)).ok();
-    let all: Vec<String> = files
+    let texts: Vec<(&str, String)> = files
         .iter()
         .filter(|file| is_read(file))
-        .filter_map(|file| Some(faults(file, &read(file)?)))
-        .flatten()
+        .filter_map(|file| Some((file.as_str(), read(file)?)))
+        .collect();
+    let texts: Vec<(&str, &str)> =
+        texts.iter().map(|(file, text)| (*file, text.as_str())).collect();
+    let all: Vec<String> = texts
+        .iter()
+        .flat_map(|(file, text)| faults(file, text))
+        .chain(shared_type_names(&texts))
         .map(|fault| fault.to_string())
         .collect();
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
@@ -195,6 +252,33 @@ fn each_rule_fires() {
     assert_eq!(rules("a.toml", &format!("{wide}x")), []);
     assert_eq!(rules("a.rs", &"\n".repeat(LENGTH + 1)), [(Rule::Length, LENGTH + 1)]);
     assert_eq!(rules("a.md", &"\n".repeat(LENGTH + 1)), []);
+}
+
+#[test]
+fn shared_type_name_is_a_fault() {
+    let faults = |files: &[(&str, &str)]| {
+        let all = shared_type_names(files);
+        all.into_iter().map(|fault| (fault.file, fault.line)).collect::<Vec<_>>()
+    };
+    let plain = ("crates/a/src/x.rs", "pub struct Seen {\n");
+    let fault = |line| [("crates/b/src/y.rs".to_string(), line)];
+    assert_eq!(faults(&[plain]), []);
+    for text in
+        ["enum Seen<'a> {", "trait Seen: Copy {", "type Seen = u32;", "unsafe trait Seen {}"]
+    {
+        for scope in ["pub", "pub(crate)", "    pub(in crate::a)"] {
+            let text = format!("use x;\n{scope} {text}\n");
+            assert_eq!(faults(&[plain, ("crates/b/src/y.rs", &text)]), fault(2), "{text}");
+        }
+    }
+    for text in ["struct Seen {", "pub fn Seen() {", "// pub struct Seen", "pub struct Seen2;"] {
+        assert_eq!(faults(&[plain, ("crates/b/src/y.rs", text)]), [], "{text}");
+    }
+    let in_tests = "#[cfg(test)]\nmod tests {\n    pub struct Seen;\n";
+    assert_eq!(faults(&[plain, ("crates/b/src/y.rs", in_tests)]), []);
+    for file in ["crates/b/tests/y.rs", "crates/b/src/y/tests.rs", "fuzz/src/y.rs"] {
+        assert_eq!(faults(&[plain, (file, plain.1)]), [], "{file}");
+    }
 }
 
 #[test]

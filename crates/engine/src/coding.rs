@@ -83,7 +83,7 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
             BrotliResult::NeedsMoreOutput => {}
             BrotliResult::ResultSuccess => return whole("br", decoded, at as u64, body),
             BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => {
-                return Err(malformed("br"));
+                return Err(malformed_fault("br"));
             }
         }
     }
@@ -94,8 +94,8 @@ fn decode_zstd(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut input = Cursor::new(body);
     let mut decoded = Vec::new();
     while input.position() < body.len() as u64 {
-        let frame =
-            ruzstd::decoding::StreamingDecoder::new(&mut input).map_err(|_| malformed("zstd"))?;
+        let frame = ruzstd::decoding::StreamingDecoder::new(&mut input)
+            .map_err(|_| malformed_fault("zstd"))?;
         decoded.extend(read_up_to("zstd", frame, CHECKED_BODY_BYTES - decoded.len())?);
     }
     Ok(decoded)
@@ -108,7 +108,7 @@ fn read(name: &str, decoder: impl Read) -> Result<Vec<u8>, String> {
 /// Reads at most so many bytes: a few kilobytes can hold gigabytes.
 fn read_up_to(name: &str, decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let mut decoded = Vec::new();
-    decoder.take(most as u64 + 1).read_to_end(&mut decoded).map_err(|_| malformed(name))?;
+    decoder.take(most as u64 + 1).read_to_end(&mut decoded).map_err(|_| malformed_fault(name))?;
     if decoded.len() > most {
         return Err(too_long(name));
     }
@@ -130,10 +130,10 @@ fn inflate<D: Read>(body: &[u8], mut decoder: D, taken: fn(&D) -> u64) -> Result
 
 /// The decoded text, if its coding took the whole body.
 fn whole(name: &str, text: Vec<u8>, taken: u64, body: &[u8]) -> Result<Vec<u8>, String> {
-    if taken == body.len() as u64 { Ok(text) } else { Err(malformed(name)) }
+    if taken == body.len() as u64 { Ok(text) } else { Err(malformed_fault(name)) }
 }
 
-fn malformed(name: &str) -> String {
+fn malformed_fault(name: &str) -> String {
     format!("the body is not in the content coding {name:?} that its Content-Encoding names")
 }
 

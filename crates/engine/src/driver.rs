@@ -121,14 +121,14 @@ pub struct Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub conn: ConnId,
-    pub what: What,
+    pub what: CompletionKind,
     /// The latest instant at which it can have happened: the clock was read right after the
     /// kernel's report. Never earlier than that of the completion before it.
     pub at: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CompletionKind {
     Connected,
     ConnectFailed(ConnectError),
     /// Some bytes arrived: see [`Driver::bytes`].

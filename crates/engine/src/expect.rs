@@ -23,15 +23,15 @@ pub struct Expectation {
     pub may_be_coded: bool,
     pub deep: Arc<Deep>,
     /// For bodies that are kept until they are whole.
-    pub room: Room,
+    pub room: BodyBudget,
 }
 
 /// Memory for bodies that are checked in full, shared by its clones: at most
 /// [`limits::CHECKED_BODIES_BYTES`].
 #[derive(Clone, Debug, Default)]
-pub struct Room(Arc<AtomicUsize>);
+pub struct BodyBudget(Arc<AtomicUsize>);
 
-impl Room {
+impl BodyBudget {
     /// Takes so many bytes. `false`: there are not as many left.
     fn take(&self, bytes: usize) -> bool {
         let add = |taken| Some(taken + bytes).filter(|sum| *sum <= limits::CHECKED_BODIES_BYTES);
@@ -45,12 +45,12 @@ impl Room {
 
 /// A body that is kept to be checked.
 #[derive(Debug)]
-struct Kept {
+struct StoredBody {
     bytes: Vec<u8>,
-    room: Room,
+    room: BodyBudget,
 }
 
-impl Kept {
+impl StoredBody {
     /// Keeps a further part. `Err`: why it cannot, as a sentence.
     fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
         if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
@@ -64,13 +64,13 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for StoredBody {
     fn drop(&mut self) {
         self.room.give_back(self.bytes.len());
     }
 }
 
-/// Said of a body for which [`Room`] has no bytes left.
+/// Said of a body for which [`BodyBudget`] has no bytes left.
 const NO_ROOM: &str = "the body was not checked: bodies in flight are longer than 256 MiB \
                        together; use fewer connections or a smaller share of checks \
                        (--check-one-in)";
@@ -79,7 +79,7 @@ const NO_ROOM: &str = "the body was not checked: bodies in flight are longer tha
 #[derive(Debug, Default)]
 pub struct Deep {
     /// Names of headers that must be there, and what one of their values must be.
-    pub headers: Vec<(String, Wanted)>,
+    pub headers: Vec<(String, ExpectedValue)>,
     pub sha256: Option<[u8; 32]>,
     /// The exact body, where the server may encode it.
     pub body: Option<Arc<[u8]>>,
@@ -94,7 +94,7 @@ pub struct Deep {
 
 /// The expected value of a header.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum ExpectedValue {
     /// Anything: the header is there.
     Any,
     /// This text.
@@ -103,12 +103,12 @@ pub enum Wanted {
     Matches(Regex),
 }
 
-impl Wanted {
+impl ExpectedValue {
     fn is_met_by(&self, value: &[u8]) -> bool {
         match self {
-            Wanted::Any => true,
-            Wanted::Is(text) => value == text.as_bytes(),
-            Wanted::Matches(expression) => expression.is_match(value),
+            ExpectedValue::Any => true,
+            ExpectedValue::Is(text) => value == text.as_bytes(),
+            ExpectedValue::Matches(expression) => expression.is_match(value),
         }
     }
 }
@@ -164,20 +164,20 @@ impl Expectation {
 
 /// The state of the answer that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerState {
     pub(crate) status: u16,
     body_bytes: u64,
     body_wrong: bool,
     /// The body is encoded, so that it is not compared as it comes.
     is_coded: bool,
-    /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and
-    /// cleared on the hot path.
+    /// `None`: the answer is not checked in full. Boxed: few answers are, and `AnswerState` is
+    /// moved and cleared on the hot path.
     full: Option<Box<Full>>,
 }
 
 /// The result of comparing a complete answer with what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct AnswerVerdict {
     pub(crate) status: u16,
     pub(crate) outcome: Outcome,
     /// The fault that a full check found, in words.
@@ -188,7 +188,7 @@ pub(crate) struct Verdict {
 #[derive(Debug, Default)]
 struct Full {
     /// The body so far. `None`: no expectation needs it, or it could not be kept.
-    kept: Option<Kept>,
+    kept: Option<StoredBody>,
     /// Why the body could not be kept, as a sentence; `None`: it could.
     not_kept: Option<&'static str>,
     /// The content codings of the body.
@@ -197,7 +197,7 @@ struct Full {
     header_fault: Option<String>,
 }
 
-impl Answer {
+impl AnswerState {
     /// Bytes of body so far.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.body_bytes
@@ -218,11 +218,11 @@ impl Answer {
         let full = in_full.then(|| {
             let header_fault = header_fault(&fields, &expect.deep);
             let is_kept = expect.deep.wants_body();
-            let kept = is_kept.then(|| Kept { bytes: Vec::new(), room: expect.room.clone() });
+            let kept = is_kept.then(|| StoredBody { bytes: Vec::new(), room: expect.room.clone() });
             let codings = if kept.is_some() { coding::codings(fields()) } else { Vec::new() };
             Box::new(Full { kept, not_kept: None, codings, header_fault })
         });
-        *self = Answer { status, full, is_coded, ..Answer::default() };
+        *self = AnswerState { status, full, is_coded, ..AnswerState::default() };
     }
 
     /// Compares the next part of the body with the same part of what is expected.
@@ -240,9 +240,9 @@ impl Answer {
 
     /// Compares the answer, which is complete, with what is expected.
     #[inline]
-    pub(crate) fn judge(&mut self, expect: &Expectation) -> Verdict {
+    pub(crate) fn judge(&mut self, expect: &Expectation) -> AnswerVerdict {
         let (outcome, fault) = self.compare(expect);
-        Verdict { status: self.status, outcome, fault }
+        AnswerVerdict { status: self.status, outcome, fault }
     }
 
     #[inline]
@@ -296,9 +296,11 @@ where
             return None;
         }
         Some(match wanted {
-            Wanted::Any => unreachable!("any value will do"),
-            Wanted::Is(text) => format!("header {name} is not {text:?}"),
-            Wanted::Matches(expression) => format!("header {name} does not match {expression}"),
+            ExpectedValue::Any => unreachable!("any value will do"),
+            ExpectedValue::Is(text) => format!("header {name} is not {text:?}"),
+            ExpectedValue::Matches(expression) => {
+                format!("header {name} does not match {expression}")
+            }
         })
     })
 }
@@ -374,22 +376,27 @@ fn text_of(value: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_wire::h1::response::{Event, Reader, RequestKind};
+    use dyno_wire::h1::response::{RequestKind, ResponseEvent, ResponseReader};
 
     /// Judges a whole answer in full.
     fn judge(expect: &Expectation, bytes: &[u8]) -> (Outcome, Option<String>) {
-        let (mut reader, mut answer, mut rest) = (Reader::new(), Answer::default(), bytes);
+        let (mut reader, mut answer, mut rest) =
+            (ResponseReader::new(), AnswerState::default(), bytes);
         loop {
             let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
             rest = &rest[used..];
             match event {
-                Event::Head(head) => answer.see_head(head.status, || head.fields(), expect, true),
-                Event::Body(data) => answer.see_body(data, expect),
-                Event::End(_) => {
-                    let Verdict { outcome, fault, .. } = answer.judge(expect);
+                ResponseEvent::Head(head) => {
+                    answer.see_head(head.status, || head.fields(), expect, true)
+                }
+                ResponseEvent::Body(data) => answer.see_body(data, expect),
+                ResponseEvent::End(_) => {
+                    let AnswerVerdict { outcome, fault, .. } = answer.judge(expect);
                     return (outcome, fault);
                 }
-                Event::NeedMore | Event::Informational(_) | Event::Upgraded(_) => {
+                ResponseEvent::NeedMore
+                | ResponseEvent::Informational(_)
+                | ResponseEvent::Upgraded(_) => {
                     panic!("the answer is whole")
                 }
             }
@@ -406,9 +413,9 @@ mod tests {
     #[test]
     fn bodies_that_are_checked_at_once_share_one_room() {
         let mut expect = deep(Deep { sha256: Some([0; 32]), ..Deep::default() });
-        expect.room = Room(Arc::new(AtomicUsize::new(limits::CHECKED_BODIES_BYTES - 3000)));
+        expect.room = BodyBudget(Arc::new(AtomicUsize::new(limits::CHECKED_BODIES_BYTES - 3000)));
         let begin = |expect: &Expectation| {
-            let mut answer = Answer::default();
+            let mut answer = AnswerState::default();
             answer.see_head(200, std::iter::empty, expect, true);
             answer.see_body(&[b'x'; 1024], expect);
             answer
@@ -434,12 +441,12 @@ mod tests {
 
     #[test]
     fn headers_may_be_there_several_times() {
-        let matches = |text: &str| Wanted::Matches(Regex::new(text).unwrap());
+        let matches = |text: &str| ExpectedValue::Matches(Regex::new(text).unwrap());
         for (name, value, right) in [
-            ("X-A", Wanted::Is("2".into()), true),
-            ("x-A", Wanted::Any, true),
-            ("x-a", Wanted::Is("3".into()), false),
-            ("x-b", Wanted::Any, false),
+            ("X-A", ExpectedValue::Is("2".into()), true),
+            ("x-A", ExpectedValue::Any, true),
+            ("x-a", ExpectedValue::Is("3".into()), false),
+            ("x-b", ExpectedValue::Any, false),
             ("x-a", matches("^[2-9]$"), true),
             ("x-a", matches("^[3-9]$"), false),
         ] {

@@ -28,13 +28,13 @@ mod worker;
 pub use dyno_archive::Protocol;
 pub use dyno_archive::plan::Http2;
 
-pub use driver::{Completion, ConnId, ConnectError, Driver, What};
+pub use driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
 pub use expect::Expectation;
 pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
 pub use tls::Tls;
-pub use tls::reason::words as tls_words;
+pub use tls::reason::error_text as tls_error_text;
 pub use traffic::{CompiledRequest, Draws, Traffic};
 pub use turn::{Stop, run, run_until_drained};
-pub use worker::{Config, Policy, Spin, Worker, WorkerReport, upgrade_settings};
+pub use worker::{Policy, SpinPolicy, Worker, WorkerConfig, WorkerReport, upgrade_settings};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
-use dyno_archive::load::{Books, Edges, Unanswered};
+use dyno_archive::load::{Books, Edges, UnansweredAges};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::silence::{self, Silence};
 use dyno_archive::times::Recording;
@@ -116,9 +116,9 @@ impl Ages {
         self.longest_service_ns = self.longest_service_ns.max(service_ns);
     }
 
-    fn seal(&mut self) -> Unanswered {
+    fn seal(&mut self) -> UnansweredAges {
         let ages = std::mem::take(&mut self.by_name);
-        Unanswered {
+        UnansweredAges {
             ages: ages.iter().map(|(name, ages)| ((*name).into(), ages.to_times())).collect(),
             longest_service_ns: self.longest_service_ns,
         }
@@ -204,8 +204,8 @@ impl Silences {
 impl Recorder {
     /// `kinds` is the number of different requests.
     pub(crate) fn new(began: Instant, window: Window, kinds: usize) -> Self {
-        let opens = began.after(window.warmup_ns);
-        let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.after(d));
+        let opens = began.plus(window.warmup_ns);
+        let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.plus(d));
         let mut recorder = Recorder {
             began,
             interval_ns: window.interval_ns,
@@ -233,7 +233,7 @@ impl Recorder {
         self.in_flight
     }
 
-    pub(crate) fn opens(&self) -> Instant {
+    pub(crate) fn window_start(&self) -> Instant {
         self.opens
     }
 
@@ -247,8 +247,8 @@ impl Recorder {
         self.began = at;
         self.settled = at;
         self.silences.last = at;
-        self.opens = at.after(window.warmup_ns);
-        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.after(d));
+        self.opens = at.plus(window.warmup_ns);
+        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.plus(d));
         self.current = self.interval_from(at);
     }
 
@@ -265,7 +265,7 @@ impl Recorder {
             self.books.carried_in += 1;
             self.books.started += 1;
             // Its age as the window opens, which is no part of the window's time in flight.
-            self.edges.before_ns += self.opens.since(intended);
+            self.edges.before_ns += self.opens.ns_since(intended);
         }
     }
 
@@ -273,17 +273,17 @@ impl Recorder {
     /// everything that has been scheduled in it already, and every interval that is over: a worker
     /// may learn of the cut after its instant.
     pub(crate) fn close_window(&mut self, at: Instant) {
-        let at = at.max(self.latest.after(1)).max(self.began.after(self.current.start_ns));
+        let at = at.max(self.latest.plus(1)).max(self.began.plus(self.current.start_ns));
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;
-            self.current.end_ns = self.current.end_ns.min(at.since(self.began));
+            self.current.end_ns = self.current.end_ns.min(at.ns_since(self.began));
         }
     }
 
     /// End of the interval that is being filled.
     pub(crate) fn boundary(&self) -> Instant {
-        self.began.after(self.current.end_ns)
+        self.began.plus(self.current.end_ns)
     }
 
     /// Whether an interval has ended by `now`.
@@ -326,7 +326,7 @@ impl Recorder {
         if self.in_flight == 0 && self.began != Instant::NEVER {
             // This worker has nothing in flight; other workers may still be waiting.
             self.silences.kept.push(Silence {
-                start_ns: self.silences.last.since(self.began),
+                start_ns: self.silences.last.ns_since(self.began),
                 busy_ns: Silence::UNKNOWN_END,
                 end_ns: Silence::UNKNOWN_END,
                 in_flight: 0,
@@ -336,7 +336,7 @@ impl Recorder {
         self.close_window(now);
         self.advance(now);
         self.settle(now);
-        self.current.end_ns = now.since(self.began).max(self.current.start_ns);
+        self.current.end_ns = now.ns_since(self.began).max(self.current.start_ns);
         self.seal(Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns));
     }
 
@@ -349,7 +349,7 @@ impl Recorder {
         self.current.workers.entry(worker).or_default()
     }
 
-    pub(crate) fn scheduled(&mut self, intended: Instant) {
+    pub(crate) fn record_scheduled(&mut self, intended: Instant) {
         self.latest = self.latest.max(intended);
         if self.belongs(intended) {
             self.books.scheduled += 1;
@@ -358,7 +358,7 @@ impl Recorder {
 
     /// An arrival found no room in the queue either. `request`: index of the request that it would
     /// have sent.
-    pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
+    pub(crate) fn record_drop(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
         if self.belongs(intended) {
             self.books.dropped += 1;
@@ -369,7 +369,7 @@ impl Recorder {
     }
 
     /// An exchange was taken on at `now`; it counts as in flight since it was intended.
-    pub(crate) fn started(&mut self, intended: Instant, now: Instant) {
+    pub(crate) fn record_start(&mut self, intended: Instant, now: Instant) {
         self.settle(now);
         self.current.started += 1;
         if !self.is_waiting() {
@@ -379,7 +379,7 @@ impl Recorder {
         // The part of its life before we noticed it. After a long stall it may have begun in an
         // earlier interval; it counts in this one, so that the window's sum is right.
         let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
-        self.current.in_flight_ns += now.since(intended.max(phase_began));
+        self.current.in_flight_ns += now.ns_since(intended.max(phase_began));
         if self.belongs(intended) {
             self.books.started += 1;
         }
@@ -387,15 +387,15 @@ impl Recorder {
 
     /// A scheduled request was handed over: how its distance from the one before compares with what
     /// was intended.
-    pub(crate) fn handed(&mut self, exchange: &Exchange) {
+    pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
         let (intended, sent) = (exchange.intended, exchange.sent);
         // Arrivals that waited for a connection leave in a burst that the server's slowness
         // decided. They are in the send lag; the gaps show them too, as what the server really saw.
         if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
             && self.belongs(intended)
         {
-            self.distributions.intended_gap.record(intended.since(last_intended));
-            self.distributions.send_gap.record(sent.since(last_sent));
+            self.distributions.intended_gap.record(intended.ns_since(last_intended));
+            self.distributions.send_gap.record(sent.ns_since(last_sent));
         }
     }
 
@@ -419,7 +419,7 @@ impl Recorder {
     /// An exchange ended at `done`; the kernel had received the last of its answer at
     /// `received_at`, if it was asked.
     #[inline]
-    pub(crate) fn ended(
+    pub(crate) fn record_end(
         &mut self,
         exchange: &Exchange,
         outcome: Outcome,
@@ -429,7 +429,7 @@ impl Recorder {
         self.settle(done);
         if outcome.is_completed() {
             self.answers += 1;
-            if done.since(self.silences.last) >= self.silences.least_ns {
+            if done.ns_since(self.silences.last) >= self.silences.least_ns {
                 self.end_silence(done);
             }
             self.silences.last = done;
@@ -447,7 +447,7 @@ impl Recorder {
             self.current.carried.count(outcome);
             if !belongs {
                 // It was in flight in a window that it does not belong to, up to this instant.
-                self.edges.others_ns += done.since(exchange.intended.max(self.opens));
+                self.edges.others_ns += done.ns_since(exchange.intended.max(self.opens));
                 if let Some(share) = share {
                     // It arrived in the window, which is what throughput counts.
                     share.carried_ok += u64::from(outcome == Outcome::Ok);
@@ -471,7 +471,7 @@ impl Recorder {
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
-            self.failed(exchange, outcome, done, belongs);
+            self.record_failure(exchange, outcome, done, belongs);
         }
     }
 
@@ -487,7 +487,7 @@ impl Recorder {
         if at <= self.opens {
             return;
         }
-        let since = |instant: Instant| instant.since(self.began);
+        let since = |instant: Instant| instant.ns_since(self.began);
         let busy = if self.is_waiting() { self.silences.busy } else { at };
         let silence = Silence {
             start_ns: since(self.silences.last),
@@ -506,9 +506,15 @@ impl Recorder {
 
     /// An exchange got no right answer: keeps how long it had waited.
     #[cold]
-    fn failed(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant, belongs: bool) {
+    fn record_failure(
+        &mut self,
+        exchange: &Exchange,
+        outcome: Outcome,
+        done: Instant,
+        belongs: bool,
+    ) {
         // Its whole wait up to its end, of any kind.
-        let age_ns = done.since(exchange.intended);
+        let age_ns = done.ns_since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
@@ -525,7 +531,7 @@ impl Recorder {
             return;
         }
         if is_ok {
-            self.distributions.page.record(done.since(began));
+            self.distributions.page.record(done.ns_since(began));
         } else {
             self.current.pages_failed += 1;
         }
@@ -538,16 +544,16 @@ impl Recorder {
 
     /// An exchange has not ended when everything does: its age is a lower bound of its response
     /// time.
-    pub(crate) fn unanswered(&mut self, exchange: &Exchange, now: Instant) {
+    pub(crate) fn record_unanswered(&mut self, exchange: &Exchange, now: Instant) {
         if !self.belongs(exchange.intended) {
             // In flight up to the end, in a window that it does not belong to.
-            self.edges.others_ns += now.since(exchange.intended.max(self.opens));
+            self.edges.others_ns += now.ns_since(exchange.intended.max(self.opens));
             return;
         }
         self.books.in_flight_at_end += 1;
         // It has waited from its intended start until now. The rest of its wait is unknown.
-        let age_ns = now.since(exchange.intended);
-        self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
+        let age_ns = now.ns_since(exchange.intended);
+        self.ages.record(UnansweredAges::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.never_ended += 1;
@@ -555,7 +561,7 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn take_unanswered(&mut self) -> Unanswered {
+    pub(crate) fn take_unanswered(&mut self) -> UnansweredAges {
         self.ages.seal()
     }
 
@@ -567,8 +573,8 @@ impl Recorder {
         } else {
             (Phase::Drain, Instant::NEVER)
         };
-        let end = start.after(self.interval_ns).min(phase_ends);
-        Interval::new(phase, start.since(self.began), end.since(self.began))
+        let end = start.plus(self.interval_ns).min(phase_ends);
+        Interval::new(phase, start.ns_since(self.began), end.ns_since(self.began))
     }
 
     /// Whether an exchange intended at this instant belongs to the measured window.
@@ -578,34 +584,34 @@ impl Recorder {
     }
 
     fn settle(&mut self, now: Instant) {
-        self.current.in_flight_ns += self.in_flight * now.since(self.settled);
+        self.current.in_flight_ns += self.in_flight * now.ns_since(self.settled);
         self.settled = self.settled.max(now);
     }
 }
 
 /// Time that an exchange has been with the server at `now`; 0 if it was never sent.
 fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
-    if exchange.sent == Instant::NEVER { 0 } else { now.since(exchange.sent) }
+    if exchange.sent == Instant::NEVER { 0 } else { now.ns_since(exchange.sent) }
 }
 
 impl Distributions {
     #[inline]
     fn record_times(&mut self, exchange: &Exchange, done: Instant, received_at: Option<Instant>) {
-        let response = done.since(exchange.intended);
+        let response = done.ns_since(exchange.intended);
         self.response.record(response);
         let share = self.by_request.get_mut(usize::from(exchange.request));
         if let Some(at) = received_at {
             // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done`
             // is not in it.
-            self.kernel_response.record(at.since(exchange.intended));
+            self.kernel_response.record(at.ns_since(exchange.intended));
         }
         assert!(exchange.sent != Instant::NEVER, "an answer to a request that never left");
         assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
-        let service = done.since(exchange.sent);
-        self.send_lag.record(exchange.sent.since(exchange.intended));
+        let service = done.ns_since(exchange.sent);
+        self.send_lag.record(exchange.sent.ns_since(exchange.intended));
         self.service.record(service);
         if exchange.first_byte != Instant::NEVER {
-            self.first_byte.record(exchange.first_byte.since(exchange.sent));
+            self.first_byte.record(exchange.first_byte.ns_since(exchange.sent));
         }
         if let Some(share) = share {
             share.response.record(response);
@@ -633,27 +639,27 @@ mod tests {
         // answered in the window.
         let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
             .map(|(at, request)| Exchange {
-                sent: began.after(at * MS),
-                ..Exchange::new(began.after(at * MS), request)
+                sent: began.plus(at * MS),
+                ..Exchange::new(began.plus(at * MS), request)
             })
             .into();
         for exchange in &exchanges {
             recorder.advance(exchange.intended);
-            recorder.scheduled(exchange.intended);
-            recorder.started(exchange.intended, exchange.intended);
+            recorder.record_scheduled(exchange.intended);
+            recorder.record_start(exchange.intended, exchange.intended);
         }
         for (exchange, outcome) in
             exchanges.iter().zip([Outcome::Ok, Outcome::Timeout, Outcome::Ok, Outcome::Ok])
         {
-            recorder.ended(exchange, outcome, began.after(15 * MS), None);
+            recorder.record_end(exchange, outcome, began.plus(15 * MS), None);
         }
-        recorder.finish(began.after(30 * MS));
+        recorder.finish(began.plus(30 * MS));
         let all = recorder.take_sealed();
         let measured = all.iter().find(|i| i.phase == Phase::Measured).unwrap();
         let parts: Vec<(u64, u64)> = measured
             .by_request
             .iter()
-            .map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok))
+            .map(|s| (s.outcomes.get(Outcome::Ok), s.carried_ok))
             .collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
         let whole = measured.right_answers();
@@ -675,13 +681,13 @@ mod tests {
                 drain_ns: 0,
             };
             let mut recorder = Recorder::new(began, window, 1);
-            recorder.advance(began.after(30 * MS));
-            recorder.close_window(began.after(cut_ms * MS));
-            recorder.finish(began.after(40 * MS));
+            recorder.advance(began.plus(30 * MS));
+            recorder.close_window(began.plus(cut_ms * MS));
+            recorder.finish(began.plus(40 * MS));
             let measured = || recorder.sealed.iter().filter(|i| i.phase == Phase::Measured);
             let ends = measured().map(|interval| interval.end_ns).max();
             assert_eq!(ends, Some(ends_ms * MS), "{cut_ms}");
-            assert_eq!(recorder.closes().since(began), ends_ms * MS, "{cut_ms}");
+            assert_eq!(recorder.closes().ns_since(began), ends_ms * MS, "{cut_ms}");
         }
     }
 }

@@ -31,7 +31,7 @@ impl Rng {
 
     /// Uniform in `0..n`. `n` must not be zero. The bias of the multiplication method is below
     /// n/2⁶⁴.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub fn next_below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
@@ -43,7 +43,7 @@ impl Rng {
     /// Puts `items` into random order (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i as u64 + 1) as usize);
+            items.swap(i, self.next_below(i as u64 + 1) as usize);
         }
     }
 }

@@ -132,10 +132,10 @@ impl Open {
         match &mut self.process {
             // From the index, not from the previous arrival: rounding must not add up over a long
             // run.
-            ArrivalProcess::Even { profile } => profile.when(self.index as f64),
+            ArrivalProcess::Even { profile } => profile.arrival_instant(self.index as f64),
             ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
-                profile.when(*at)
+                profile.arrival_instant(*at)
             }
             ArrivalProcess::Recorded(times) => times.get(self.index as usize).copied(),
         }
@@ -143,7 +143,7 @@ impl Open {
 }
 
 /// A rate over time. Its integral is the number of arrivals expected by each instant;
-/// [`when`](Self::when) inverts that.
+/// [`arrival_instant`](Self::arrival_instant) inverts that.
 #[derive(Clone, Debug)]
 struct Profile {
     segments: Vec<Stretch>,
@@ -191,7 +191,7 @@ impl Profile {
 
     /// The instant by which this number of arrivals is expected, nanoseconds since the load began;
     /// `None`: never.
-    fn when(&self, expected: f64) -> Option<u64> {
+    fn arrival_instant(&self, expected: f64) -> Option<u64> {
         let after = |s: &Stretch| expected >= s.expected_before + s.expected;
         let stretch = self.segments.iter().find(|s| !after(s))?;
         let rest = expected - stretch.expected_before;

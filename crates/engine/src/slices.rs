@@ -37,7 +37,7 @@ impl Slices {
 
     /// All own slices that lie whole between two instants, nanoseconds since the load began.
     #[must_use]
-    pub fn within(&self, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
+    pub fn slices_between(&self, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
         let rounds = from_ns / self.round_ns()..to_ns.div_ceil(self.round_ns());
         let all = rounds.flat_map(|round| self.in_round(round));
         all.filter(|(start, end)| *start >= from_ns && *end <= to_ns).collect()
@@ -75,13 +75,14 @@ mod tests {
         fn loads_share_all_time_evenly(of in 1u32..5, seed: u64, rounds in 1u64..20) {
             let all = all(of, seed);
             let until = rounds * all[0].round_ns();
-            let mut slices: Vec<(u64, u64)> = all.iter().flat_map(|s| s.within(0, until)).collect();
+            let mut slices: Vec<(u64, u64)> =
+                all.iter().flat_map(|s| s.slices_between(0, until)).collect();
             slices.sort_unstable();
             let expected: Vec<(u64, u64)> =
                 (0..until / 400).map(|n| (n * 400, (n + 1) * 400)).collect();
             prop_assert_eq!(slices, expected);
             for own in &all {
-                for pair in own.within(0, until).chunks(2) {
+                for pair in own.slices_between(0, until).chunks(2) {
                     let middle = (pair[0].0 + pair[1].1) / 2;
                     prop_assert_eq!(middle % own.round_ns(), own.round_ns() / 2);
                 }
@@ -91,7 +92,7 @@ mod tests {
         #[test]
         fn the_next_is_the_first_that_is_not_over(of in 1u32..5, seed: u64, now in 0u64..20_000) {
             for own in all(of, seed) {
-                let listed = own.within(0, 40_000).into_iter().find(|(_, end)| *end > now);
+                let listed = own.slices_between(0, 40_000).into_iter().find(|(_, end)| *end > now);
                 prop_assert_eq!(Some(own.next(now)), listed);
             }
         }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use dyno_archive::load::{TcpCounters, Timeouts};
-use dyno_wire::h1::response::{Missing, Reader, RequestKind};
-use dyno_wire::h2::{Client, Key};
+use dyno_wire::h1::response::{MissingPart, RequestKind, ResponseReader};
+use dyno_wire::h2::{Client, StreamKey};
 
 use crate::driver::Queued;
-use crate::expect::Answer;
-use crate::tls::Session;
+use crate::expect::AnswerState;
+use crate::tls::TlsSession;
 use crate::traffic::Draw;
 use crate::{Instant, limits};
 
@@ -38,7 +38,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// Returns this exchange as unsent, in any earlier state.
-    pub(crate) fn unsent(self) -> Exchange {
+    pub(crate) fn to_unsent(self) -> Exchange {
         Exchange {
             queued: Instant::NEVER,
             sent: Instant::NEVER,
@@ -55,7 +55,7 @@ impl Exchange {
         if self.sent == Instant::NEVER {
             Instant::NEVER
         } else {
-            self.sent.after(limits::CONTINUE_NS)
+            self.sent.plus(limits::CONTINUE_NS)
         }
     }
 
@@ -88,13 +88,17 @@ pub(crate) enum ResponseProgress {
 }
 
 impl ResponseProgress {
-    pub(crate) fn new(exchange: &Exchange, answer: &Answer, missing: Missing) -> ResponseProgress {
+    pub(crate) fn new(
+        exchange: &Exchange,
+        answer: &AnswerState,
+        missing: MissingPart,
+    ) -> ResponseProgress {
         match missing {
             _ if exchange.sent == Instant::NEVER => ResponseProgress::Unsent,
             _ if exchange.first_byte == Instant::NEVER => ResponseProgress::Nothing,
-            Missing::Head => ResponseProgress::PartOfHead,
-            Missing::Body(_) if answer.body_bytes() == 0 => ResponseProgress::Head,
-            Missing::Body(left) => {
+            MissingPart::Head => ResponseProgress::PartOfHead,
+            MissingPart::Body(_) if answer.body_bytes() == 0 => ResponseProgress::Head,
+            MissingPart::Body(left) => {
                 let came = answer.body_bytes();
                 ResponseProgress::PartOfBody(came, left.map(|left| came + left))
             }
@@ -124,7 +128,7 @@ impl ResponseProgress {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     Down,
     Connecting {
         since: Instant,
@@ -141,19 +145,24 @@ pub(crate) enum State {
     Up,
 }
 
-impl State {
+impl ConnectionState {
     /// Whether a connection is being opened that cannot carry requests yet.
     pub(crate) const fn is_opening(self) -> bool {
-        matches!(self, State::Connecting { .. } | State::Securing { .. } | State::Greeting { .. })
+        matches!(
+            self,
+            ConnectionState::Connecting { .. }
+                | ConnectionState::Securing { .. }
+                | ConnectionState::Greeting { .. }
+        )
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     /// `None` on a plain connection.
-    pub(crate) tls: Option<Box<Session>>,
-    pub(crate) talk: Talk,
+    pub(crate) tls: Option<Box<TlsSession>>,
+    pub(crate) talk: ProtocolState,
     /// Exchanges that were given to this slot while its connection could not take them, oldest
     /// first.
     pub(crate) assigned: VecDeque<Exchange>,
@@ -180,20 +189,20 @@ pub(crate) struct Slot {
 
 /// The protocol of a connection, with its state.
 #[derive(Debug)]
-pub(crate) enum Talk {
-    H1(H1),
-    H2(Box<H2>),
+pub(crate) enum ProtocolState {
+    H1(H1Connection),
+    H2(Box<H2Connection>),
 }
 
 /// HTTP/1.1: answers come in the order of the requests.
 #[derive(Debug)]
-pub(crate) struct H1 {
-    pub(crate) reader: Reader,
+pub(crate) struct H1Connection {
+    pub(crate) reader: ResponseReader,
     /// Oldest first.
     pub(crate) in_flight: VecDeque<Exchange>,
     /// Number of exchanges at the back of `in_flight` not yet handed to the kernel.
     pub(crate) unsent: usize,
-    pub(crate) answer: Answer,
+    pub(crate) answer: AnswerState,
     pub(crate) upgrade: Upgrade,
     /// The last request said that the connection ends with its answer (RFC 9112 §9.6).
     pub(crate) said_close: bool,
@@ -245,13 +254,13 @@ impl Upgrade {
 
 /// HTTP/2: each exchange is a stream.
 #[derive(Debug)]
-pub(crate) struct H2 {
-    pub(crate) client: Client<Stream>,
+pub(crate) struct H2Connection {
+    pub(crate) client: Client<StreamExchange>,
     /// Streams whose requests have not been handed to the kernel.
-    pub(crate) unsent: Vec<Key>,
+    pub(crate) unsent: Vec<StreamKey>,
     /// Streams with large requests in the bytes that go to the driver next, and where there each
     /// ends.
-    pub(crate) large: Vec<(Key, usize)>,
+    pub(crate) large: Vec<(StreamKey, usize)>,
     /// When anything last came.
     pub(crate) received: Instant,
     /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they
@@ -296,22 +305,22 @@ impl Replies {
 
 /// An exchange on a stream.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct StreamExchange {
     pub(crate) exchange: Exchange,
-    pub(crate) answer: Answer,
+    pub(crate) answer: AnswerState,
     /// Since when windows have held its request up; `NEVER`: they do not.
     pub(crate) blocked_since: Instant,
     /// Whether its body waits for 100 (Continue).
     pub(crate) holds_body: bool,
 }
 
-impl H1 {
-    fn new() -> H1 {
-        H1 {
-            reader: Reader::new(),
+impl H1Connection {
+    fn new() -> H1Connection {
+        H1Connection {
+            reader: ResponseReader::new(),
             in_flight: VecDeque::new(),
             unsent: 0,
-            answer: Answer::default(),
+            answer: AnswerState::default(),
             upgrade: Upgrade::No,
             said_close: false,
             held: None,
@@ -320,10 +329,10 @@ impl H1 {
 
     /// Clears the state for a new connection; memory is kept.
     pub(crate) fn renew(&mut self, upgrade: Upgrade) {
-        self.reader = Reader::new();
+        self.reader = ResponseReader::new();
         self.in_flight.clear();
         self.unsent = 0;
-        self.answer = Answer::default();
+        self.answer = AnswerState::default();
         self.upgrade = upgrade;
         self.said_close = false;
         self.held = None;
@@ -333,9 +342,9 @@ impl H1 {
 impl Slot {
     pub(crate) fn new() -> Self {
         Slot {
-            state: State::Down,
+            state: ConnectionState::Down,
             tls: None,
-            talk: Talk::H1(H1::new()),
+            talk: ProtocolState::H1(H1Connection::new()),
             assigned: VecDeque::new(),
             served: 0,
             failures: 0,
@@ -352,15 +361,15 @@ impl Slot {
     /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing
     /// more to say. Responses of HTTP/2 name their request.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.state == State::Up
+        self.state == ConnectionState::Up
             && self.served > 0
             && !self.is_owed
-            && matches!(self.talk, Talk::H1(_))
+            && matches!(self.talk, ProtocolState::H1(_))
     }
 
     /// Returns the progress of the response to the oldest exchange of an HTTP/1.1 connection.
     pub(crate) fn response_progress(&self) -> Option<ResponseProgress> {
-        let Talk::H1(h1) = &self.talk else { return None };
+        let ProtocolState::H1(h1) = &self.talk else { return None };
         Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing()))
     }
 
@@ -368,16 +377,16 @@ impl Slot {
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         match &self.talk {
-            Talk::H1(h1) => h1.in_flight.len(),
-            Talk::H2(h2) => h2.client.open(),
+            ProtocolState::H1(h1) => h1.in_flight.len(),
+            ProtocolState::H2(h2) => h2.client.open(),
         }
     }
 
     /// Stamps what has just been handed to the kernel; `each` sees the exchanges concerned.
     #[inline]
-    pub(crate) fn handed(&mut self, at: Instant, mut each: impl FnMut(&Exchange)) {
+    pub(crate) fn stamp_hand_over(&mut self, at: Instant, mut each: impl FnMut(&Exchange)) {
         match &mut self.talk {
-            Talk::H1(h1) => {
+            ProtocolState::H1(h1) => {
                 let first = h1.in_flight.len() - h1.unsent;
                 for exchange in h1.in_flight.range_mut(first..) {
                     // The bytes left no earlier than this instant; what the kernel does with them
@@ -387,7 +396,7 @@ impl Slot {
                 }
                 h1.unsent = 0;
             }
-            Talk::H2(h2) => {
+            ProtocolState::H2(h2) => {
                 for key in h2.unsent.drain(..) {
                     // A stream may have ended before its request left.
                     let Some(stream) = h2.client.data(key) else { continue };
@@ -403,8 +412,8 @@ impl Slot {
     /// Whether no part of a message, or of HTTP/2's first frame, has been read.
     pub(crate) fn is_between_messages(&self) -> bool {
         match &self.talk {
-            Talk::H1(h1) => h1.reader.is_between_messages(),
-            Talk::H2(_) => matches!(self.state, State::Greeting { .. }),
+            ProtocolState::H1(h1) => h1.reader.is_between_messages(),
+            ProtocolState::H2(_) => matches!(self.state, ConnectionState::Greeting { .. }),
         }
     }
 
@@ -412,16 +421,16 @@ impl Slot {
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         match &self.talk {
-            Talk::H1(h1) => h1.unsent > 0,
-            Talk::H2(h2) => !h2.unsent.is_empty(),
+            ProtocolState::H1(h1) => h1.unsent > 0,
+            ProtocolState::H2(h2) => !h2.unsent.is_empty(),
         }
     }
 
     /// Gives up the exchanges on the connection, oldest first.
     pub(crate) fn take_in_flight(&mut self) -> Vec<Exchange> {
         match &mut self.talk {
-            Talk::H1(h1) => h1.in_flight.drain(..).collect(),
-            Talk::H2(h2) => {
+            ProtocolState::H1(h1) => h1.in_flight.drain(..).collect(),
+            ProtocolState::H2(h2) => {
                 h2.client.take_all().into_iter().map(|stream| stream.exchange).collect()
             }
         }
@@ -430,19 +439,21 @@ impl Slot {
     /// The intended instants of the exchanges that the slot has been given and that have not ended.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = Instant> + '_ {
         let (h1, h2) = match &self.talk {
-            Talk::H1(h1) => (Some(h1.in_flight.iter()), None),
-            Talk::H2(h2) => (None, Some(h2.client.iter().map(|(_, stream)| &stream.exchange))),
+            ProtocolState::H1(h1) => (Some(h1.in_flight.iter()), None),
+            ProtocolState::H2(h2) => {
+                (None, Some(h2.client.iter().map(|(_, stream)| &stream.exchange)))
+            }
         };
         let on_connection = h1.into_iter().flatten().chain(h2.into_iter().flatten());
         on_connection.chain(&self.assigned).map(|exchange| exchange.intended)
     }
 
     /// Forgets the connection. What was in flight on it must have been taken.
-    pub(crate) fn disconnected(&mut self) {
-        self.state = State::Down;
+    pub(crate) fn disconnect(&mut self) {
+        self.state = ConnectionState::Down;
         match &mut self.talk {
-            Talk::H1(h1) => h1.renew(Upgrade::No),
-            Talk::H2(_) => self.talk = Talk::H1(H1::new()),
+            ProtocolState::H1(h1) => h1.renew(Upgrade::No),
+            ProtocolState::H2(_) => self.talk = ProtocolState::H1(H1Connection::new()),
         }
         self.tls = None;
         self.served = 0;

@@ -7,13 +7,13 @@ impl Instant {
     pub const NEVER: Instant = Instant(u64::MAX);
 
     #[must_use]
-    pub const fn after(self, ns: u64) -> Instant {
+    pub const fn plus(self, ns: u64) -> Instant {
         Instant(self.0.saturating_add(ns))
     }
 
     /// Nanoseconds from `earlier` to here; zero if `earlier` is in fact later.
     #[must_use]
-    pub const fn since(self, earlier: Instant) -> u64 {
+    pub const fn ns_since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }

@@ -22,7 +22,7 @@ pub struct Tls {
 }
 
 /// The TLS side of one connection.
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     connection: UnbufferedClientConnection,
     /// The start of a record that has not arrived whole.
     kept: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Session {
     has_heard: bool,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("is_secured", &self.is_secured).finish_non_exhaustive()
     }
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Session {
 
 /// The state of a session after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum TlsProgress {
     Handshaking,
     /// The handshake ended in this read.
     Secured,
@@ -61,18 +61,18 @@ pub(crate) enum Broken<E> {
 
 /// Result of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Agreed {
+pub(crate) struct TlsParameters {
     pub(crate) version: Option<String>,
     pub(crate) cipher_suite: Option<String>,
     pub(crate) alpn: Option<String>,
     pub(crate) resumed: bool,
 }
 
-impl Session {
-    pub(crate) fn new(tls: &Tls) -> Result<Session, String> {
+impl TlsSession {
+    pub(crate) fn new(tls: &Tls) -> Result<TlsSession, String> {
         let connection = UnbufferedClientConnection::new(tls.config.clone(), tls.name.clone());
-        let connection = connection.map_err(|error| reason::words(&error))?;
-        Ok(Session {
+        let connection = connection.map_err(|error| reason::error_text(&error))?;
+        Ok(TlsSession {
             connection,
             kept: Vec::new(),
             out: Vec::new(),
@@ -101,7 +101,7 @@ impl Session {
         &mut self,
         input: &mut [u8],
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<Progress, Broken<E>> {
+    ) -> Result<TlsProgress, Broken<E>> {
         if self.kept.is_empty() {
             let (progress, used) = self.process(input, take)?;
             self.kept.extend_from_slice(&input[used..]);
@@ -134,7 +134,7 @@ impl Session {
                 traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
             }
             Ok(_) => Err("the session takes no data".into()),
-            Err(error) => Err(reason::words(&error)),
+            Err(error) => Err(reason::error_text(&error)),
         };
         unread.drain(..discard);
         self.kept = unread;
@@ -142,9 +142,9 @@ impl Session {
         written.map(drop)
     }
 
-    pub(crate) fn agreed(&self) -> Agreed {
+    pub(crate) fn parameters(&self) -> TlsParameters {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Agreed {
+        TlsParameters {
             version: self
                 .connection
                 .protocol_version()
@@ -162,7 +162,7 @@ impl Session {
         &mut self,
         input: &mut [u8],
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(Progress, usize), Broken<E>> {
+    ) -> Result<(TlsProgress, usize), Broken<E>> {
         let mut used = 0;
         loop {
             let UnbufferedStatus { mut discard, state, .. } =
@@ -172,7 +172,7 @@ impl Session {
                 Err(error) => {
                     let is_no_tls = matches!(error, Error::InvalidMessage(_)) && !self.has_heard;
                     let words =
-                        if is_no_tls { reason::NO_TLS.into() } else { reason::words(&error) };
+                        if is_no_tls { reason::NO_TLS.into() } else { reason::error_text(&error) };
                     self.queue_alert(&mut input[used + discard..]);
                     return Err(Broken::Tls(words));
                 }
@@ -181,12 +181,12 @@ impl Session {
             self.has_heard |= discard > 0;
             match step {
                 Step::Again => {}
-                Step::Blocked => return Ok((Progress::Handshaking, used)),
-                Step::Closed => return Ok((Progress::Closed, used)),
+                Step::Blocked => return Ok((TlsProgress::Handshaking, used)),
+                Step::Closed => return Ok((TlsProgress::Closed, used)),
                 Step::Ready if !std::mem::replace(&mut self.is_secured, true) => {
                     return self.after_handshake(used, input, take);
                 }
-                Step::Ready => return Ok((Progress::Open, used)),
+                Step::Ready => return Ok((TlsProgress::Open, used)),
             }
         }
     }
@@ -197,9 +197,9 @@ impl Session {
         used: usize,
         input: &mut [u8],
         take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(Progress, usize), Broken<E>> {
+    ) -> Result<(TlsProgress, usize), Broken<E>> {
         let (progress, more) = self.process(&mut input[used..], take)?;
-        let progress = if progress == Progress::Open { Progress::Secured } else { progress };
+        let progress = if progress == TlsProgress::Open { TlsProgress::Secured } else { progress };
         Ok((progress, used + more))
     }
 
@@ -233,7 +233,7 @@ fn step<E>(
     match state {
         ConnectionState::ReadTraffic(mut traffic) => {
             while let Some(record) = traffic.next_record() {
-                let record = record.map_err(|error| Broken::Tls(reason::words(&error)))?;
+                let record = record.map_err(|error| Broken::Tls(reason::error_text(&error)))?;
                 *discard += record.discard;
                 take(record.payload).map_err(Broken::Reader)?;
             }
@@ -277,7 +277,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
 
     struct Pair {
-        session: Session,
+        session: TlsSession,
         server: ServerConnection,
     }
 
@@ -285,14 +285,14 @@ mod tests {
     fn pair(alpn: &[&str], is_trusted: bool) -> Pair {
         let (config, server) = trust::pair(alpn, &["http/1.1"], is_trusted);
         let tls = Tls { config: Arc::new(config), name: trust::NAME.try_into().unwrap() };
-        let session = Session::new(&tls).unwrap();
+        let session = TlsSession::new(&tls).unwrap();
         Pair { session, server: ServerConnection::new(Arc::new(server)).unwrap() }
     }
 
     impl Pair {
         /// Passes the session's output to the server and the server's output back in pieces.
         /// Returns the plain text, and every progress that was made.
-        fn exchange(&mut self, piece: usize) -> Result<(Vec<u8>, Vec<Progress>), String> {
+        fn exchange(&mut self, piece: usize) -> Result<(Vec<u8>, Vec<TlsProgress>), String> {
             let mut plain = Vec::new();
             let mut made = vec![self.read(&mut [], &mut plain)?];
             loop {
@@ -317,7 +317,7 @@ mod tests {
             }
         }
 
-        fn read(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<Progress, String> {
+        fn read(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<TlsProgress, String> {
             let mut take = |data: &[u8]| {
                 plain.extend_from_slice(data);
                 Ok::<(), std::convert::Infallible>(())
@@ -337,8 +337,8 @@ mod tests {
             let mut pair = pair(&["http/1.1"], true);
             let (plain, made) = pair.exchange(piece).unwrap();
             prop_assert!(plain.is_empty());
-            prop_assert_eq!(made.iter().filter(|p| **p == Progress::Secured).count(), 1);
-            let agreed = pair.session.agreed();
+            prop_assert_eq!(made.iter().filter(|p| **p == TlsProgress::Secured).count(), 1);
+            let agreed = pair.session.parameters();
             prop_assert_eq!(agreed.alpn.as_deref(), Some("http/1.1"));
             prop_assert_eq!(agreed.version.as_deref(), Some("TLSv1.3"));
 
@@ -362,7 +362,7 @@ mod tests {
             pair.server.send_close_notify();
             let (plain, made) = pair.exchange(piece).unwrap();
             prop_assert_eq!(plain, answer);
-            prop_assert_eq!(made.last(), Some(&Progress::Closed));
+            prop_assert_eq!(made.last(), Some(&TlsProgress::Closed));
         }
     }
 

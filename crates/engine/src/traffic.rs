@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use dyno_wire::h1::request::{Event, Reader};
+use dyno_wire::h1::request::{RequestEvent, RequestReader};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::hpack::encode as hpack;
-use dyno_wire::h2::{Block, Form};
+use dyno_wire::h2::{BlockForm, EncodedBlock};
 
 use crate::expect::Expectation;
 use crate::rng::Rng;
@@ -68,7 +68,7 @@ pub struct CompiledRequest {
 impl CompiledRequest {
     /// A request of the same bytes every time.
     #[must_use]
-    pub fn fixed(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
+    pub fn from_bytes(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
         let template = Template::Fixed(Arc::from(bytes));
         CompiledRequest { template, upgrade: None, stream: None, kind, expect }
     }
@@ -80,29 +80,29 @@ pub enum Template {
     /// The same bytes every time.
     Fixed(Arc<[u8]>),
     /// Parts, of which some differ from request to request.
-    Varying { head: Vec<Part>, body: Vec<Part> },
+    Varying { head: Vec<RequestPart>, body: Vec<RequestPart> },
 }
 
 /// Encoding of a request on an HTTP/2 stream.
 #[derive(Clone, Debug)]
 pub enum StreamTemplate {
     /// The same header block and body every time.
-    Fixed { block: Block, body: Arc<[u8]> },
+    Fixed { block: EncodedBlock, body: Arc<[u8]> },
     /// Pieces, of which some differ from request to request.
-    Varying { fields: Vec<FieldPiece>, body: Vec<Part> },
+    Varying { fields: Vec<FieldPiece>, body: Vec<RequestPart> },
 }
 
 /// A piece of a header block.
 #[derive(Clone, Debug)]
 pub enum FieldPiece {
     /// Fields that are the same every time.
-    Fixed(Block),
+    Fixed(EncodedBlock),
     /// A field with a fixed name and a value that varies.
     Varying {
         /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
         name_bytes: u32,
-        value: Vec<Part>,
+        value: Vec<RequestPart>,
     },
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct StreamRequest<'a> {
 
 /// A piece of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RequestPart {
     Bytes(Box<[u8]>),
     /// The number of the request: 0, 1, 2, … over all workers, each once.
     Sequence,
@@ -152,7 +152,7 @@ pub struct Draws {
     worker: u64,
     step: u64,
     /// Intended start of the request that is made next, nanoseconds since the load began; for
-    /// [`Part::Intended`].
+    /// [`RequestPart::Intended`].
     pub(crate) intended_ns: u64,
     /// Requests that have been made.
     made: u64,
@@ -202,18 +202,20 @@ impl Traffic {
             });
             Choice::Sums(sums.collect())
         };
-        Ok(Traffic::of(weighted.into_iter().map(|(request, _)| request).collect(), choice))
+        Ok(Traffic::from_choice(weighted.into_iter().map(|(request, _)| request).collect(), choice))
     }
 
     /// One request, every time.
     #[must_use]
     pub fn one(request: CompiledRequest) -> Traffic {
-        Traffic::of(vec![request], Choice::One)
+        Traffic::from_choice(vec![request], Choice::One)
     }
 
-    fn of(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
-        let traits: Vec<MessageTraits> =
-            requests.iter().map(|request| MessageTraits::of(&request.template)).collect();
+    fn from_choice(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
+        let traits: Vec<MessageTraits> = requests
+            .iter()
+            .map(|request| MessageTraits::from_template(&request.template))
+            .collect();
         let some_close = traits.iter().any(|traits| traits.closes);
         let some_expect = traits.iter().any(|traits| traits.expects_continue);
         Traffic { requests, traits, some_close, some_expect, shared_bytes: 0, choice }
@@ -280,9 +282,9 @@ impl Traffic {
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {
             Choice::One => 0,
-            Choice::Table(table) => table[draws.rng.below(table.len() as u64) as usize],
+            Choice::Table(table) => table[draws.rng.next_below(table.len() as u64) as usize],
             Choice::Sums(sums) => {
-                let drawn = draws.rng.below(sums.last().copied().unwrap_or(1));
+                let drawn = draws.rng.next_below(sums.last().copied().unwrap_or(1));
                 sums.partition_point(|sum| *sum <= drawn) as u16
             }
         }
@@ -292,21 +294,21 @@ impl Traffic {
 impl MessageTraits {
     /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests
     /// for streams only, have none.
-    fn of(template: &Template) -> MessageTraits {
+    fn from_template(template: &Template) -> MessageTraits {
         let made;
         let has_made_body = matches!(template, Template::Varying { body, .. } if !body.is_empty());
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
                 // A digit may stand wherever something may be made.
-                made = head
-                    .iter()
-                    .map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
+                made = head.iter().map(|part| {
+                    if let RequestPart::Bytes(bytes) = part { bytes } else { &b"0"[..] }
+                });
                 &made.collect::<Vec<_>>().concat()
             }
         };
-        match Reader::new().next(bytes) {
-            Ok((_, Event::Head(head))) => MessageTraits {
+        match RequestReader::new().next(bytes) {
+            Ok((_, RequestEvent::Head(head))) => MessageTraits {
                 is_idempotent: matches!(
                     head.method,
                     b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
@@ -363,7 +365,7 @@ impl Draws {
     /// Whether the next request belongs to a random sample of one in `every`; 0: none does.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
-        every == 1 || (every > 1 && self.rng.below(every) == 0)
+        every == 1 || (every > 1 && self.rng.next_below(every) == 0)
     }
 }
 
@@ -399,7 +401,7 @@ impl StreamTemplate {
     #[inline]
     pub(crate) fn make<'a>(
         &'a self,
-        form: Form,
+        form: BlockForm,
         draw: &mut Draw,
         draws: &mut Draws,
         scratch: &'a mut RequestScratch,
@@ -417,8 +419,8 @@ impl StreamTemplate {
 
 fn make_stream<'a>(
     fields: &[FieldPiece],
-    body: &[Part],
-    form: Form,
+    body: &[RequestPart],
+    form: BlockForm,
     draw: &mut Draw,
     draws: &mut Draws,
     scratch: &'a mut RequestScratch,
@@ -449,7 +451,13 @@ fn make_stream<'a>(
     StreamRequest { block: &scratch.block, field_bytes, body: &scratch.body }
 }
 
-fn make(head: &[Part], body: &[Part], draw: &mut Draw, draws: &mut Draws, made: &mut Vec<u8>) {
+fn make(
+    head: &[RequestPart],
+    body: &[RequestPart],
+    draw: &mut Draw,
+    draws: &mut Draws,
+    made: &mut Vec<u8>,
+) {
     let (mut values, mut rng) = draws.take(draw);
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
@@ -471,25 +479,25 @@ struct RequestValues {
     body_length: usize,
 }
 
-impl Part {
+impl RequestPart {
     fn put(&self, values: RequestValues, rng: &mut Rng, out: &mut Vec<u8>) {
         match self {
-            Part::Bytes(bytes) => out.extend_from_slice(bytes),
-            Part::Sequence => put_decimal(values.number, out),
-            Part::Intended => put_decimal(values.intended_ns, out),
-            Part::Random(from, to) => {
+            RequestPart::Bytes(bytes) => out.extend_from_slice(bytes),
+            RequestPart::Sequence => put_decimal(values.number, out),
+            RequestPart::Intended => put_decimal(values.intended_ns, out),
+            RequestPart::Random(from, to) => {
                 let n = match (to - from).checked_add(1) {
-                    Some(span) => from + rng.below(span),
+                    Some(span) => from + rng.next_below(span),
                     // All 2⁶⁴ values.
                     None => rng.next_u64(),
                 };
                 put_decimal(n, out);
             }
-            Part::Uuid => put_uuid(rng, out),
-            Part::Column(rows) => {
+            RequestPart::Uuid => put_uuid(rng, out),
+            RequestPart::Column(rows) => {
                 out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]);
             }
-            Part::BodyLength => put_decimal(values.body_length as u64, out),
+            RequestPart::BodyLength => put_decimal(values.body_length as u64, out),
         }
     }
 }
@@ -528,23 +536,29 @@ fn put_uuid(rng: &mut Rng, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn made(head: Vec<Part>, body: Vec<Part>, draws: &mut Draws) -> String {
+    fn render(head: Vec<RequestPart>, body: Vec<RequestPart>, draws: &mut Draws) -> String {
         let mut memory = Vec::new();
         let template = Template::Varying { head, body };
         String::from_utf8(template.bytes(draws, &mut memory).to_vec()).unwrap()
     }
 
-    fn bytes(text: &str) -> Part {
-        Part::Bytes(text.as_bytes().into())
+    fn bytes(text: &str) -> RequestPart {
+        RequestPart::Bytes(text.as_bytes().into())
     }
 
     #[test]
     fn numbers_are_shared_over_workers_and_the_length_is_the_bodys() {
-        let head = vec![bytes("n="), Part::Sequence, bytes(" l="), Part::BodyLength, bytes("\n")];
-        let body = vec![bytes("<"), Part::Sequence, bytes(">")];
+        let head = vec![
+            bytes("n="),
+            RequestPart::Sequence,
+            bytes(" l="),
+            RequestPart::BodyLength,
+            bytes("\n"),
+        ];
+        let body = vec![bytes("<"), RequestPart::Sequence, bytes(">")];
         let mut draws = Draws::new(1, 1, 3);
         let all: Vec<String> =
-            (0..4).map(|_| made(head.clone(), body.clone(), &mut draws)).collect();
+            (0..4).map(|_| render(head.clone(), body.clone(), &mut draws)).collect();
         assert_eq!(all, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
     }
 
@@ -553,20 +567,25 @@ mod tests {
         let mut draws = Draws::new(9, 0, 1);
         let mut seen = [0u32; 5];
         for _ in 0..1000 {
-            let n: usize = made(vec![Part::Random(1, 3)], vec![], &mut draws).parse().unwrap();
+            let n: usize =
+                render(vec![RequestPart::Random(1, 3)], vec![], &mut draws).parse().unwrap();
             seen[n] += 1;
         }
         assert!(seen[0] == 0 && seen[4] == 0 && seen[1..4].iter().all(|n| *n > 250), "{seen:?}");
-        assert!(made(vec![Part::Random(0, u64::MAX)], vec![], &mut draws).parse::<u64>().is_ok());
-        assert_eq!(made(vec![Part::Random(7, 7)], vec![], &mut draws), "7");
+        assert!(
+            render(vec![RequestPart::Random(0, u64::MAX)], vec![], &mut draws)
+                .parse::<u64>()
+                .is_ok()
+        );
+        assert_eq!(render(vec![RequestPart::Random(7, 7)], vec![], &mut draws), "7");
     }
 
     #[test]
     fn uuids_say_their_version_and_differ() {
         let mut draws = Draws::new(9, 0, 1);
         let (a, b) = (
-            made(vec![Part::Uuid], vec![], &mut draws),
-            made(vec![Part::Uuid], vec![], &mut draws),
+            render(vec![RequestPart::Uuid], vec![], &mut draws),
+            render(vec![RequestPart::Uuid], vec![], &mut draws),
         );
         assert_ne!(a, b);
         assert!(
@@ -578,7 +597,7 @@ mod tests {
     #[test]
     fn a_request_that_is_made_again_is_the_same() {
         let template = Template::Varying {
-            head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)],
+            head: vec![RequestPart::Sequence, RequestPart::Uuid, RequestPart::Random(0, 99)],
             body: vec![],
         };
         let mut memory = Vec::new();
@@ -600,7 +619,8 @@ mod tests {
 
     #[test]
     fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
-        let of = |text: &str| MessageTraits::of(&Template::Fixed(Arc::from(text.as_bytes())));
+        let of =
+            |text: &str| MessageTraits::from_template(&Template::Fixed(Arc::from(text.as_bytes())));
         let traits = |is_idempotent, closes| MessageTraits {
             is_idempotent,
             closes,
@@ -612,12 +632,12 @@ mod tests {
         assert_eq!(of(""), MessageTraits::default());
         let head = vec![
             bytes("PUT /"),
-            Part::Sequence,
+            RequestPart::Sequence,
             bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: "),
         ];
-        let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
+        let head = [head, vec![RequestPart::BodyLength, bytes("\r\n\r\n")]].concat();
         assert_eq!(
-            MessageTraits::of(&Template::Varying { head, body: vec![] }),
+            MessageTraits::from_template(&Template::Varying { head, body: vec![] }),
             traits(true, true)
         );
     }
@@ -626,15 +646,16 @@ mod tests {
     fn columns_go_round_row_by_row() {
         let rows: Arc<[Box<[u8]>]> = Arc::from([b"a".to_vec().into(), b"bc".to_vec().into()]);
         let mut draws = Draws::new(1, 0, 1);
-        let all: Vec<String> =
-            (0..3).map(|_| made(vec![Part::Column(rows.clone())], vec![], &mut draws)).collect();
+        let all: Vec<String> = (0..3)
+            .map(|_| render(vec![RequestPart::Column(rows.clone())], vec![], &mut draws))
+            .collect();
         assert_eq!(all, ["a", "bc", "a"]);
     }
 
     #[test]
     fn weights_are_kept() {
         let request =
-            |n: u8| CompiledRequest::fixed(&[n], RequestKind::Other, Expectation::default());
+            |n: u8| CompiledRequest::from_bytes(&[n], RequestKind::Other, Expectation::default());
         let traffic =
             Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
         assert!(matches!(&traffic.choice, Choice::Table(table) if table.len() == 5));

@@ -87,8 +87,8 @@ fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
 /// One turn: hand over, sleep, handle what completed, start what is due.
 pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let wait = worker.wait();
-    let turn = driver.turn(wait, &mut |conn, at| worker.handed(conn, at));
-    worker.woke(turn, wait, driver);
+    let turn = driver.turn(wait, &mut |conn, at| worker.on_handed_over(conn, at));
+    worker.on_wake(turn, wait, driver);
     let mut handled = 0;
     let mut latest = turn.woke;
     while let Some(completion) = driver.next() {
@@ -96,7 +96,7 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
         worker.complete(completion, driver);
         handled += 1;
         if handled % limits::COMPLETIONS_PER_FLUSH == 0 {
-            driver.flush(&mut |conn, at| worker.handed(conn, at));
+            driver.flush(&mut |conn, at| worker.on_handed_over(conn, at));
         }
     }
     // Requests that fell due while completions were handled start now and not after the next sleep.

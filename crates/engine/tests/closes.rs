@@ -11,17 +11,18 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::silence;
 use dyno_engine::sim::{
-    self, Expecting, Fault, Model, Pause, Played, Queue, Service, Theft, When, World,
+    self, Expecting, Fault, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft,
+    TheftTime, World,
 };
-use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
-use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
+use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
+use dyno_engine::{CompiledRequest, Expectation, Instant, Protocol, Stop, Traffic, WorkerConfig};
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, at_end, counted};
+use world::{MS, SECOND, ages, at_end, count_outcomes};
 
 fn request(bytes: &str) -> CompiledRequest {
-    CompiledRequest::fixed(
+    CompiledRequest::from_bytes(
         bytes.as_bytes(),
         RequestKind::Other,
         Expectation { status: Some(200), ..Expectation::default() },
@@ -29,7 +30,7 @@ fn request(bytes: &str) -> CompiledRequest {
 }
 
 /// A closed loop of so many of these requests over HTTP/1.1, all within the measured window.
-fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> Config {
+fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> WorkerConfig {
     let mut config = world::config(connections, &Arrivals::Closed, 1);
     config.pipeline = pipeline;
     config.total = Some(total);
@@ -40,12 +41,12 @@ fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> 
 }
 
 /// A request of HTTP/2 with this body.
-fn stream_request(body: Vec<Part>) -> CompiledRequest {
+fn stream_request(body: Vec<RequestPart>) -> CompiledRequest {
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", "/")]
             .map(|(name, value)| (name.into(), value.into()))
             .into();
-    let fields = vec![FieldPiece::Fixed(Shared::default().encode(&list))];
+    let fields = vec![FieldPiece::Fixed(SharedFields::default().encode(&list))];
     CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
@@ -55,17 +56,17 @@ fn stream_request(body: Vec<Part>) -> CompiledRequest {
     }
 }
 
-fn faulty(faults: &[(Fault, f64)]) -> Model {
-    let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     model.faults = faults.to_vec();
     model
 }
 
-fn of_all(played: &Played, outcome: Outcome) -> u64 {
-    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).of(outcome)
+fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
+    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
-fn sent_bytes(played: &Played) -> u64 {
+fn sent_bytes(played: &SimulationResult) -> u64 {
     played.intervals.iter().map(|interval| interval.bytes_sent).sum()
 }
 
@@ -113,7 +114,7 @@ fn a_pause_of_the_server_is_a_silence_of_all_workers() {
         sim::play(World::new(seed, model), world::config(2, &Arrivals::Closed, 1)).report.silences
     });
     let all = workers.reduce(|one, other| silence::common(&one, &other)).unwrap();
-    let all = silence::within(&all, (0, SECOND));
+    let all = silence::long_silences(&all, (0, SECOND));
     let [pause] = all[..] else { panic!("{all:?}") };
     assert!((200 * MS..205 * MS).contains(&pause.length_ns()), "{pause:?}");
     assert_eq!(pause.in_flight, 6);
@@ -127,9 +128,9 @@ fn a_pause_is_a_silence_whatever_is_in_flight() {
     {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 200 * MS });
-        let config = Config { pipeline, ..world::config(connections, &Arrivals::Closed, 1) };
+        let config = WorkerConfig { pipeline, ..world::config(connections, &Arrivals::Closed, 1) };
         let played = sim::play(World::new(7, model), config);
-        let all = silence::within(&played.report.silences, played.report.window_ns);
+        let all = silence::long_silences(&played.report.silences, played.report.window_ns);
         let case = format!("{connections} connections, {pipeline} in each, at {at_ms} ms");
         let [pause] = all[..] else { panic!("{case}: {all:?}") };
         let length_ms = (1000 - at_ms).min(200);
@@ -172,8 +173,9 @@ fn a_pause_in_which_requests_fail_is_one_silence() {
 #[test]
 fn what_is_slow_or_idle_has_no_silence_of_its_own() {
     let quick = sim::play(World::new(1, faulty(&[])), world::config(2, &Arrivals::Closed, 1));
-    let within =
-        |played: &Played| silence::within(&played.report.silences, played.report.window_ns);
+    let within = |played: &SimulationResult| {
+        silence::long_silences(&played.report.silences, played.report.window_ns)
+    };
     assert_eq!(within(&quick), []);
     // Ten arrivals a second, each answered at once.
     let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
@@ -229,7 +231,7 @@ fn what_is_lost_behind_an_announced_close_is_asked_for_again() {
 
 /// Constant arrivals over ten connections, each of which carries so many requests. Connecting takes
 /// a round trip of 20 ms.
-fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, Config) {
+fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, WorkerConfig) {
     let mut world = World::new(1, faulty(&[]));
     world.net.delay_ns = 10 * MS;
     let mut config = config_of(10, 1, 0, &[GET]);
@@ -267,7 +269,7 @@ fn open_loop_reopens_connections_ahead_of_requests() {
 fn open_loop_opens_nothing_after_its_last_request() {
     for (rate, total) in [(20.0, None), (20.0, Some(20)), (40.0, Some(20))] {
         let (world, config) = replacing(Protocol::H1, rate, 1);
-        let played = sim::play(world, Config { total, ..config });
+        let played = sim::play(world, WorkerConfig { total, ..config });
         assert_eq!(of_all(&played, Outcome::Ok), 20);
         // Each of the others was answered, and its connection replaced, before the next was due.
         assert_eq!(played.report.connections.opened, 10 + 19, "{total:?} at {rate}");
@@ -328,7 +330,7 @@ fn what_is_lost_behind_a_cut_is_lost() {
 fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
     for requests in [&[GET][..], &[POST]] {
         let mut world = World::new(1, faulty(&[(Fault::QuietClose, 1.0)]));
-        world.thefts = vec![Theft { at_ns: 0, for_ns: 1000, when: When::Asleep }; 10_000];
+        world.thefts = vec![Theft { at_ns: 0, for_ns: 1000, when: TheftTime::Asleep }; 10_000];
         let played = sim::play(world, config_of(2, 1, 200, requests));
         assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (200, 0));
         assert_eq!((played.truth.requests, played.report.connections.opened), (200, 200));
@@ -356,7 +358,7 @@ fn a_request_that_cannot_leave_times_out() {
     assert!(played.report.books.balance(), "{:?}", played.report.books);
     let waits = ages(&played, Outcome::Timeout);
     for at in [0.0, 1.0] {
-        assert!(world::off(waits.at(at), 50e6) < 0.002, "{:?}", waits.at(at));
+        assert!(world::off(waits.quantile(at), 50e6) < 0.002, "{:?}", waits.quantile(at));
     }
 }
 
@@ -379,7 +381,8 @@ fn a_pipeline_that_cannot_leave_times_out() {
 /// was sent.
 #[test]
 fn a_request_that_is_asked_for_again_is_the_same() {
-    let body = vec![Part::Sequence, Part::Bytes(Box::from(&b" "[..])), Part::Uuid];
+    let body =
+        vec![RequestPart::Sequence, RequestPart::Bytes(Box::from(&b" "[..])), RequestPart::Uuid];
     let mut config = config_of(4, 1, 2000, &[GET]);
     config.protocol = Protocol::H2c;
     config.streams = 8;
@@ -458,7 +461,7 @@ proptest! {
             (Fault::CloseInBody, odds.1),
             (Fault::Reset, odds.1),
         ]);
-        model.service = Service::Exponential { mean_ns: 5e5 };
+        model.service = ServiceTime::Exponential { mean_ns: 5e5 };
         let mut world = World::new(seed, model);
         world.net.cut = cut;
         let mut config = config_of(connections, pipeline, 300, &[GET, POST, GET_CLOSE]);
@@ -471,7 +474,7 @@ proptest! {
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
         prop_assert_eq!((books.completed + books.failed, books.in_flight_at_end), (300, 0));
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), 300);
     }
 }
@@ -479,8 +482,8 @@ proptest! {
 const POST_EXPECT: &str =
     "POST / HTTP/1.1\r\nHost: sim\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok";
 
-fn expecting(expecting: Expecting) -> Model {
-    Model { expecting, ..faulty(&[]) }
+fn expecting(expecting: Expecting) -> ServerModel {
+    ServerModel { expecting, ..faulty(&[]) }
 }
 
 #[test]

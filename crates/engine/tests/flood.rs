@@ -13,11 +13,11 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Completion, Config, ConnId, Driver, Expectation, Instant, Protocol, Stop,
-    Traffic, What, Worker, WorkerReport, limits,
+    CompiledRequest, Completion, CompletionKind, ConnId, Driver, Expectation, Instant, Protocol,
+    Stop, Traffic, Worker, WorkerConfig, WorkerReport, limits,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
 use world::{MS, SECOND};
 
@@ -79,7 +79,7 @@ struct Scripted {
     then: Then,
     /// `None`: there is no connection.
     connection: Option<Connection>,
-    completions: Vec<(What, Vec<u8>)>,
+    completions: Vec<(CompletionKind, Vec<u8>)>,
     shown: Vec<u8>,
     most_waiting: u64,
     /// Everything that was sent, over all connections.
@@ -123,7 +123,7 @@ impl Driver for Scripted {
 
     fn connect(&mut self, _: ConnId) {
         self.connection = Some(Connection::default());
-        self.completions.push((What::Connected, Vec::new()));
+        self.completions.push((CompletionKind::Connected, Vec::new()));
     }
 
     fn send(&mut self, _: ConnId, bytes: &[u8]) {
@@ -178,10 +178,10 @@ impl Driver for Scripted {
                     bytes.splice(0..0, settings());
                 }
                 if !bytes.is_empty() {
-                    self.completions.push((What::Received, bytes));
+                    self.completions.push((CompletionKind::Received, bytes));
                 }
                 if self.then == Then::Close {
-                    self.completions.push((What::Eof, Vec::new()));
+                    self.completions.push((CompletionKind::Eof, Vec::new()));
                 }
             }
         }
@@ -219,7 +219,7 @@ impl Driver for Scripted {
     }
 }
 
-fn config() -> Config {
+fn config() -> WorkerConfig {
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "GET"), (":scheme", "http"), (":authority", "f"), (":path", "/")]
             .map(|(name, value)| (name.into(), value.into()))
@@ -230,7 +230,7 @@ fn config() -> Config {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed {
-            block: Shared::default().encode(&list),
+            block: SharedFields::default().encode(&list),
             body: Arc::from([]),
         }),
         kind: RequestKind::Other,
@@ -255,7 +255,7 @@ fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
     report
 }
 
-fn run_with(driver: &mut Scripted, config: Config) -> WorkerReport {
+fn run_with(driver: &mut Scripted, config: WorkerConfig) -> WorkerReport {
     let mut worker = Worker::new(config);
     dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), |_| Stop::No, drop);
     let report = worker.report();

@@ -10,21 +10,22 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
 use dyno_engine::sim::{
-    self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World,
+    self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime,
+    World,
 };
 use dyno_engine::slices::Slices;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Expectation, Instant, Protocol, Schedule, Stop, Traffic,
+    CompiledRequest, Expectation, Instant, Protocol, Schedule, Stop, Traffic, WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, assert_exponential, at_end, counted, off, response};
+use world::{MS, SECOND, ages, assert_exponential, at_end, count_outcomes, off, response};
 
 /// A load over HTTP/2 by prior knowledge.
-fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> Config {
-    Config {
+fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {
+    WorkerConfig {
         protocol: Protocol::H2c,
         streams,
         traffic: traffic("GET", b"", b"Hello, World!"),
@@ -34,7 +35,7 @@ fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> 
 
 /// The same in a closed loop, until so many requests have ended: everything is within the measured
 /// window.
-fn config_of(connections: u32, streams: u32, total: u64) -> Config {
+fn config_of(connections: u32, streams: u32, total: u64) -> WorkerConfig {
     let mut config = config(connections, streams, &Arrivals::Closed, 1);
     config.total = Some(total);
     config.window.duration_ns = None;
@@ -60,7 +61,7 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
         .to_vec()
     };
     let lists: Vec<_> = (0..requests).map(fields).collect();
-    let shared = Shared::of(&lists);
+    let shared = SharedFields::from_requests(&lists);
     let request = |list: &Vec<_>| CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
@@ -76,29 +77,29 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
     Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))
 }
 
-fn fixed(ns: u64) -> Model {
-    Model::new(Service::Fixed { ns }, Queue::PerConnection)
+fn fixed(ns: u64) -> ServerModel {
+    ServerModel::new(ServiceTime::Fixed { ns }, Queue::PerConnection)
 }
 
-fn faulty(faults: &[(Fault, f64)]) -> Model {
+fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
     let mut model = fixed(MS);
     model.faults = faults.to_vec();
     model
 }
 
-fn made(played: &Played, fault: Fault) -> u64 {
+fn fault_count(played: &SimulationResult, fault: Fault) -> u64 {
     played.truth.faults.get(&fault).copied().unwrap_or(0)
 }
 
-fn http2(played: &Played) -> &Http2Use {
+fn http2(played: &SimulationResult) -> &Http2Use {
     played.report.http2.as_ref().expect("HTTP/2 was asked for")
 }
 
-fn of_all(played: &Played, outcome: Outcome) -> u64 {
-    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).of(outcome)
+fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
+    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
-fn mean_in_flight(played: &Played, seconds: u64) -> f64 {
+fn mean_in_flight(played: &SimulationResult, seconds: u64) -> f64 {
     let measured = played.intervals.iter().filter(|i| i.phase == Phase::Measured);
     measured.map(|i| i.in_flight_ns).sum::<u64>() as f64 / (seconds * SECOND) as f64
 }
@@ -115,7 +116,7 @@ fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
         let in_flight = mean_in_flight(&played, 5);
         assert!((in_flight / expected - 1.0).abs() < 0.001, "{in_flight} against {expected}");
         // Each takes 1 ms of service and two one-way delays of 10 µs.
-        let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+        let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
         let rate = expected * 5e9 / 1_020_000.0;
         assert!((ok / rate - 1.0).abs() < 0.001, "{ok} against {rate}");
         let used = http2(&played);
@@ -130,7 +131,7 @@ fn in_flight_are_no_more_than_granted_on_later_connections_either() {
     let mut model = faulty(&[(Fault::GoAway, 0.002)]);
     model.max_streams = Some(4);
     let played = sim::play(World::new(1, model), config(8, 10, &Arrivals::Closed, 5));
-    assert!(made(&played, Fault::GoAway) > 50);
+    assert!(fault_count(&played, Fault::GoAway) > 50);
     let in_flight = mean_in_flight(&played, 5);
     assert!((31.5..=32.05).contains(&in_flight), "{in_flight}");
 }
@@ -138,16 +139,16 @@ fn in_flight_are_no_more_than_granted_on_later_connections_either() {
 #[test]
 fn answers_may_overtake_each_other() {
     let mean = 5e6;
-    let model = Model::new(Service::Exponential { mean_ns: mean }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Exponential { mean_ns: mean }, Queue::PerConnection);
     let played = sim::play(World::new(3, model), config(1, 50, &Arrivals::Closed, 60));
     let response = response(&played);
     assert!(response.count() > 500_000);
     for q in [0.25, 0.5, 0.9, 0.99] {
         let truth = -mean * (1.0f64 - q).ln() + 20_000.0;
         assert!(
-            off(response.at(q), truth) < 0.02,
+            off(response.quantile(q), truth) < 0.02,
             "quantile {q}: {:?} against {truth}",
-            response.at(q)
+            response.quantile(q)
         );
     }
 }
@@ -157,7 +158,7 @@ fn answers_may_overtake_each_other() {
 #[test]
 fn queueing_test_m_m_1_gives_the_exponential_it_must_over_streams() {
     let (lambda, mu) = (500.0, 800.0);
-    let model = Model::new(Service::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
+    let model = ServerModel::new(ServiceTime::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
     let mut world = World::new(3, model);
     world.net.delay_ns = 1;
     let played = sim::play(world, config(20, 100, &Arrivals::Poisson { rate: lambda }, 1000));
@@ -178,8 +179,9 @@ fn servers_that_go_away_cost_no_request() {
         );
         let used = http2(&played);
         assert!(used.retried > 50, "seed {seed}: {} retried", used.retried);
-        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
-        assert!(made(&played, Fault::GoAway) > 50, "seed {seed}");
+        let faults = fault_count(&played, Fault::GoAway);
+        assert_eq!(used.received.go_aways["NO_ERROR"], faults, "seed {seed}");
+        assert!(faults > 50, "seed {seed}");
         assert_eq!(of_all(&played, Outcome::Ok), 5000);
         // Nothing was dealt with twice.
         assert_eq!(played.truth.requests, 5000, "seed {seed}");
@@ -192,12 +194,12 @@ fn servers_that_go_away_cost_no_request() {
 fn servers_that_go_away_cost_no_arrival_either() {
     for seed in 0..10 {
         let mut world = World::new(seed, faulty(&[(Fault::GoAway, 0.005)]));
-        world.server.service = Service::Exponential { mean_ns: 20e6 };
+        world.server.service = ServiceTime::Exponential { mean_ns: 20e6 };
         let played = sim::play(world, config(4, 50, &Arrivals::Poisson { rate: 2000.0 }, 5));
         let books = played.report.books;
         assert!(books.scheduled > 9000);
         assert_eq!((books.completed, books.failed), (books.scheduled, 0), "seed {seed}");
-        assert!(made(&played, Fault::GoAway) > 30, "seed {seed}");
+        assert!(fault_count(&played, Fault::GoAway) > 30, "seed {seed}");
         assert_eq!(played.truth.requests, books.scheduled, "seed {seed}");
     }
 }
@@ -207,7 +209,7 @@ fn refused_streams_are_asked_for_again() {
     let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 0.2)])), config_of(4, 8, 5000));
     let books = played.report.books;
     assert_eq!((books.completed, books.failed), (5000, 0));
-    let refused = made(&played, Fault::Refuse);
+    let refused = fault_count(&played, Fault::Refuse);
     assert!(refused > 1000);
     assert_eq!(http2(&played).retried, refused);
     assert_eq!(http2(&played).received.resets["REFUSED_STREAM"], refused);
@@ -228,7 +230,7 @@ fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
     let mut config = config_of(1, 8, 5000);
     config.policy.timeout_ns = 50 * MS;
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = made(&played, Fault::Silence);
+    let silent = fault_count(&played, Fault::Silence);
     assert!(silent > 20);
     assert_eq!(of_all(&played, Outcome::Timeout), silent);
     assert_eq!(of_all(&played, Outcome::Ok), 5000 - silent);
@@ -269,8 +271,12 @@ fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
         let played = sim::play(World::new(1, faulty(faults)), config);
         let books = played.report.books;
         assert_eq!(books.completed + books.failed, 2000, "{books:?}");
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-        assert_eq!(outcomes.of(Outcome::Ok) + outcomes.of(Outcome::Timeout), 2000, "{outcomes:?}");
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        assert_eq!(
+            outcomes.get(Outcome::Ok) + outcomes.get(Outcome::Timeout),
+            2000,
+            "{outcomes:?}"
+        );
     }
 }
 
@@ -279,7 +285,7 @@ fn a_silent_stream_misses_its_first_byte_alone() {
     let mut config = config_of(1, 8, 2000);
     config.policy.first_byte_timeout_ns = Some(30 * MS);
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = made(&played, Fault::Silence);
+    let silent = fault_count(&played, Fault::Silence);
     assert_eq!(of_all(&played, Outcome::TimeoutFirstByte), silent);
     assert_eq!(of_all(&played, Outcome::Ok), 2000 - silent);
     assert_eq!(played.report.connections.opened, 1);
@@ -297,10 +303,10 @@ fn windows_hold_requests_up_and_the_wait_is_recorded() {
     let played = sim::play(World::new(1, model), config);
     assert_eq!(of_all(&played, Outcome::Ok), 1000);
     assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(body, 1000)]);
-    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    let stalls = Times::merge(played.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 1000);
     for at in [0.0, 0.5, 1.0] {
-        assert!(off(stalls.at(at), 180_000.0) < 0.002, "{:?}", stalls.at(at));
+        assert!(off(stalls.quantile(at), 180_000.0) < 0.002, "{:?}", stalls.quantile(at));
     }
 }
 
@@ -315,12 +321,12 @@ fn a_page_takes_its_rounds_over_streams() {
         config.traffic = mix(13, "GET", b"", b"Hello, World!");
         config.page_connections = Some(1);
         let played = sim::play(World::new(1, model), config);
-        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        let pages = Times::merge(played.intervals.iter().map(|i| &i.page));
         for at in [0.5, 1.0] {
             assert!(
-                off(pages.at(at), rounds * 1_020_000.0) < 0.002,
+                off(pages.quantile(at), rounds * 1_020_000.0) < 0.002,
                 "{streams}, {granted:?}: {:?}",
-                pages.at(at)
+                pages.quantile(at)
             );
         }
         assert!(played.report.books.balance());
@@ -332,7 +338,7 @@ fn a_page_takes_its_rounds_over_streams() {
 fn pages_go_on_whatever_fails() {
     for seed in 0..50 {
         let mut model =
-            Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+            ServerModel::new(ServiceTime::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
         model.faults = Fault::OF_HTTP2.map(|fault| (fault, 0.004)).to_vec();
         model.max_streams = Some(5);
         model.turn_away = 0.1;
@@ -345,7 +351,7 @@ fn pages_go_on_whatever_fails() {
         config.policy.timeout_ns = SECOND / 10;
         let played = sim::play(world, config);
         assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
-        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        let pages = Times::merge(played.intervals.iter().map(|i| &i.page));
         let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
         assert!(
             pages.count() > 10 && failed > 0,
@@ -365,7 +371,7 @@ fn what_windows_hold_up_until_a_time_out_is_recorded_too() {
     config.policy.timeout_ns = 50 * MS;
     let played = sim::play(World::new(1, model), config);
     assert_eq!(of_all(&played, Outcome::Ok), 0);
-    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    let stalls = Times::merge(played.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 40);
     assert!(stalls.min().unwrap() > 49 * MS, "{:?}", stalls.min());
 }
@@ -488,34 +494,36 @@ fn faults_of_streams_are_counted_exactly_as_they_were_made() {
         for fault in FAULTS.into_iter().filter(|fault| fault.outcome() != Outcome::Ok) {
             assert_eq!(
                 of_all(&played, fault.outcome()),
-                made(&played, fault),
+                fault_count(&played, fault),
                 "seed {seed}, {fault:?}"
             );
             assert!(
-                made(&played, fault) > 40,
+                fault_count(&played, fault) > 40,
                 "seed {seed}: too few of {fault:?} to prove anything"
             );
-            failed += made(&played, fault);
+            failed += fault_count(&played, fault);
         }
         assert_eq!(of_all(&played, Outcome::Ok), 8000 - failed, "seed {seed}");
         let used = http2(&played);
         assert_eq!(
             used.sent.resets["PROTOCOL_ERROR"],
-            made(&played, Fault::Malformed),
+            fault_count(&played, Fault::Malformed),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["INTERNAL_ERROR"],
-            made(&played, Fault::StreamReset),
+            fault_count(&played, Fault::StreamReset),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["REFUSED_STREAM"],
-            made(&played, Fault::Refuse),
+            fault_count(&played, Fault::Refuse),
             "seed {seed}"
         );
-        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
-        assert_eq!(played.truth.requests, 8000 + made(&played, Fault::Refuse), "seed {seed}");
+        let go_aways = fault_count(&played, Fault::GoAway);
+        assert_eq!(used.received.go_aways["NO_ERROR"], go_aways, "seed {seed}");
+        let refused = fault_count(&played, Fault::Refuse);
+        assert_eq!(played.truth.requests, 8000 + refused, "seed {seed}");
     }
 }
 
@@ -530,10 +538,10 @@ fn faults_of_connections_are_counted_exactly_as_they_were_made() {
         for fault in FAULTS {
             assert_eq!(
                 of_all(&played, fault.outcome()),
-                made(&played, fault),
+                fault_count(&played, fault),
                 "seed {seed}, {fault:?}"
             );
-            assert!(made(&played, fault) > 40, "seed {seed}");
+            assert!(fault_count(&played, fault) > 40, "seed {seed}");
         }
         assert_eq!(played.truth.requests, 8000, "seed {seed}");
     }
@@ -547,7 +555,7 @@ fn a_connection_that_breaks_takes_its_streams() {
     let lost = of_all(&played, Outcome::Reset);
     // A connection that is to be reset may draw another reset before that.
     let resets = played.report.connection_failures["reset"];
-    assert!(resets > 5 && resets <= made(&played, Fault::Reset));
+    assert!(resets > 5 && resets <= fault_count(&played, Fault::Reset));
     assert!(lost > resets && lost <= 10 * resets, "{lost} lost by {resets}");
     assert_eq!(of_all(&played, Outcome::Ok), 10_000 - lost);
     // The last ones need not be made anew.
@@ -556,7 +564,7 @@ fn a_connection_that_breaks_takes_its_streams() {
 }
 
 /// Whether the intervals follow each other from the load's beginning.
-fn is_without_gaps(played: &Played) -> bool {
+fn is_without_gaps(played: &SimulationResult) -> bool {
     let ends = std::iter::once(0).chain(played.intervals.iter().map(|interval| interval.end_ns));
     ends.zip(&played.intervals).all(|(end, next)| next.start_ns == end)
 }
@@ -588,8 +596,8 @@ proptest! {
         times_ms in (0u64..500, proptest::option::of(0u64..1500)),
     ) {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
-        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
-        let mut model = Model::new(service, queue);
+        let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = ServerModel::new(service, queue);
         model.faults = Fault::OF_HTTP2.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         model.max_streams = granted;
@@ -607,12 +615,12 @@ proptest! {
         config.policy.ramp_ns = times_ms.1.map(|ms| ms * MS);
         let mut world = World::new(seed, model);
         world.net = Net { delay_ns: 20_000, cut, refuse };
-        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: TheftTime::Working });
         let played = sim::play(world, config);
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-        prop_assert_eq!(outcomes.completed(), books.completed);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
@@ -635,7 +643,7 @@ proptest! {
         open in any::<bool>(),
         warmup_ms in 0u64..300,
     ) {
-        let mut model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
+        let mut model = ServerModel::new(ServiceTime::Exponential { mean_ns: 3e6 }, Queue::Single);
         model.faults = vec![(Fault::GoAway, 0.02), (Fault::Refuse, 0.02)];
         let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
         let mut config = config(3, 4, &arrivals, 2);
@@ -647,16 +655,17 @@ proptest! {
         });
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
-        prop_assert_eq!(outcomes.of(Outcome::Ok), outcomes.total());
+        prop_assert_eq!(outcomes.get(Outcome::Ok), outcomes.total());
     }
 
     /// The same seed gives the same run, to the last bucket.
     #[test]
     fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
-            let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::PerConnection);
+            let service = ServiceTime::Exponential { mean_ns: 2e6 };
+            let mut model = ServerModel::new(service, Queue::PerConnection);
             model.faults = Fault::OF_HTTP2.map(|f| (f, 0.02)).to_vec();
             let mut world = World::new(seed, model);
             world.net.cut = 0.5;
@@ -675,9 +684,9 @@ fn a_load_that_alternates_opens_streams_in_its_slices() {
     let mut config = config(4, 8, &Arrivals::Closed, 1);
     config.schedule = Schedule::Sliced(slices);
     config.window.interval_ns = 10 * MS;
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let played = sim::play(World::new(1, model), config);
-    let own = slices.within(0, 2 * SECOND);
+    let own = slices.slices_between(0, 2 * SECOND);
     let is_own = |from: u64| own.iter().any(|(start, end)| (*start..*end).contains(&from));
     let within = played.intervals.iter().filter(|i| i.phase != Phase::Drain);
     let (inside, outside): (Vec<_>, Vec<_>) =

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use dyno_archive::Times;
 use dyno_archive::interval::Phase;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
-use dyno_engine::{CompiledRequest, Config, Expectation, Policy, Traffic};
+use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, SimulationResult, World};
+use dyno_engine::{CompiledRequest, Expectation, Policy, Traffic, WorkerConfig};
 use dyno_wire::h1::response::RequestKind;
 use world::{MS, SECOND};
 
 /// `visitors` load pages of one document and `resources` for a second, over `each` connections of
 /// HTTP/1.1.
-fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
+fn load(world: World, visitors: u32, each: u32, resources: usize) -> SimulationResult {
     let request = |path: &str| {
         let bytes = format!("GET {path} HTTP/1.1\r\nHost: sim\r\n\r\n");
-        CompiledRequest::fixed(
+        CompiledRequest::from_bytes(
             bytes.as_bytes(),
             RequestKind::Other,
             Expectation { status: Some(200), ..Expectation::default() },
@@ -28,25 +28,26 @@ fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
     let alone = world::config(visitors * each, &Arrivals::Closed, 1);
     let policy = Policy { timeout_ns: SECOND / 10, ..alone.policy };
     let traffic = Arc::new(Traffic::new(requests).unwrap());
-    sim::play(world, Config { traffic, page_connections: Some(each), policy, ..alone })
+    sim::play(world, WorkerConfig { traffic, page_connections: Some(each), policy, ..alone })
 }
 
-fn page_times(played: &Played) -> Times {
-    Times::merged(played.intervals.iter().map(|i| &i.page))
+fn page_times(played: &SimulationResult) -> Times {
+    Times::merge(played.intervals.iter().map(|i| &i.page))
 }
 
 /// Six connections and twelve resources: the document and two rounds, each 1 ms of service and two
 /// delays of 10 µs.
 #[test]
 fn a_page_takes_its_rounds() {
-    let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    let world =
+        World::new(1, ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection));
     let played = load(world, 2, 6, 12);
     let times = page_times(&played);
     // Histograms keep three digits.
     assert!(
-        (times.at(0.5).unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002,
+        (times.quantile(0.5).unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002,
         "{:?}",
-        times.at(0.5)
+        times.quantile(0.5)
     );
     assert!((times.max().unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002);
     // 326 pages of each visitor fit into the second, and the 327th begins in it.
@@ -60,18 +61,19 @@ fn a_page_takes_its_rounds() {
 
 /// Answers that came after the window to what was intended after it: there are none, because
 /// nothing starts then.
-fn carried(played: &Played) -> u64 {
+fn carried(played: &SimulationResult) -> u64 {
     played.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.carried.total()).sum()
 }
 
 #[test]
 fn one_connection_takes_one_at_a_time() {
-    let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    let world =
+        World::new(1, ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection));
     let times = page_times(&load(world, 1, 1, 4));
     assert!(
-        (times.at(0.5).unwrap() as f64 / 5_100_000.0 - 1.0).abs() < 0.002,
+        (times.quantile(0.5).unwrap() as f64 / 5_100_000.0 - 1.0).abs() < 0.002,
         "{:?}",
-        times.at(0.5)
+        times.quantile(0.5)
     );
 }
 
@@ -79,7 +81,7 @@ fn one_connection_takes_one_at_a_time() {
 fn whatever_fails_the_books_balance_and_pages_go_on() {
     for seed in 0..200 {
         let mut model =
-            Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+            ServerModel::new(ServiceTime::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
         model.faults = Fault::OF_HTTP1.iter().map(|fault| (*fault, 0.004)).collect();
         let mut world = World::new(seed, model);
         world.net.cut = 0.2;

@@ -11,31 +11,34 @@ use std::sync::Arc;
 
 use dyno_archive::Times;
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
-use dyno_engine::expect::{Deep, Wanted};
-use dyno_engine::sim::{Fault, Model, Pause, Queue, Service, SimDriver, Theft, When, World};
-use dyno_engine::traffic::{Part, StreamTemplate, Template};
+use dyno_engine::expect::{Deep, ExpectedValue};
+use dyno_engine::sim::{
+    Fault, Pause, Queue, ServerModel, ServiceTime, SimDriver, Theft, TheftTime, World,
+};
+use dyno_engine::traffic::{RequestPart, StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Expectation, Instant, Policy, Protocol, Spin, Stop, Traffic, Window,
+    CompiledRequest, Expectation, Instant, Policy, Protocol, SpinPolicy, Stop, Traffic, Window,
+    WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Shared;
+use dyno_wire::h2::SharedFields;
 use serde_json::{Value, json};
 use world::secured::{Goodbye, Secured, pair};
 use world::watched::{Seen, watch, watch_hung_up};
 use world::{MS, SECOND};
 
 /// Holds a record against the one that is kept of it.
-fn hold(name: &str, world: World, config: Config) {
+fn hold(name: &str, world: World, config: WorkerConfig) {
     hold_until(name, world, config, |_, _| Stop::No);
 }
 
-fn hold_until(name: &str, world: World, config: Config, stop: impl Fn(Instant, u64) -> Stop) {
+fn hold_until(name: &str, world: World, config: WorkerConfig, stop: impl Fn(Instant, u64) -> Stop) {
     hold_text(name, &text(&watch(SimDriver::new(world), config, stop)));
 }
 
 /// The same over TLS. How many bytes a record takes, chance decides: signatures are longer or
 /// shorter.
-fn hold_secured(name: &str, driver: Secured, config: Config) {
+fn hold_secured(name: &str, driver: Secured, config: WorkerConfig) {
     let text = text(&watch(driver, config, |_, _| Stop::No));
     let is_kept = |line: &&str| !line.contains("bytes");
     hold_text(
@@ -86,7 +89,7 @@ fn lines(at: &str, value: &Value, out: &mut String) {
         }
         Value::String(text) if text.starts_with("HIST") => {
             let times: Times = serde_json::from_value(value.clone()).unwrap();
-            let at_q = |q| times.at(q).unwrap_or(0);
+            let at_q = |q| times.quantile(q).unwrap_or(0);
             let shown = [times.min().unwrap_or(0), at_q(0.5), at_q(0.99), times.max().unwrap_or(0)];
             let _ = writeln!(
                 out,
@@ -108,9 +111,9 @@ fn lines(at: &str, value: &Value, out: &mut String) {
 }
 
 /// A tenth of a second of warm-up and four of measuring, in intervals of two.
-fn config(connections: u32, arrivals: &Arrivals) -> Config {
+fn config(connections: u32, arrivals: &Arrivals) -> WorkerConfig {
     let alone = world::config(connections, arrivals, 1);
-    Config {
+    WorkerConfig {
         window: Window {
             warmup_ns: 100 * MS,
             duration_ns: Some(400 * MS),
@@ -124,7 +127,7 @@ fn config(connections: u32, arrivals: &Arrivals) -> Config {
 
 /// Service in half a millisecond on average, and deliveries that are cut.
 fn served(queue: Queue, faults: &[(Fault, f64)]) -> World {
-    let mut model = Model::new(Service::Exponential { mean_ns: 500_000.0 }, queue);
+    let mut model = ServerModel::new(ServiceTime::Exponential { mean_ns: 500_000.0 }, queue);
     model.faults = faults.to_vec();
     let mut world = World::new(7, model);
     world.net.cut = 0.1;
@@ -134,17 +137,17 @@ fn served(queue: Queue, faults: &[(Fault, f64)]) -> World {
 /// The world steals from a generator, asleep and awake.
 fn robbed(mut world: World) -> World {
     world.thefts = vec![
-        Theft { at_ns: 150 * MS, for_ns: 20 * MS, when: When::Asleep },
-        Theft { at_ns: 300 * MS, for_ns: 30 * MS, when: When::Working },
+        Theft { at_ns: 150 * MS, for_ns: 20 * MS, when: TheftTime::Asleep },
+        Theft { at_ns: 300 * MS, for_ns: 30 * MS, when: TheftTime::Working },
         // Over the end of the window.
-        Theft { at_ns: 495 * MS, for_ns: 15 * MS, when: When::Asleep },
+        Theft { at_ns: 495 * MS, for_ns: 15 * MS, when: TheftTime::Asleep },
     ];
     world
 }
 
 fn request(path: &str, expect: Expectation) -> CompiledRequest {
     let bytes = format!("GET {path} HTTP/1.1\r\nHost: sim\r\n\r\n");
-    CompiledRequest::fixed(bytes.as_bytes(), RequestKind::Other, expect)
+    CompiledRequest::from_bytes(bytes.as_bytes(), RequestKind::Other, expect)
 }
 
 fn status_200() -> Expectation {
@@ -158,7 +161,8 @@ fn a_closed_loop_keeps_its_connections() {
 
 #[test]
 fn a_closed_loop_pipelines() {
-    let all_polls = Config { pipeline: 8, spin: Spin::Always, ..config(3, &Arrivals::Closed) };
+    let all_polls =
+        WorkerConfig { pipeline: 8, spin: SpinPolicy::Always, ..config(3, &Arrivals::Closed) };
     hold("pipelined", served(Queue::Single, &[]), all_polls);
 }
 
@@ -175,7 +179,7 @@ fn an_open_loop_overloads() {
     hold(
         "overload",
         world,
-        Config { spin: Spin::Never, ..config(8, &Arrivals::Poisson { rate: 4000.0 }) },
+        WorkerConfig { spin: SpinPolicy::Never, ..config(8, &Arrivals::Poisson { rate: 4000.0 }) },
     );
 }
 
@@ -183,8 +187,10 @@ fn an_open_loop_overloads() {
 fn a_rate_changes_and_ends() {
     let segment = |from_rate, to_rate| Segment { from_rate, to_rate, duration_ns: 150 * MS };
     let segments = vec![segment(0.0, 800.0), segment(200.0, 200.0), segment(200.0, 0.0)];
-    let shaped =
-        Config { total: Some(1000), ..config(8, &Arrivals::Shaped { segments, gaps: Gaps::Even }) };
+    let shaped = WorkerConfig {
+        total: Some(1000),
+        ..config(8, &Arrivals::Shaped { segments, gaps: Gaps::Even })
+    };
     hold("shaped", served(Queue::PerConnection, &[]), shaped);
 }
 
@@ -194,7 +200,7 @@ fn whatever_goes_wrong_with_http1_is_counted() {
         Fault::OF_HTTP1.into_iter().chain([Fault::QuietClose]).map(|f| (f, 0.01)).collect();
     let mut world = served(Queue::PerConnection, &faults);
     world.net.refuse = 0.3;
-    let pipelined = Config { pipeline: 3, ..config(6, &Arrivals::Closed) };
+    let pipelined = WorkerConfig { pipeline: 3, ..config(6, &Arrivals::Closed) };
     hold("faults_h1", world.clone(), pipelined);
     let mut open = config(6, &Arrivals::Constant { rate: 2000.0 });
     open.policy.first_byte_timeout_ns = Some(20 * MS);
@@ -211,7 +217,7 @@ fn connections_are_replaced_and_opened_one_by_one() {
 
 #[test]
 fn a_number_of_requests_ends_a_load() {
-    let mut config = Config { total: Some(100), ..config(7, &Arrivals::Closed) };
+    let mut config = WorkerConfig { total: Some(100), ..config(7, &Arrivals::Closed) };
     config.window.duration_ns = None;
     hold("total", served(Queue::PerConnection, &[(Fault::Silence, 0.02)]), config);
 }
@@ -222,7 +228,7 @@ fn a_load_is_cut_and_hurried() {
     let mut endless = config(4, &Arrivals::Closed);
     endless.policy.timeout_ns = 10 * SECOND;
     endless.window.drain_ns = 5 * SECOND;
-    let at_250 = |began: Instant| began.after(250 * MS);
+    let at_250 = |began: Instant| began.plus(250 * MS);
     hold_until("cut", world(), endless.clone(), |began, since| {
         if since > 240 * MS { Stop::At(at_250(began)) } else { Stop::No }
     });
@@ -231,7 +237,7 @@ fn a_load_is_cut_and_hurried() {
     });
     // Asked for in the drain.
     hold_until("hurried_late", world(), endless, |began, since| {
-        if since > 700 * MS { Stop::Now(began.after(since)) } else { Stop::No }
+        if since > 700 * MS { Stop::Now(began.plus(since)) } else { Stop::No }
     });
 }
 
@@ -239,23 +245,23 @@ fn a_load_is_cut_and_hurried() {
 fn a_server_that_reads_no_more_times_out() {
     let mut world = served(Queue::PerConnection, &[]);
     world.server.reads = Some(2000);
-    let pipelined = Config { pipeline: 4, ..config(3, &Arrivals::Closed) };
+    let pipelined = WorkerConfig { pipeline: 4, ..config(3, &Arrivals::Closed) };
     hold("unread", world.clone(), pipelined);
-    hold("unread_streams", world, Config { streams: 4, ..over_http2(3) });
+    hold("unread_streams", world, WorkerConfig { streams: 4, ..over_http2(3) });
 }
 
 /// Three requests of different weights. Every seventh answer is checked in full.
 fn mix() -> Arc<Traffic> {
     let deep = |deep: Deep| Expectation { deep: Arc::new(deep), ..status_200() };
-    let header = vec![("content-type".to_string(), Wanted::Is("text/plain".to_string()))];
+    let header = vec![("content-type".to_string(), ExpectedValue::Is("text/plain".to_string()))];
     let contains = Deep { contains: Some(b"World".to_vec()), headers: header, ..Deep::default() };
     let wrong = Deep { contains: Some(b"Mars".to_vec()), ..Deep::default() };
     let varying = CompiledRequest {
         template: Template::Varying {
             head: vec![
-                Part::Bytes(b"GET /"[..].into()),
-                Part::Sequence,
-                Part::Bytes(b" HTTP/1.1\r\nHost: sim\r\n\r\n"[..].into()),
+                RequestPart::Bytes(b"GET /"[..].into()),
+                RequestPart::Sequence,
+                RequestPart::Bytes(b" HTTP/1.1\r\nHost: sim\r\n\r\n"[..].into()),
             ],
             body: Vec::new(),
         },
@@ -268,9 +274,9 @@ fn mix() -> Arc<Traffic> {
 
 #[test]
 fn a_mix_is_drawn_and_checked() {
-    let mixed = Config { traffic: mix(), check_one_in: 7, ..config(4, &Arrivals::Closed) };
+    let mixed = WorkerConfig { traffic: mix(), check_one_in: 7, ..config(4, &Arrivals::Closed) };
     hold("mix", served(Queue::PerConnection, &[(Fault::Status, 0.02)]), mixed);
-    let open = Config {
+    let open = WorkerConfig {
         traffic: mix(),
         check_one_in: 7,
         ..config(2, &Arrivals::Poisson { rate: 6000.0 })
@@ -282,9 +288,10 @@ fn a_mix_is_drawn_and_checked() {
 fn pages_are_loaded_with_their_resources() {
     let requests = (0..8).map(|i| (request(&format!("/{i}"), status_200()), 1)).collect();
     let traffic = Arc::new(Traffic::new(requests).unwrap());
-    let pages = Config { traffic, page_connections: Some(4), ..config(12, &Arrivals::Closed) };
+    let pages =
+        WorkerConfig { traffic, page_connections: Some(4), ..config(12, &Arrivals::Closed) };
     hold("pages", robbed(served(Queue::PerConnection, &[])), pages.clone());
-    let mut some = Config { total: Some(50), ..pages.clone() };
+    let mut some = WorkerConfig { total: Some(50), ..pages.clone() };
     some.window.duration_ns = None;
     hold("pages_total", served(Queue::PerConnection, &[]), some);
     let faults: Vec<_> = Fault::OF_HTTP1.into_iter().map(|fault| (fault, 0.005)).collect();
@@ -294,7 +301,7 @@ fn pages_are_loaded_with_their_resources() {
 }
 
 /// Requests over HTTP/2 in a closed loop, every second one with a body.
-fn over_http2(connections: u32) -> Config {
+fn over_http2(connections: u32) -> WorkerConfig {
     let fields = |path: &str| -> Vec<(Vec<u8>, Vec<u8>)> {
         [
             (":method", "POST"),
@@ -307,14 +314,14 @@ fn over_http2(connections: u32) -> Config {
         .to_vec()
     };
     let lists = [fields("/a"), fields("/b")];
-    let shared = Shared::of(&lists);
+    let shared = SharedFields::from_requests(&lists);
     let stream = |list: &Vec<_>, body: &[u8]| CompiledRequest {
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
         ..request("/", Expectation { body: Some(Arc::from(&b"Hello, World!"[..])), ..status_200() })
     };
     let weighted = vec![(stream(&lists[0], b""), 1), (stream(&lists[1], &[b'q'; 3000]), 1)];
     let traffic = Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()));
-    Config {
+    WorkerConfig {
         protocol: Protocol::H2c,
         streams: 5,
         traffic,
@@ -334,7 +341,7 @@ fn streams_are_opened_as_far_as_they_are_granted() {
 
 #[test]
 fn a_server_that_hangs_up_before_anything_is_said_is_asked_again() {
-    let config = Config { streams: 5, ..over_http2(4) };
+    let config = WorkerConfig { streams: 5, ..over_http2(4) };
     let faults = [(Fault::GoAway, 0.02)];
     let driver = SimDriver::new(served(Queue::PerConnection, &faults));
     hold_text("hung_up_h2", &text(&watch_hung_up(driver, config, 3)));
@@ -352,7 +359,7 @@ fn whatever_goes_wrong_with_http2_is_counted() {
     hold("faults_h2", world.clone(), over_http2(4));
     let arrivals = Arrivals::Constant { rate: 3000.0 };
     let schedule = config(4, &arrivals).schedule;
-    let mut open = Config { schedule, ..over_http2(4) };
+    let mut open = WorkerConfig { schedule, ..over_http2(4) };
     open.policy.first_byte_timeout_ns = Some(20 * MS);
     open.policy.requests_per_connection = Some(50);
     hold("faults_h2_open", world, open);
@@ -370,7 +377,7 @@ fn a_server_that_declines_an_upgrade_goes_on_in_http1() {
     };
     let requests = plain.traffic.requests().iter().map(with_upgrade).collect();
     let traffic = Arc::new(Traffic::new(requests).unwrap().sharing(plain.traffic.shared_bytes()));
-    let declined = Config { protocol: Protocol::H2cUpgrade, traffic, ..plain };
+    let declined = WorkerConfig { protocol: Protocol::H2cUpgrade, traffic, ..plain };
     hold("upgrade_declined", served(Queue::PerConnection, &[(Fault::PoliteClose, 0.01)]), declined);
 }
 
@@ -387,21 +394,24 @@ fn connections_are_secured_before_anything_is_asked() {
     ];
     for (name, goodbye) in [("tls_notice", Goodbye::Notice), ("tls_cut", Goodbye::None)] {
         let (tls, driver) = over_tls("http/1.1", goodbye, &faults);
-        let config =
-            Config { protocol: Protocol::H1Tls, tls: Some(tls), ..config(4, &Arrivals::Closed) };
+        let config = WorkerConfig {
+            protocol: Protocol::H1Tls,
+            tls: Some(tls),
+            ..config(4, &Arrivals::Closed)
+        };
         hold_secured(name, driver, config);
     }
     let (tls, driver) = over_tls("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
     hold_secured(
         "tls_h2",
         driver,
-        Config { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
+        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
     );
     let (tls, driver) = over_tls("http/1.1", Goodbye::Notice, &[]);
     hold_secured(
         "tls_fallen_back",
         driver,
-        Config { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
+        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
     );
 }
 
@@ -409,7 +419,7 @@ fn connections_are_secured_before_anything_is_asked() {
 fn a_server_without_a_trusted_certificate_is_asked_nothing() {
     let world = served(Queue::PerConnection, &[]);
     let (tls, driver) = pair(SimDriver::new(world), "http/1.1", false, Goodbye::Notice);
-    let config = Config {
+    let config = WorkerConfig {
         protocol: Protocol::H1Tls,
         tls: Some(tls),
         ..config(2, &Arrivals::Constant { rate: 500.0 })

@@ -6,16 +6,18 @@ mod world;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Model, Played, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Queue, ServerModel, ServiceTime, SimulationResult, Theft, TheftTime, World,
+};
 use dyno_engine::slices::Slices;
-use dyno_engine::{Config, Schedule};
+use dyno_engine::{Schedule, WorkerConfig};
 use proptest::prelude::*;
-use world::{MS, counted};
+use world::{MS, count_outcomes};
 
 const SLICE: u64 = 40 * MS;
 
 /// A round of two loads to warm up, and eight that are measured.
-fn config(own: u32, seed: u64, pipeline: u32) -> Config {
+fn config(own: u32, seed: u64, pipeline: u32) -> WorkerConfig {
     let mut config = world::config(4, &Arrivals::Closed, 1);
     let slices = Slices { length_ns: SLICE, of: 2, own, seed };
     config.pipeline = pipeline;
@@ -26,8 +28,8 @@ fn config(own: u32, seed: u64, pipeline: u32) -> Config {
     config
 }
 
-fn play(config: Config) -> Played {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+fn play(config: WorkerConfig) -> SimulationResult {
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     sim::play(World::new(1, model), config)
 }
 
@@ -51,7 +53,7 @@ proptest! {
             let within = played.intervals.iter().filter(|i| i.phase != Phase::Drain);
             within.filter(|i| i.start_ns >= from && i.end_ns <= to).map(|i| i.started).sum()
         };
-        let own = slices.within(0, end);
+        let own = slices.slices_between(0, end);
         let of_slices: Vec<u64> = own.iter().map(|(from, to)| started(*from, *to)).collect();
         prop_assert_eq!(of_slices.iter().sum::<u64>(), started(0, end));
         let least = *of_slices[1..].iter().min().unwrap();
@@ -66,8 +68,8 @@ proptest! {
         let played = play(config(own, seed, pipeline));
         prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
         prop_assert_eq!(played.report.connections.opened, 4);
-        let all = counted(&played, &[Phase::Warmup, Phase::Measured, Phase::Drain]);
-        prop_assert_eq!(all.of(Outcome::Ok), played.truth.requests - carried(&played));
+        let all = count_outcomes(&played, &[Phase::Warmup, Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(all.get(Outcome::Ok), played.truth.requests - carried(&played));
     }
 }
 
@@ -79,14 +81,15 @@ fn waiting_for_a_cpu_counts_in_the_own_slices() {
     let Schedule::Sliced(slices) = config.schedule else { unreachable!() };
     let (opens, closes) =
         (config.window.warmup_ns, config.window.warmup_ns + config.window.duration_ns.unwrap());
-    let own = slices.within(opens, closes);
+    let own = slices.slices_between(opens, closes);
     let gap =
         own.windows(2).map(|pair| (pair[0].1, pair[1].0)).find(|(from, to)| to > from).unwrap();
     let middle = |(from, to): (u64, u64)| (from + to) / 2;
     // Alike up to the first theft, so that it begins at the same instant.
     let began = play(config.clone()).began.0;
-    let theft = |at: u64, for_ns: u64| Theft { at_ns: began + at, for_ns, when: When::Asleep };
-    let mut world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    let theft = |at: u64, for_ns: u64| Theft { at_ns: began + at, for_ns, when: TheftTime::Asleep };
+    let mut world =
+        World::new(1, ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection));
     world.thefts = vec![theft(middle(own[0]), 2 * MS), theft(middle(gap), 3 * MS)];
     let played = sim::play(world, config);
     assert_eq!(played.began.0, began);
@@ -94,8 +97,8 @@ fn waiting_for_a_cpu_counts_in_the_own_slices() {
 }
 
 /// Right answers that are counted apart, because the window opened while they were under way.
-fn carried(played: &Played) -> u64 {
-    played.intervals.iter().map(|interval| interval.carried.of(Outcome::Ok)).sum()
+fn carried(played: &SimulationResult) -> u64 {
+    played.intervals.iter().map(|interval| interval.carried.get(Outcome::Ok)).sum()
 }
 
 /// Both together load the server all the time, and neither has more of it.
@@ -103,14 +106,14 @@ fn carried(played: &Played) -> u64 {
 fn two_loads_share_the_window() {
     let answers = [0, 1].map(|own| {
         let played = play(config(own, 7, 1));
-        counted(&played, &[Phase::Measured]).of(Outcome::Ok)
+        count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok)
     });
     // 8 rounds of 160 ms, 4 connections, 1 ms each and what the network takes.
     assert!(answers[0].abs_diff(answers[1]) * 50 < answers[0], "{answers:?}");
     let alone = {
         let mut config = config(0, 7, 1);
         config.schedule = Schedule::Closed;
-        counted(&play(config), &[Phase::Measured]).of(Outcome::Ok)
+        count_outcomes(&play(config), &[Phase::Measured]).get(Outcome::Ok)
     };
     assert!((answers[0] + answers[1]).abs_diff(alone) * 20 < alone, "{answers:?} and {alone}");
 }

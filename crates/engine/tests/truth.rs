@@ -5,17 +5,21 @@ mod world;
 use dyno_archive::interval::{Interval, Phase};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, Theft, When, World};
+use dyno_engine::sim::{
+    self, Fault, Net, Pause, Queue, ServerModel, ServiceTime, Theft, TheftTime, World,
+};
 use dyno_engine::{Instant, Stop};
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, assert_exponential, at_end, config, counted, response, times};
+use world::{
+    MS, SECOND, ages, assert_exponential, at_end, config, count_outcomes, response, times,
+};
 
 /// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An
 /// exchange that is intended x after the pause began waits for 1 s − x: one fifth of all response
 /// times is uniform up to 1 s.
 #[test]
 fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_service_time() {
-    let mut model = Model::new(Service::Fixed { ns: 1000 }, Queue::PerConnection);
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: 1000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
     let played =
         sim::play(World::new(1, model), config(16, &Arrivals::Constant { rate: 1000.0 }, 5));
@@ -26,18 +30,18 @@ fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_servi
         let truth = (1.0 - 5.0 * (1.0 - q)) * 1e9;
         // One arrival more or less is 1 ms; the backlog of 1,000 takes 1.3 ms to leave through 16
         // connections.
-        let seen = response.at(q).unwrap() as f64;
+        let seen = response.quantile(q).unwrap() as f64;
         assert!((seen - truth).abs() < 2.5e6, "quantile {q}: {seen} against {truth}");
     }
-    let slow: u64 = response.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    let slow: u64 = response.values().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
     assert!((995..=1001).contains(&slow), "{slow} slow responses");
     // The service time of only what was on the 16 connections when the pause came is long.
     let service = times(&played, |i| &i.times.service);
-    let long: u64 = service.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    let long: u64 = service.values().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
     assert_eq!(long, 16);
     // Everything else waited for a connection: that is send lag, and response = lag + service.
     let lag = times(&played, |i| &i.times.send_lag);
-    let late: u64 = lag.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    let late: u64 = lag.values().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
     assert!((975..=1000).contains(&late), "{late} late sends");
 }
 
@@ -45,11 +49,10 @@ fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_servi
 /// looks like, and why the test above can fail.
 #[test]
 fn a_closed_loop_omits_what_it_did_not_send() {
-    let mut model = Model::new(Service::Fixed { ns: 16 * MS }, Queue::PerConnection);
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: 16 * MS }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
     let played = sim::play(World::new(1, model), config(16, &Arrivals::Closed, 5));
-    let slow: u64 =
-        response(&played).recorded().filter(|(v, _)| *v > 100 * MS).map(|(_, n)| n).sum();
+    let slow: u64 = response(&played).values().filter(|(v, _)| *v > 100 * MS).map(|(_, n)| n).sum();
     assert_eq!(slow, 16);
 }
 
@@ -58,7 +61,7 @@ fn a_closed_loop_omits_what_it_did_not_send() {
 #[test]
 fn queueing_test_m_m_1_gives_the_exponential_it_must() {
     let (lambda, mu) = (500.0, 800.0);
-    let model = Model::new(Service::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
+    let model = ServerModel::new(ServiceTime::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
     let mut world = World::new(3, model);
     world.net.delay_ns = 1;
     let played = sim::play(world, config(2000, &Arrivals::Poisson { rate: lambda }, 1000));
@@ -67,22 +70,22 @@ fn queueing_test_m_m_1_gives_the_exponential_it_must() {
 
 #[test]
 fn a_generator_robbed_while_working_shows_send_lag_and_not_service_time() {
-    let model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     let mut world = World::new(1, model);
-    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: When::Working });
+    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: TheftTime::Working });
     let played = sim::play(world, config(64, &Arrivals::Constant { rate: 1000.0 }, 3));
     assert!(times(&played, |i| &i.times.send_lag).max().unwrap() > 45 * MS);
     assert!(times(&played, |i| &i.loop_lag).max().unwrap() >= 50 * MS);
     assert!(times(&played, |i| &i.wake_lag).max().unwrap_or(0) < MS);
     assert!(times(&played, |i| &i.times.service).max().unwrap() < 60 * MS);
-    assert!(times(&played, |i| &i.times.service).at(0.99).unwrap() < MS);
+    assert!(times(&played, |i| &i.times.service).quantile(0.99).unwrap() < MS);
 }
 
 #[test]
 fn a_generator_robbed_asleep_shows_wake_lag() {
-    let model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     let mut world = World::new(1, model);
-    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: When::Asleep });
+    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: TheftTime::Asleep });
     let played = sim::play(world, config(64, &Arrivals::Constant { rate: 100.0 }, 3));
     assert!(times(&played, |i| &i.wake_lag).max().unwrap() > 45 * MS);
     assert!(times(&played, |i| &i.loop_lag).max().unwrap() < MS);
@@ -93,9 +96,9 @@ fn a_generator_robbed_asleep_shows_wake_lag() {
 #[test]
 fn stops_of_a_closed_loop_show_wake_lag() {
     for at_ns in (0..20).map(|n| SECOND + n * 3_700_000) {
-        let model = Model::new(Service::Fixed { ns: 30 * MS }, Queue::PerConnection);
+        let model = ServerModel::new(ServiceTime::Fixed { ns: 30 * MS }, Queue::PerConnection);
         let mut world = World::new(1, model);
-        world.thefts.push(Theft { at_ns, for_ns: 60 * MS, when: When::Asleep });
+        world.thefts.push(Theft { at_ns, for_ns: 60 * MS, when: TheftTime::Asleep });
         let played = sim::play(world, config(4, &Arrivals::Closed, 3));
         let lag_ns = times(&played, |i| &i.wake_lag).max().unwrap();
         assert!((55 * MS..61 * MS).contains(&lag_ns), "stopped at {at_ns}: {lag_ns}");
@@ -108,11 +111,11 @@ fn stops_of_a_closed_loop_show_wake_lag() {
 fn stops_across_the_opening_count_in_the_window() {
     for arrivals in [Arrivals::Closed, Arrivals::Constant { rate: 300.0 }] {
         for (before_ms, after_ms) in [(450, 450), (100, 300), (700, 60), (200, 0)] {
-            let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+            let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
             let mut world = World::new(1, model);
             let at_ns = 2 * SECOND - before_ms * MS;
             let for_ns = (before_ms + after_ms) * MS;
-            world.thefts.push(Theft { at_ns, for_ns, when: When::Asleep });
+            world.thefts.push(Theft { at_ns, for_ns, when: TheftTime::Asleep });
             let mut config = config(4, &arrivals, 2);
             config.window.warmup_ns = 2 * SECOND;
             let played = sim::play(world, config);
@@ -129,11 +132,11 @@ fn stops_across_the_opening_count_in_the_window() {
 
 #[test]
 fn closed_loop_throughput_is_what_littles_law_says() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let played = sim::play(World::new(1, model), config(8, &Arrivals::Closed, 10));
     // 8 in flight, each 1 ms of service and two one-way delays of 10 µs.
     let expected = 8.0 * 1e10 / 1_020_000.0;
-    let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+    let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
     assert!((ok / expected - 1.0).abs() < 0.001, "{ok} against {expected}");
     let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 1e10;
@@ -145,22 +148,22 @@ fn closed_loop_throughput_is_what_littles_law_says() {
 /// 31, … 25.
 #[test]
 fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::Single);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::Single);
     let mut config = config(2, &Arrivals::Closed, 2);
     config.pipeline = 16;
     let played = sim::play(World::new(1, model), config);
     let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 2e9;
     assert!((in_flight - 28.5).abs() < 0.01, "{in_flight}");
-    assert_eq!(counted(&played, &[Phase::Measured]).of(Outcome::Ok), 1999);
+    assert_eq!(count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok), 1999);
 }
 
 /// Arrivals that fall due while the worker sleeps through the end of the window belong to it.
 #[test]
 fn nothing_that_was_due_in_the_window_is_left_out() {
-    let model = Model::new(Service::Fixed { ns: 1000 }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: 1000 }, Queue::PerConnection);
     let mut world = World::new(1, model);
-    world.thefts.push(Theft { at_ns: SECOND - 20 * MS, for_ns: 100 * MS, when: When::Asleep });
+    world.thefts.push(Theft { at_ns: SECOND - 20 * MS, for_ns: 100 * MS, when: TheftTime::Asleep });
     let played = sim::play(world, config(8, &Arrivals::Constant { rate: 1000.0 }, 1));
     let books = played.report.books;
     assert_eq!((books.scheduled, books.completed), (1000, 1000));
@@ -170,7 +173,7 @@ fn nothing_that_was_due_in_the_window_is_left_out() {
 /// from then on.
 #[test]
 fn a_ramp_opens_connections_one_by_one() {
-    let model = Model::new(Service::Fixed { ns: 9_980_000 }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: 9_980_000 }, Queue::PerConnection);
     let mut config = config(10, &Arrivals::Closed, 2);
     config.policy.ramp_ns = Some(SECOND);
     config.window.interval_ns = SECOND / 4;
@@ -180,7 +183,7 @@ fn a_ramp_opens_connections_one_by_one() {
     // Service and both ways take 10 ms. In the first second connection k is there for 1 − k/10 of
     // it.
     let expected: f64 = (0..10).map(|k| (2.0 - f64::from(k) / 10.0) * 100.0).sum();
-    let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+    let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
     assert!((ok - expected).abs() < 15.0, "{ok} against {expected}");
     assert_eq!(played.report.connections.opened, 10);
 }
@@ -191,12 +194,12 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
         let mut config = config(4, &Arrivals::Closed, 1);
         config.policy.first_byte_timeout_ns = Some(100 * MS);
         let played = sim::play(
-            World::new(1, Model::new(Service::Fixed { ns }, Queue::PerConnection)),
+            World::new(1, ServerModel::new(ServiceTime::Fixed { ns }, Queue::PerConnection)),
             config,
         );
-        let counted = counted(&played, &[Phase::Measured, Phase::Drain]);
-        assert!(counted.of(outcome) > 20, "{counted:?}");
-        assert_eq!(counted.of(outcome), counted.total(), "{counted:?}");
+        let counted = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        assert!(counted.get(outcome) > 20, "{counted:?}");
+        assert_eq!(counted.get(outcome), counted.total(), "{counted:?}");
         if outcome != Outcome::Ok {
             // A time-out has waited for no less than its limit; a bucket is 0.1 % wide.
             assert!(ages(&played, outcome).min().unwrap() >= 99_900_000);
@@ -207,7 +210,7 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
 
 #[test]
 fn an_overload_fills_the_queue_and_is_counted() {
-    let model = Model::new(Service::Fixed { ns: 10 * MS }, Queue::Single);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: 10 * MS }, Queue::Single);
     let played =
         sim::play(World::new(1, model), config(4, &Arrivals::Constant { rate: 1000.0 }, 10));
     let books = played.report.books;
@@ -221,7 +224,7 @@ fn an_overload_fills_the_queue_and_is_counted() {
 
 #[test]
 fn the_client_enforces_requests_per_connection() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut config = config(4, &Arrivals::Closed, 1);
     config.policy.requests_per_connection = Some(5);
     let played = sim::play(World::new(1, model), config);
@@ -233,7 +236,7 @@ fn the_client_enforces_requests_per_connection() {
 
 #[test]
 fn a_total_of_requests_is_exact() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut config = config(7, &Arrivals::Closed, 1);
     config.total = Some(100);
     config.window.duration_ns = None;
@@ -246,12 +249,12 @@ fn a_total_of_requests_is_exact() {
 
 #[test]
 fn a_closed_port_gives_refusals_and_nothing_else() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.net.refuse = 1.0;
     let played = sim::play(world, config(4, &Arrivals::Closed, 3));
-    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-    assert_eq!(outcomes.total(), outcomes.of(Outcome::ConnectRefused));
+    let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+    assert_eq!(outcomes.total(), outcomes.get(Outcome::ConnectRefused));
     assert_eq!(outcomes.total(), played.report.books.failed);
     // Back-off: 4 slots, waits doubling from 1 ms to 1 s.
     assert!((40..80).contains(&outcomes.total()), "{}", outcomes.total());
@@ -259,14 +262,14 @@ fn a_closed_port_gives_refusals_and_nothing_else() {
 
 #[test]
 fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
-    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.net = Net { delay_ns: 20_000, cut: 0.0, refuse: 1.0 };
     let mut config = config(4, &Arrivals::Closed, 3);
     config.policy.backs_off = false;
     let played = sim::play(world, config);
-    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-    assert_eq!(outcomes.total(), outcomes.of(Outcome::ConnectRefused));
+    let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+    assert_eq!(outcomes.total(), outcomes.get(Outcome::ConnectRefused));
     assert_eq!(outcomes.total(), played.report.books.failed);
     assert!(outcomes.total() > 100_000, "{}", outcomes.total());
 }
@@ -277,12 +280,12 @@ fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
 fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
     let mut world = World::new(
         2_659_889_940_336_871_234,
-        Model::new(Service::Exponential { mean_ns: 3324e3 }, Queue::Single),
+        ServerModel::new(ServiceTime::Exponential { mean_ns: 3324e3 }, Queue::Single),
     );
     world.server.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
     world.server.faults = Fault::OF_HTTP1.map(|f| (f, 0.0)).to_vec();
     world.net = Net { delay_ns: 20_000, cut: 0.899_773_742_345_568_6, refuse: 0.0 };
-    world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+    world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: TheftTime::Working });
     let mut config = config(13, &Arrivals::Constant { rate: 730.665_430_812_300_2 }, 1);
     config.pipeline = 8;
     config.policy.timeout_ns = 150 * MS;
@@ -294,17 +297,17 @@ fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
 #[test]
 fn faults_are_counted_exactly_as_they_were_made() {
     for seed in 0..20 {
-        let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+        let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.faults = Fault::OF_HTTP1.map(|f| (f, 0.01)).to_vec();
         let mut world = World::new(seed, model);
         world.net.cut = 0.3;
         let mut config = config(8, &Arrivals::Closed, 20);
         config.policy.timeout_ns = 200 * MS;
         let played = sim::play(world, config);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         for fault in Fault::OF_HTTP1.into_iter().filter(|f| *f != Fault::PoliteClose) {
             let made = played.truth.faults.get(&fault).copied().unwrap_or(0);
-            assert_eq!(outcomes.of(fault.outcome()), made, "seed {seed}, {fault:?}");
+            assert_eq!(outcomes.get(fault.outcome()), made, "seed {seed}, {fault:?}");
             assert!(made > 20, "seed {seed}: too few of {fault:?} to prove anything");
         }
         assert_eq!(outcomes.total(), played.truth.requests, "seed {seed}");
@@ -323,7 +326,7 @@ proptest! {
         open in any::<bool>(),
         warmup_ms in 0u64..300,
     ) {
-        let model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
+        let model = ServerModel::new(ServiceTime::Exponential { mean_ns: 3e6 }, Queue::Single);
         let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
         let mut config = config(8, &arrivals, 2);
         config.window.warmup_ns = warmup_ms * MS;
@@ -334,7 +337,7 @@ proptest! {
         });
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
     }
 
@@ -356,13 +359,13 @@ proptest! {
         first_byte_ms in proptest::option::of(1u64..200),
         ramp_ms in proptest::option::of(0u64..1500),
     ) {
-        let service = Service::Exponential { mean_ns: service_us as f64 * 1e3 };
-        let mut model = Model::new(service, Queue::Single);
+        let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
+        let mut model = ServerModel::new(service, Queue::Single);
         model.faults = Fault::OF_HTTP1.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         let mut world = World::new(seed, model);
         world.net = Net { delay_ns: 20_000, cut, refuse };
-        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: TheftTime::Working });
         let arrivals = match (open, poisson) {
             (false, _) => Arrivals::Closed,
             (true, false) => Arrivals::Constant { rate },
@@ -378,10 +381,10 @@ proptest! {
         let played = sim::play(world, config);
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
         let connects: u64 = played.intervals.iter().map(|i| i.connect.count()).sum();
         prop_assert_eq!(connects, played.report.connections.opened);
-        prop_assert_eq!(outcomes.completed(), books.completed);
+        prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         // Every measured interval is there, without a gap.
@@ -398,7 +401,8 @@ proptest! {
     #[test]
     fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
-            let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::Single);
+            let service = ServiceTime::Exponential { mean_ns: 2e6 };
+            let mut model = ServerModel::new(service, Queue::Single);
             model.faults = Fault::OF_HTTP1.map(|f| (f, 0.02)).to_vec();
             let mut world = World::new(seed, model);
             world.net.cut = 0.5;

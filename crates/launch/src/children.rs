@@ -18,14 +18,14 @@ static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 /// Whether the kernel gives orphans to dyno.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-fn own() -> MutexGuard<'static, BTreeSet<u32>> {
+fn child_pids() -> MutexGuard<'static, BTreeSet<u32>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a child that is no orphan.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     // Held while it starts: it must not be taken for an orphan before its number is known.
-    let mut own = own();
+    let mut own = child_pids();
     let child = command.spawn()?;
     own.insert(child.id());
     Ok(child)
@@ -33,7 +33,7 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
 
 /// A child was waited for: its number may be another process's by now.
 pub(crate) fn forget(pid: u32) {
-    own().remove(&pid);
+    child_pids().remove(&pid);
 }
 
 /// Makes the kernel give orphans to dyno from now on, unless dyno has children that it did not
@@ -41,7 +41,7 @@ pub(crate) fn forget(pid: u32) {
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if strangers(&own()).is_empty() {
+        if adopted_children(&child_pids()).is_empty() {
             sys::become_subreaper();
             ADOPTS.store(true, Ordering::Release);
         }
@@ -53,13 +53,13 @@ pub(crate) fn end_orphans() {
     if !ADOPTS.load(Ordering::Acquire) {
         return;
     }
-    let session = Stat::of(std::process::id()).map(|stat| stat.session);
+    let session = Stat::read(std::process::id()).map(|stat| stat.session);
     for _ in 0..STRAY_LOOKS {
-        let own = own();
+        let own = child_pids();
         // A minder's descendants are in sessions of their own, the jobs of a shell in ours.
         let is_orphan =
-            |pid: &u32| Stat::of(*pid).is_some_and(|stat| Some(stat.session) != session);
-        let orphans: Vec<u32> = strangers(&own).into_iter().filter(is_orphan).collect();
+            |pid: &u32| Stat::read(*pid).is_some_and(|stat| Some(stat.session) != session);
+        let orphans: Vec<u32> = adopted_children(&own).into_iter().filter(is_orphan).collect();
         if orphans.is_empty() {
             return;
         }
@@ -73,8 +73,8 @@ pub(crate) fn end_orphans() {
 }
 
 /// The children of this process that it has not started.
-fn strangers(own: &BTreeSet<u32>) -> Vec<u32> {
+fn adopted_children(own: &BTreeSet<u32>) -> Vec<u32> {
     let us = std::process::id();
-    let is_ours = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.parent == us);
+    let is_ours = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == us);
     proc::all_pids().into_iter().filter(|pid| !own.contains(pid) && is_ours(pid)).collect()
 }

@@ -158,18 +158,18 @@ fn covers(pattern: &str, name: &str) -> bool {
 
 /// dyno's own variables, from which some are passed on.
 #[derive(Clone, Debug, Default)]
-pub struct Ours(Vec<(String, OsString)>);
+pub struct DynoVariables(Vec<(String, OsString)>);
 
-impl Ours {
+impl DynoVariables {
     /// The variables that this process was started with, except those whose names are not UTF-8.
     #[must_use]
-    pub fn read() -> Ours {
-        Ours::of(std::env::vars_os())
+    pub fn read() -> DynoVariables {
+        DynoVariables::new(std::env::vars_os())
     }
 
-    pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Ours {
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> DynoVariables {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
-        Ours(variables.into_iter().filter_map(text).collect())
+        DynoVariables(variables.into_iter().filter_map(text).collect())
     }
 }
 
@@ -181,7 +181,7 @@ impl Environment {
     /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into
     /// `temporary`.
     #[must_use]
-    pub fn of_server(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
+    pub fn for_server(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
         environment.set("PATH", USUAL_PATH);
         environment.set("HOME", temporary);
@@ -195,8 +195,8 @@ impl Environment {
     /// The environment of a build, or of a tool that is asked something: that of a server, and
     /// [`TOOLCHAINS`].
     #[must_use]
-    pub fn of_tool(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
-        let mut environment = Environment::of_server(ours, inherit, temporary);
+    pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
+        let mut environment = Environment::for_server(ours, inherit, temporary);
         environment.let_in(ours, TOOLCHAINS);
         environment
     }
@@ -215,7 +215,7 @@ impl Environment {
         self.0.insert(name.into(), value.as_ref().into());
     }
 
-    fn let_in<'a>(&mut self, ours: &Ours, patterns: impl IntoIterator<Item = &'a str>) {
+    fn let_in<'a>(&mut self, ours: &DynoVariables, patterns: impl IntoIterator<Item = &'a str>) {
         for pattern in patterns {
             let wanted = ours.0.iter().filter(|(name, _)| covers(pattern, name));
             wanted.for_each(|(name, value)| self.set(name, value));
@@ -229,9 +229,9 @@ impl Environment {
 
     /// The variables as the archive keeps them: names, and values that are no secrets.
     #[must_use]
-    pub fn recorded(&self) -> BTreeMap<String, String> {
+    pub fn to_record(&self) -> BTreeMap<String, String> {
         let record = |(name, value): (&String, &OsString)| {
-            (name.clone(), shown(name, &value.to_string_lossy()))
+            (name.clone(), recorded_value(name, &value.to_string_lossy()))
         };
         self.0.iter().map(record).collect()
     }
@@ -243,7 +243,8 @@ impl Environment {
         const LEAST_CHARS: usize = 6;
         let all = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
         let secrets = all.filter(|(name, value)| {
-            Hidden::of(name, value) == Some(Hidden::Secret) && value.chars().count() >= LEAST_CHARS
+            Hidden::from_variable(name, value) == Some(Hidden::Secret)
+                && value.chars().count() >= LEAST_CHARS
         });
         secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
     }
@@ -253,7 +254,7 @@ impl Environment {
     /// recorded because it may be a secret is in it by its hash: `GRADLE_OPTS` holds a proxy's
     /// password now and then, but it always says how to build.
     #[must_use]
-    pub fn of_key(&self) -> BTreeMap<String, String> {
+    pub fn key_variables(&self) -> BTreeMap<String, String> {
         self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
     }
 
@@ -285,7 +286,7 @@ enum Hidden {
 }
 
 impl Hidden {
-    fn of(name: &str, value: &str) -> Option<Hidden> {
+    fn from_variable(name: &str, value: &str) -> Option<Hidden> {
         if is_secret(name) {
             return Some(Hidden::Secret);
         }
@@ -295,8 +296,8 @@ impl Hidden {
 
 /// A value as records show it.
 #[must_use]
-pub fn shown(name: &str, value: &str) -> String {
-    match Hidden::of(name, value) {
+pub fn recorded_value(name: &str, value: &str) -> String {
+    match Hidden::from_variable(name, value) {
         Some(Hidden::Secret | Hidden::Perhaps) => SECRET.into(),
         None => without_userinfo(value),
     }
@@ -304,7 +305,7 @@ pub fn shown(name: &str, value: &str) -> String {
 
 /// A value as it counts for what is built.
 fn in_key(name: &str, value: &str) -> String {
-    match Hidden::of(name, value) {
+    match Hidden::from_variable(name, value) {
         Some(Hidden::Perhaps) => {
             Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect()
         }
@@ -317,8 +318,8 @@ fn in_key(name: &str, value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ours(variables: &[(&str, &str)]) -> Ours {
-        Ours::of(variables.iter().map(|(name, value)| (name.into(), value.into())))
+    fn ours(variables: &[(&str, &str)]) -> DynoVariables {
+        DynoVariables::new(variables.iter().map(|(name, value)| (name.into(), value.into())))
     }
 
     #[test]
@@ -338,12 +339,12 @@ mod tests {
             ("SSH_AUTH_SOCK", "/tmp/ssh-x/agent.7"),
         ]);
         let work = Path::new("/work");
-        let named = |e: &Environment| e.recorded().into_keys().collect::<Vec<_>>().join(" ");
-        let server = Environment::of_server(&ours, &[], work);
+        let named = |e: &Environment| e.to_record().into_keys().collect::<Vec<_>>().join(" ");
+        let server = Environment::for_server(&ours, &[], work);
         assert_eq!(named(&server), "HOME LANG PATH TMPDIR");
-        assert_eq!(server.recorded()["LANG"], "C.UTF-8");
-        assert_eq!(server.recorded()["TMPDIR"], "/work");
-        let tool = Environment::of_tool(&ours, &[], work);
+        assert_eq!(server.to_record()["LANG"], "C.UTF-8");
+        assert_eq!(server.to_record()["TMPDIR"], "/work");
+        let tool = Environment::for_tool(&ours, &[], work);
         assert_eq!(
             named(&tool),
             "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry"
@@ -351,13 +352,13 @@ mod tests {
         let inherit =
             ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
-            named(&Environment::of_server(&ours, &inherit, work)),
+            named(&Environment::for_server(&ours, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
-        let in_key: Vec<_> = tool.of_key().into_keys().collect();
+        let in_key: Vec<_> = tool.key_variables().into_keys().collect();
         assert_eq!(in_key, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
         assert_eq!(
-            named(&Environment::of_server(&Ours::default(), &[], work)),
+            named(&Environment::for_server(&DynoVariables::default(), &[], work)),
             "HOME LANG PATH TMPDIR"
         );
     }
@@ -366,7 +367,7 @@ mod tests {
     fn secrets_in_texts_are_erased() {
         let ours = ours(&[("MY_TOKEN", "Zq81hhTT"), ("PIN", "12"), ("NAME", "visible")]);
         let inherit = ["MY_TOKEN", "PIN", "NAME"].map(|name| Inherit::parse(name).unwrap());
-        let environment = Environment::of_server(&ours, &inherit, Path::new("/tmp"));
+        let environment = Environment::for_server(&ours, &inherit, Path::new("/tmp"));
         let log = environment.without_secrets("using Zq81hhTT, 12, visible".into());
         assert_eq!(log, format!("using {SECRET}, 12, visible"));
     }
@@ -386,7 +387,7 @@ mod tests {
             "SENTRY_DSN",
             "BUNDLE_GEMS__CONTRIBSYS__COM",
         ] {
-            assert_eq!(shown(name, "hunter2"), SECRET, "{name}");
+            assert_eq!(recorded_value(name, "hunter2"), SECRET, "{name}");
         }
         for (name, value) in [
             ("GRADLE_OPTS", "-Dhttps.proxyUser=me -Dhttps.proxyPassword=x"),
@@ -399,7 +400,7 @@ mod tests {
             ("http_proxy", "http://me:p w@proxy:3128"),
             ("NPM_CONFIG_X", "/bin/tool --password x"),
         ] {
-            assert_eq!(shown(name, value), SECRET, "{name}={value}");
+            assert_eq!(recorded_value(name, value), SECRET, "{name}={value}");
         }
     }
 
@@ -418,9 +419,9 @@ mod tests {
             ("plain", "plain"),
             ("://", "://"),
         ] {
-            assert_eq!(shown("GOPROXY", value), wanted);
+            assert_eq!(recorded_value("GOPROXY", value), wanted);
         }
-        assert_eq!(shown("PWD", "/x"), "/x");
+        assert_eq!(recorded_value("PWD", "/x"), "/x");
     }
 
     #[test]
@@ -428,7 +429,7 @@ mod tests {
         let key = |name: &str, value: &str| {
             let mut environment = Environment::default();
             environment.set(name, value);
-            environment.of_key()[name].clone()
+            environment.key_variables()[name].clone()
         };
         for (name, one, other) in [
             ("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=x", "-Xmx2g -Dhttps.proxyPassword=x"),

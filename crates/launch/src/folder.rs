@@ -119,7 +119,7 @@ pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<F
 
 /// Treatment of an existing file at the place of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingFile {
     Kept,
     Replaced,
 }
@@ -129,7 +129,7 @@ pub enum Existing {
 ///
 /// # Errors
 /// The file cannot be written, or an old one must be kept; then nothing has changed.
-pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let everybody = Permissions::from_mode(0o666);
@@ -138,8 +138,8 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     let kept = match existing {
-        Existing::Kept => file.persist_noclobber(path),
-        Existing::Replaced => file.persist(path),
+        ExistingFile::Kept => file.persist_noclobber(path),
+        ExistingFile::Replaced => file.persist(path),
     };
     kept.map(drop).map_err(|error| error.error)
 }
@@ -148,7 +148,7 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<
 ///
 /// # Errors
 /// The path does not exist, or a link leads out of the folder.
-pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
+pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     let root = folder.canonicalize()?;
     let path = root.join(name).canonicalize()?;
     if path.starts_with(&root) { Ok(path) } else { Err(leads_out(name, &path)) }
@@ -159,8 +159,8 @@ pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// The file cannot be read, is longer, is no regular file, or a link leads out of the folder. A
 /// pipe would block, and a device never ends.
-pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let path = within(name, folder)?;
+pub fn read_in_folder(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let path = resolve_within(name, folder)?;
     read_file(&open_path(&path)?, name, most)
 }
 
@@ -180,7 +180,7 @@ pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
-        return Err(refused(name, "is not the name of a file below its folder"));
+        return Err(refused_error(name, "is not the name of a file below its folder"));
     }
     let mut opened =
         File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
@@ -191,7 +191,10 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
         opened =
             File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
         if opened.metadata()?.is_symlink() {
-            return Err(refused(name, "is a link, or lies behind one; put the file itself there"));
+            return Err(refused_error(
+                name,
+                "is a link, or lies behind one; put the file itself there",
+            ));
         }
     }
     read_file(&opened, name, most)
@@ -202,16 +205,19 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
 fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
-        return Err(refused(name, "is no regular file"));
+        return Err(refused_error(name, "is no regular file"));
     }
     if metadata.len() > most as u64 {
-        return Err(refused(name, &format!("has {} bytes, more than {most}", metadata.len())));
+        return Err(refused_error(
+            name,
+            &format!("has {} bytes, more than {most}", metadata.len()),
+        ));
     }
     let mut bytes = Vec::new();
     File::open(descriptor(opened))?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     // Files of /proc have no length, and others may grow.
     if bytes.len() > most {
-        return Err(refused(name, &format!("has more than {most} bytes")));
+        return Err(refused_error(name, &format!("has more than {most} bytes")));
     }
     Ok(bytes)
 }
@@ -225,7 +231,7 @@ fn descriptor(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
-fn refused(name: &Path, why: &str) -> io::Error {
+fn refused_error(name: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
 }
 
@@ -323,7 +329,8 @@ mod tests {
         symlink("../secret", folder.join("out")).unwrap();
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
-        let read = |name: &str| read_within(Path::new(name), &folder, 1).map_err(|e| e.to_string());
+        let read =
+            |name: &str| read_in_folder(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
         assert_eq!(read("link").unwrap(), b"1");
         std::fs::write(folder.join("long"), "12").unwrap();
@@ -381,17 +388,17 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("x.toml");
         symlink(root.path().join("elsewhere"), &path).unwrap();
-        let error = write_whole(&path, b"a", Existing::Kept).unwrap_err();
+        let error = write_whole(&path, b"a", ExistingFile::Kept).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        write_whole(&path, b"b", Existing::Replaced).unwrap();
+        write_whole(&path, b"b", ExistingFile::Replaced).unwrap();
         assert!(path.symlink_metadata().unwrap().is_file());
-        assert!(write_whole(&path, b"c", Existing::Kept).is_err());
+        assert!(write_whole(&path, b"c", ExistingFile::Kept).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "b");
         // A target that cannot be replaced stays, and no temporary file is left.
         let folder = root.path().join("folder");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("kept"), "x").unwrap();
-        assert!(write_whole(&folder, b"a", Existing::Replaced).is_err());
+        assert!(write_whole(&folder, b"a", ExistingFile::Replaced).is_err());
         assert!(folder.join("kept").is_file());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }

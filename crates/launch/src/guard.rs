@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::own::own_program;
+use crate::self_exec::own_program;
 use crate::{children, folder, lock};
 
 /// The argument by which dyno knows that it is to be a guard.
@@ -81,11 +81,11 @@ impl Guard {
 
     /// Controllers that dyno makes a v2 group hand down.
     pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
-        self.say('+', "controllers", handed(folder, controllers));
+        self.say('+', "controllers", handed_controllers(folder, controllers));
     }
 
     pub(crate) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
-        self.say('-', "controllers", handed(folder, controllers));
+        self.say('-', "controllers", handed_controllers(folder, controllers));
     }
 
     /// A v2 group into which processes that are not ours are moved.
@@ -120,13 +120,14 @@ impl Guard {
 }
 
 /// `cpu,memory FOLDER`.
-fn handed(folder: &Path, controllers: &[String]) -> OsString {
+fn handed_controllers(folder: &Path, controllers: &[String]) -> OsString {
     let mut text = OsString::from(format!("{} ", controllers.join(",")));
     text.push(folder);
     text
 }
 
-/// Reads the text that [`handed`] makes: the controllers, and the group that hands them down.
+/// Reads the text that [`handed_controllers`] makes: the controllers, and the group that hands them
+/// down.
 pub(crate) fn read_handed(text: &OsStr) -> Option<(Vec<String>, PathBuf)> {
     let text = text.to_string_lossy();
     let (list, folder) = text.split_once(' ')?;
@@ -166,7 +167,7 @@ pub(crate) mod tests {
     pub(crate) struct GuardRecord(tempfile::NamedTempFile);
 
     impl GuardRecord {
-        pub(crate) fn watched(&self) -> BTreeSet<Vec<u8>> {
+        pub(crate) fn watched_entries(&self) -> BTreeSet<Vec<u8>> {
             listen(BufReader::new(self.0.reopen().unwrap()))
         }
     }
@@ -191,7 +192,7 @@ pub(crate) mod tests {
         guard.watch_folder(Path::new("/tmp/x"));
         guard.watch_session(17);
         guard.forget_folder(Path::new("/tmp/x"));
-        let watched: Vec<_> = record.watched().into_iter().collect();
+        let watched: Vec<_> = record.watched_entries().into_iter().collect();
         assert_eq!(watched, [[b"folder ", odd.as_bytes()].concat(), b"session 17".to_vec()]);
     }
 }

@@ -4,19 +4,19 @@
 //! tools ([`tool`]), and the [`guard`], which ends what is left if dyno itself is ended.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-pub mod aftermath;
 mod children;
 pub mod environment;
 pub mod folder;
 pub mod group;
 pub mod guard;
+pub mod guard_process;
 pub mod limits;
 mod lock;
 pub mod log;
 mod minder;
 pub mod network;
-mod own;
 pub mod process;
+mod self_exec;
 pub mod supervision;
 mod sys;
 pub mod tool;
@@ -25,7 +25,7 @@ pub mod tool;
 #[path = "../../../tests/support/not_run.rs"]
 mod reasons;
 
-pub use own::{OwnProcess, own_program};
+pub use self_exec::{OwnProcess, own_program};
 pub use sys::{
     allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard, pipe_to_a_reader,
     raise_open_files, set_affinity, set_realtime,

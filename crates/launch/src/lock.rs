@@ -13,7 +13,7 @@ use dyno_observer::proc::Stat;
 /// The folders that this process holds.
 static HELD: Mutex<BTreeMap<PathBuf, Lock>> = Mutex::new(BTreeMap::new());
 
-fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
+fn held_locks() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn hold(folder: &Path) -> io::Result<()> {
     if !is_there {
         return Err(swept());
     }
-    held().insert(folder.into(), lock);
+    held_locks().insert(folder.into(), lock);
     Ok(())
 }
 
@@ -55,7 +55,7 @@ impl Drop for Lock {
 
 /// Ends what [`hold`] began.
 pub(crate) fn release(folder: &Path) {
-    held().remove(folder);
+    held_locks().remove(folder);
 }
 
 /// Takes a folder over whose dyno, `owner`, has ended: no other dyno does while the lock lives.
@@ -69,14 +69,14 @@ pub(crate) fn seize(owner: u32, folder: &Path) -> Option<Lock> {
 
 /// Whether a dyno that may run, other than this process, owns a folder.
 pub(crate) fn is_of_another(owner: u32, folder: &Path) -> bool {
-    !held().contains_key(folder) && seize(owner, folder).is_none()
+    !held_locks().contains_key(folder) && seize(owner, folder).is_none()
 }
 
 /// Whether no dyno here has this number. Dynos older than the locks hold none, and are known by
 /// their numbers alone.
 fn is_gone(pid: u32) -> bool {
     pid == std::process::id()
-        || Stat::of(pid).is_none_or(|stat| stat.is_dead() || !stat.name.starts_with("dyno"))
+        || Stat::read(pid).is_none_or(|stat| stat.is_dead() || !stat.name.starts_with("dyno"))
 }
 
 fn open(folder: &Path) -> io::Result<File> {
@@ -141,7 +141,7 @@ mod tests {
         let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let id = other.id();
         // The child is `sleep` from its exec on.
-        while Stat::of(id).unwrap().name != "sleep" {
+        while Stat::read(id).unwrap().name != "sleep" {
             std::thread::yield_now();
         }
         assert!(is_gone(id) && is_gone(std::process::id()));

@@ -68,7 +68,7 @@ impl Log {
     /// Text that was written from an offset on, in bytes of the file. `None`: some of the log was
     /// cut off, so that the text is unknown.
     #[must_use]
-    pub fn since(&self, place: u64) -> Option<Vec<u8>> {
+    pub fn text_from(&self, place: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
         let bytes = last(&self.file, length.saturating_sub(place));
         // Looked at last: what was cut off while it was read is not in it.
@@ -111,7 +111,7 @@ pub struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     #[must_use]
-    pub fn of(log: &'a Log) -> Follower<'a> {
+    pub fn new(log: &'a Log) -> Follower<'a> {
         Follower { log, at: 0, begun: Vec::new() }
     }
 
@@ -166,7 +166,7 @@ pub struct Keeper {
 
 impl Keeper {
     #[must_use]
-    pub fn of(log: &Arc<Log>) -> Keeper {
+    pub fn new(log: &Arc<Log>) -> Keeper {
         let log = Arc::clone(log);
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {

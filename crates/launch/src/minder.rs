@@ -32,7 +32,7 @@ pub(crate) enum Descendants {
 
 /// A command that runs, and its minder.
 #[derive(Debug)]
-pub(crate) struct Minded {
+pub(crate) struct MindedCommand {
     /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM
     /// it ends them at once.
     minder: Child,
@@ -46,14 +46,14 @@ pub(crate) struct Minded {
     pub(crate) began_ns: u64,
 }
 
-impl Minded {
+impl MindedCommand {
     /// The minder's process, from which all others descend.
     pub(crate) fn minder(&self) -> u32 {
         self.minder.id()
     }
 
     /// How the command itself ended, whose descendants may stay. `None`: it had not yet.
-    pub(crate) fn first_ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn command_status(&mut self) -> Option<ExitStatus> {
         let mut status = [0; 4];
         match self.from_minder.read(&mut status) {
             Ok(4) => Some(ExitStatus::from_raw(i32::from_ne_bytes(status))),
@@ -102,7 +102,7 @@ impl Minded {
     }
 }
 
-impl Drop for Minded {
+impl Drop for MindedCommand {
     fn drop(&mut self) {
         self.end();
     }
@@ -116,7 +116,7 @@ pub(crate) fn spawn(
     command: &mut Command,
     setup: ChildSetup,
     descendants: Descendants,
-) -> io::Result<Minded> {
+) -> io::Result<MindedCommand> {
     children::adopt_orphans();
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
@@ -152,7 +152,13 @@ pub(crate) fn spawn(
     from_minder.read_exact(&mut note)?;
     sys::do_not_wait(&from_minder)?;
     let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
-    Ok(Minded { minder, gone: false, from_minder, first: number(0) as u32, began_ns: number(8) })
+    Ok(MindedCommand {
+        minder,
+        gone: false,
+        from_minder,
+        first: number(0) as u32,
+        began_ns: number(8),
+    })
 }
 
 /// Makes the calling process the command's, up to its exec.

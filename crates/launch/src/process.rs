@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_archive::start::Stop;
+use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
 use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
@@ -19,7 +19,7 @@ use crate::group::{self, Groups};
 use crate::guard::Guard;
 use crate::limits::GROUP;
 use crate::log::{Keeper, Log};
-use crate::minder::{self, Descendants, Minded};
+use crate::minder::{self, Descendants, MindedCommand};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
@@ -58,7 +58,7 @@ impl Signal {
 
 /// A start: the command, its place and its settings.
 #[derive(Debug)]
-pub struct Spec {
+pub struct ProcessSpec {
     pub command: Vec<String>,
     pub environment: Environment,
     pub workspace: Workspace,
@@ -113,7 +113,7 @@ impl Drop for Workspace {
 /// A subject's processes. Dropping it kills them and removes their workspace.
 #[derive(Debug)]
 pub struct Process {
-    minded: Minded,
+    minded: MindedCommand,
     /// Exit status of the first process; `None`: it still ran at the last check.
     ended: Option<ExitStatus>,
     /// Instant of exec on the monotonic clock.
@@ -128,7 +128,7 @@ pub struct Process {
 
 impl Process {
     /// Starts the command. From here on the guard knows of it.
-    pub fn start(spec: Spec) -> io::Result<Process> {
+    pub fn start(spec: ProcessSpec) -> io::Result<Process> {
         let workspace = spec.workspace;
         let log = Arc::new(Log::create(&workspace.work.join(LOG))?);
         let mut command = Command::new(&spec.command[0]);
@@ -146,7 +146,7 @@ impl Process {
         workspace.guard.watch_session(minded.first);
         let (exec_ns, processes) = (minded.began_ns, Processes::Below(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
-        let _keeper = Keeper::of(&log);
+        let _keeper = Keeper::new(&log);
         Ok(Process {
             minded,
             ended: None,
@@ -189,7 +189,7 @@ impl Process {
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids = self.sampler.pids();
-        let below = proc::below(self.minded.minder());
+        let below = proc::descendants_of(self.minded.minder());
         pids.extend(below.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
         pids
     }
@@ -202,10 +202,10 @@ impl Process {
 
     /// Moves processes back that have left the control group: its counters and limits must include
     /// all of them.
-    pub fn gather(&self) {
-        let all = proc::below(self.minded.minder());
+    pub fn move_back_strays(&self) {
+        let all = proc::descendants_of(self.minded.minder());
         for folder in self.workspace.group.folders() {
-            let inside = group::of_folders([folder.to_path_buf()]).pids();
+            let inside = group::from_folders([folder.to_path_buf()]).pids();
             for pid in all.iter().filter(|pid| !inside.contains(pid)) {
                 // One that has ended meanwhile is not moved.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
@@ -214,9 +214,9 @@ impl Process {
     }
 
     /// How the first process ended, if it has.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            self.ended = self.minded.first_ended();
+            self.ended = self.minded.command_status();
         }
         self.ended
     }
@@ -247,7 +247,7 @@ impl Process {
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
-    ) -> Option<Stop> {
+    ) -> Option<StopRecord> {
         self.end(signal, deadline_ns, patience)
     }
 
@@ -257,7 +257,7 @@ impl Process {
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
-    ) -> Option<(Stop, Option<ExitStatus>)> {
+    ) -> Option<(StopRecord, Option<ExitStatus>)> {
         let stop = self.end(signal, deadline_ns, patience)?;
         Some((stop, self.ended.filter(|_| !stop.killed)))
     }
@@ -267,8 +267,8 @@ impl Process {
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
-    ) -> Option<Stop> {
-        if self.ended().is_some() {
+    ) -> Option<StopRecord> {
+        if self.exit_status().is_some() {
             return None;
         }
         let number = signal.number();
@@ -278,7 +278,10 @@ impl Process {
         let all_ended = loop {
             // The group's own list is the shorter way, and the whole is looked at once that is
             // empty.
-            if self.ended().is_some() && self.sampler.pids().is_empty() && self.pids().is_empty() {
+            if self.exit_status().is_some()
+                && self.sampler.pids().is_empty()
+                && self.pids().is_empty()
+            {
                 break true;
             }
             if monotonic_ns() - began > patience().limit_ns(deadline_ns) {
@@ -289,7 +292,7 @@ impl Process {
         // And ends when the last process is seen to be gone.
         let took_ns = monotonic_ns() - began;
         self.clean_up();
-        Some(Stop { took_ns, killed: !all_ended })
+        Some(StopRecord { took_ns, killed: !all_ended })
     }
 
     /// Kills and reaps the remaining processes, and removes the workspace.
@@ -353,7 +356,7 @@ mod tests {
 
     use dyno_observer::cgroup::Layout;
 
-    use crate::environment::Ours;
+    use crate::environment::DynoVariables;
     use crate::limits::GROUP_GLANCE;
     use crate::reasons::not_run;
 
@@ -361,10 +364,11 @@ mod tests {
     fn start(script: &str, groups: &Groups) -> Process {
         let guard = Guard::start().unwrap();
         let workspace = Workspace::make(0, groups, &guard).unwrap();
-        let environment = Environment::of_tool(&Ours::read(), &[], &workspace.work);
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], &workspace.work);
         let command = ["sh", "-c", script].map(String::from).to_vec();
         let folder = workspace.work.clone();
-        let spec = Spec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
+        let spec =
+            ProcessSpec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
         Process::start(spec).unwrap()
     }
 
@@ -393,14 +397,14 @@ mod tests {
         "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 98751' &)";
 
     fn runs(pid: u32) -> bool {
-        proc::Stat::of(pid).is_some_and(|stat| !stat.is_dead())
+        proc::Stat::read(pid).is_some_and(|stat| !stat.is_dead())
     }
 
     #[test]
     fn daemon_without_group_session_or_cookie_is_found_and_ended() {
         let process = start(&format!("{DAEMON}; exec sleep 98752"), &no_groups());
         let daemon = daemon(&process);
-        assert_ne!(proc::Stat::of(daemon).unwrap().session, process.pid());
+        assert_ne!(proc::Stat::read(daemon).unwrap().session, process.pid());
         assert!(!carries(daemon, &process.workspace.name));
         assert!(process.owns(daemon) && process.sampler.pids().contains(&daemon));
         assert!(!process.owns(std::process::id()));
@@ -422,7 +426,7 @@ mod tests {
         let mut process =
             start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
         let daemon = daemon(&process);
-        let status = waited_for("its end", || process.ended());
+        let status = waited_for("its end", || process.exit_status());
         assert_eq!(status.code(), Some(7));
         assert!(runs(daemon));
         assert!(process.stop(Signal::Term, 0, || Patience::Whole).is_none());
@@ -448,7 +452,7 @@ mod tests {
             );
         }
         assert!(process.owns(daemon));
-        process.gather();
+        process.move_back_strays();
         for folder in own {
             let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
             assert!(text.lines().any(|line| line == daemon.to_string()), "{}", folder.display());

@@ -14,7 +14,7 @@ use dyno_observer::monotonic_ns;
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
 use crate::log::{Follower, Log};
-use crate::minder::{self, Descendants, Minded};
+use crate::minder::{self, Descendants, MindedCommand};
 use crate::network::Network;
 use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
@@ -22,7 +22,7 @@ use crate::sys::ChildSetup;
 
 /// A shell command and its settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Tool<'a> {
+pub struct ToolCommand<'a> {
     pub command: &'a str,
     pub folder: &'a Path,
     pub environment: &'a Environment,
@@ -31,7 +31,7 @@ pub struct Tool<'a> {
 
 /// End of a command.
 #[derive(Clone, Copy, Debug)]
-pub enum Ending {
+pub enum ToolEnd {
     /// The command ended by itself. CPU time is of all its descendants that were waited for.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
     /// The user wanted the command to end.
@@ -44,7 +44,7 @@ pub enum Ending {
 
 /// The answer of a tool.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ToolAnswer {
     Ended {
         status: ExitStatus,
         output: String,
@@ -60,15 +60,15 @@ enum Verdict {
     TooMuch,
 }
 
-impl Tool<'_> {
+impl ToolCommand<'_> {
     /// Runs it with its output in a log, and passes on each line while it runs.
     pub fn run(
         self,
         log: &Log,
         supervision: &Supervision<'_>,
         on_line: &mut dyn FnMut(&str),
-    ) -> io::Result<Ending> {
-        let mut follower = Follower::of(log);
+    ) -> io::Result<ToolEnd> {
+        let mut follower = Follower::new(log);
         let ending = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
             follower.lines(on_line);
             log.trim();
@@ -79,12 +79,12 @@ impl Tool<'_> {
     }
 
     /// Runs it and returns its standard output.
-    pub fn ask(self, supervision: &Supervision<'_>) -> Answer {
+    pub fn ask(self, supervision: &Supervision<'_>) -> ToolAnswer {
         self.try_ask(supervision)
-            .unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
+            .unwrap_or_else(|error| ToolAnswer::None(format!("could not be run ({error})")))
     }
 
-    fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<Answer> {
+    fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<ToolAnswer> {
         // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait
         // for it.
         let output = tempfile::tempfile()?;
@@ -93,14 +93,18 @@ impl Tool<'_> {
         let ending =
             self.supervise(output.try_clone()?.into(), Stdio::null(), supervision, look)?;
         Ok(match ending {
-            Ending::Ended { status, .. } => {
+            ToolEnd::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
-                Answer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
+                ToolAnswer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
-            Ending::Late => Answer::None(format!("had not ended after {}", words(self.deadline))),
-            Ending::Interrupted => Answer::None("was ended by the user".into()),
-            Ending::Talkative => Answer::None(format!("printed more than {ANSWER_BYTES} bytes")),
+            ToolEnd::Late => {
+                ToolAnswer::None(format!("had not ended after {}", duration_text(self.deadline)))
+            }
+            ToolEnd::Interrupted => ToolAnswer::None("was ended by the user".into()),
+            ToolEnd::Talkative => {
+                ToolAnswer::None(format!("printed more than {ANSWER_BYTES} bytes"))
+            }
         })
     }
 
@@ -110,7 +114,7 @@ impl Tool<'_> {
         stderr: Stdio,
         supervision: &Supervision<'_>,
         mut look: impl FnMut() -> Verdict,
-    ) -> io::Result<Ending> {
+    ) -> io::Result<ToolEnd> {
         let cookie = new_cookie();
         let mut shell = Command::new("sh");
         self.environment.apply(&mut shell);
@@ -137,10 +141,10 @@ impl Tool<'_> {
 
     fn wait(
         self,
-        minded: &mut Minded,
+        minded: &mut MindedCommand,
         supervision: &Supervision<'_>,
         look: &mut impl FnMut() -> Verdict,
-    ) -> io::Result<Ending> {
+    ) -> io::Result<ToolEnd> {
         let mut pause = Duration::from_millis(1);
         loop {
             // No result is a time here: it only ends what takes too long. Read before the look at
@@ -148,20 +152,20 @@ impl Tool<'_> {
             let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
                 // The command has ended: its time is from its exec.
-                return Ok(Ending::Ended {
+                return Ok(ToolEnd::Ended {
                     status,
                     wall_ns: monotonic_ns() - minded.began_ns,
                     cpu_ns,
                 });
             }
             if supervision.interrupts.count() > 0 {
-                return Ok(Ending::Interrupted);
+                return Ok(ToolEnd::Interrupted);
             }
             if is_late {
-                return Ok(Ending::Late);
+                return Ok(ToolEnd::Late);
             }
             if look() == Verdict::TooMuch {
-                return Ok(Ending::Talkative);
+                return Ok(ToolEnd::Talkative);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -178,7 +182,7 @@ fn new_cookie() -> String {
 }
 
 /// Formats a duration for people.
-pub fn words(time: Duration) -> String {
+pub fn duration_text(time: Duration) -> String {
     match (time.as_secs(), time.as_millis()) {
         (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
         (s @ 1.., ms) if ms % 1000 == 0 => format!("{s} s"),
@@ -203,16 +207,18 @@ impl OwnCommand {
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
         let OwnCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
-        let tool = Tool { command, folder, environment, deadline: *deadline };
+        let tool = ToolCommand { command, folder, environment, deadline: *deadline };
         let ending = network
             .as_server(|| tool.run(&log, supervision, &mut |_| {}))
             .flatten()
             .map_err(|error| format!("could not be run ({error})"))?;
         let how = match ending {
-            Ending::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
-            Ending::Ended { status, .. } => format!("ended with {status}"),
-            Ending::Interrupted => "was ended by the user".into(),
-            Ending::Late | Ending::Talkative => format!("had not ended after {}", words(*deadline)),
+            ToolEnd::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
+            ToolEnd::Ended { status, .. } => format!("ended with {status}"),
+            ToolEnd::Interrupted => "was ended by the user".into(),
+            ToolEnd::Late | ToolEnd::Talkative => {
+                format!("had not ended after {}", duration_text(*deadline))
+            }
         };
         Err(match log.tail(20) {
             tail if tail.is_empty() => how,
@@ -227,16 +233,17 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
-    use crate::environment::Ours;
+    use crate::environment::DynoVariables;
     use crate::guard::Guard;
     use crate::supervision::Interrupts;
 
-    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> Answer {
+    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolAnswer {
         let root = tempfile::tempdir().unwrap();
-        let environment = Environment::of_tool(&Ours::read(), &[], root.path());
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
-        let tool = Tool { command, folder: root.path(), environment: &environment, deadline };
+        let tool =
+            ToolCommand { command, folder: root.path(), environment: &environment, deadline };
         tool.ask(&Supervision { guard: &guard, interrupts })
     }
 
@@ -253,7 +260,7 @@ mod tests {
     fn what_a_tool_leaves_behind_is_ended() {
         // A daemon in a session of its own that keeps standard output open.
         let answer = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
-        let Answer::Ended { status, output } = answer else { panic!("{answer:?}") };
+        let ToolAnswer::Ended { status, output } = answer else { panic!("{answer:?}") };
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
         assert!(!runs("sleep 98765"));
         // One that has forgotten everything by which it could be known.
@@ -261,7 +268,7 @@ mod tests {
                       9876[4]'; do :; done";
         for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
             let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
-            assert_eq!(matches!(answer, Answer::Ended { .. }), ending.is_empty(), "{answer:?}");
+            assert_eq!(matches!(answer, ToolAnswer::Ended { .. }), ending.is_empty(), "{answer:?}");
             assert!(!runs("sleep 98764") && !runs("sleep 98763"));
         }
     }
@@ -269,13 +276,14 @@ mod tests {
     #[test]
     fn killed_tool_error_names_signal() {
         let answer = ask("kill -9 $$", PATIENCE, &Interrupts::new());
-        let Answer::Ended { status, .. } = answer else { panic!("{answer:?}") };
+        let ToolAnswer::Ended { status, .. } = answer else { panic!("{answer:?}") };
         assert_eq!(status.signal(), Some(9));
     }
 
     #[test]
     fn a_tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
-        let why = |answer| if let Answer::None(why) = answer { why } else { panic!("{answer:?}") };
+        let why =
+            |answer| if let ToolAnswer::None(why) = answer { why } else { panic!("{answer:?}") };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
         assert_eq!(why(late), "had not ended after 100 ms");
         assert!(!runs("sleep 98766"));

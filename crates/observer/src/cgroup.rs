@@ -201,7 +201,7 @@ impl Group {
     ///
     /// # Errors
     /// The folder belongs to no group; as a sentence.
-    pub fn at(folder: &Path, mountinfo: &str) -> Result<Group, String> {
+    pub fn from_folder(folder: &Path, mountinfo: &str) -> Result<Group, String> {
         let wrong = || format!("{} is no folder of a control group", folder.display());
         let folder =
             folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -438,7 +438,9 @@ mod tests {
     #[test]
     fn a_group_is_found_by_any_of_its_folders() {
         let (root, mounts) = hierarchies();
-        let at = |hierarchy: &str| Group::at(&root.path().join(hierarchy).join("web/app"), &mounts);
+        let at = |hierarchy: &str| {
+            Group::from_folder(&root.path().join(hierarchy).join("web/app"), &mounts)
+        };
         let v2 = at("unified").unwrap();
         assert!(
             v2.v1.is_empty()
@@ -456,9 +458,11 @@ mod tests {
         assert_eq!(at("cpu,cpuacct").unwrap().v1.keys().collect::<Vec<_>>(), ["cpu", "cpuacct"]);
         assert_eq!(at("memory").unwrap().pids(), [8]);
         assert!(
-            Group::at(root.path(), &mounts).unwrap_err().contains("no folder of a control group")
+            Group::from_folder(root.path(), &mounts)
+                .unwrap_err()
+                .contains("no folder of a control group")
         );
-        assert!(Group::at(&root.path().join("unified/none"), &mounts).is_err());
+        assert!(Group::from_folder(&root.path().join("unified/none"), &mounts).is_err());
     }
 
     #[test]

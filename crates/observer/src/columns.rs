@@ -24,7 +24,7 @@ impl Columns<'_> {
     }
 
     /// The highest number of a column. `None`: no line has it.
-    pub(crate) fn most(&self, name: &str) -> Option<u64> {
+    pub(crate) fn max_number(&self, name: &str) -> Option<u64> {
         self.column(name)?.max()
     }
 

@@ -43,7 +43,7 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         privileged: is_root(),
         tick_accounting: tick_accounting(),
         loopback_tracked,
-        tracking_most: tracking::most().filter(|_| loopback_tracked == Some(true)),
+        tracking_most: tracking::max_connections().filter(|_| loopback_tracked == Some(true)),
         dyno_version: version.to_string(),
         dyno_commit: commit.map(String::from),
         missing: Vec::new(),

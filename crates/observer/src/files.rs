@@ -38,14 +38,14 @@ struct LastRead {
 
 impl Default for Files {
     fn default() -> Files {
-        Files::of_at_most(FEW_OPEN)
+        Files::with_limit(FEW_OPEN)
     }
 }
 
 impl Files {
     /// Keeps at most so many files open, because other parts of the process need some, too.
     #[must_use]
-    pub fn of_at_most(files: usize) -> Files {
+    pub fn with_limit(files: usize) -> Files {
         Files { open: RefCell::default(), most: files.min(MOST_OPEN), threads: RefCell::default() }
     }
 
@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(files.number(&path), Some(number as u64));
         }
         assert_eq!(files.open.borrow().len(), FEW_OPEN);
-        let none = Files::of_at_most(0);
+        let none = Files::with_limit(0);
         assert_eq!((none.number(folder.path().join("7")), none.open.borrow().len()), (Some(7), 0));
     }
 

@@ -181,7 +181,7 @@ fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
 /// The kernel counts a period when it ends.
 #[must_use]
 pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
-    last.iter().filter_map(|(part, last)| Some(last.since(*first.get(part)?))).max()
+    last.iter().filter_map(|(part, last)| Some(last.growth_since(*first.get(part)?))).max()
 }
 
 /// A line of `/proc/stat` without its name.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::kept;
+use crate::runtime_files;
 
 /// Largest file that is read, bytes. The files are 32 KiB unless a JVM option changes that.
 const MOST: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub fn read(pids: &[u32]) -> (u32, BTreeMap<String, f64>) {
 }
 
 fn bytes_of(pid: u32) -> Option<Vec<u8>> {
-    kept::bytes(&kept::counters_of(pid)?, pid, MOST)
+    runtime_files::bytes(&runtime_files::counters_of(pid)?, pid, MOST)
 }
 
 /// Values in such a file; `None`: it has another format, or is incomplete.

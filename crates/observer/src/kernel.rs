@@ -16,7 +16,7 @@ const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setca
 
 impl Refusal {
     /// `needs`: what the kernel must be to run the program.
-    pub(crate) fn of(error: &Error, needs: &'static str) -> Refusal {
+    pub(crate) fn from_error(error: &ProgramError, needs: &'static str) -> Refusal {
         if error.is_forbidden {
             let why = "this user may not load programs into the kernel (bpf(2))".into();
             return Refusal { why, hint: NOT_ALLOWED };
@@ -52,20 +52,20 @@ fn is_first_namespace(link: &std::path::Path) -> bool {
     link == std::path::Path::new("pid:[4026531836]")
 }
 
-pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
-    ebpf.take_map(name).ok_or_else(|| Error::lacks(name))
+pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, ProgramError> {
+    ebpf.take_map(name).ok_or_else(|| ProgramError::missing_part(name))
 }
 
 /// Why the program cannot be used.
 #[derive(Debug)]
-pub(crate) struct Error {
+pub(crate) struct ProgramError {
     pub(crate) message: String,
     /// The kernel does not let this user.
     pub(crate) is_forbidden: bool,
 }
 
-impl Error {
-    pub(crate) fn new(error: impl std::error::Error + 'static) -> Error {
+impl ProgramError {
+    pub(crate) fn new(error: impl std::error::Error + 'static) -> ProgramError {
         let mut message = error.to_string();
         let mut is_forbidden = is_forbidden_by(&error);
         let mut cause = error.source();
@@ -79,11 +79,11 @@ impl Error {
         }
         // A verifier's log is no sentence.
         let message = message.lines().next().unwrap_or_default().to_string();
-        Error { message, is_forbidden }
+        ProgramError { message, is_forbidden }
     }
 
-    pub(crate) fn lacks(part: &str) -> Error {
-        Error { message: format!("its object has no {part}"), is_forbidden: false }
+    pub(crate) fn missing_part(part: &str) -> ProgramError {
+        ProgramError { message: format!("its object has no {part}"), is_forbidden: false }
     }
 }
 

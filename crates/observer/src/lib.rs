@@ -14,9 +14,8 @@ pub mod facts;
 mod files;
 pub mod host;
 pub mod hsperfdata;
-pub mod inside;
-mod kept;
 mod kernel;
+pub mod kernel_probes;
 mod network;
 pub mod path;
 pub mod probes;
@@ -24,6 +23,7 @@ pub mod proc;
 #[cfg(test)]
 #[path = "../../../tests/support/not_run.rs"]
 mod reasons;
+mod runtime_files;
 mod sampler;
 pub mod sockets;
 pub mod stacks;
@@ -31,8 +31,8 @@ pub mod tracking;
 
 pub use clock::{monotonic_ns, suspended_ns};
 pub use files::Files;
-pub use kept::Kept;
 pub use kernel::Refusal;
+pub use runtime_files::RuntimeFiles;
 pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.

@@ -31,7 +31,7 @@ fn counters_in(folder: &str, files: &Files) -> Option<NetworkUse> {
 }
 
 fn parse(snmp: &str, netstat: &str) -> NetworkUse {
-    let (tcp, extended) = (Pairs::of(snmp, "Tcp:"), Pairs::of(netstat, "TcpExt:"));
+    let (tcp, extended) = (Pairs::from_text(snmp, "Tcp:"), Pairs::from_text(netstat, "TcpExt:"));
     NetworkUse {
         listen_overflows: extended.get("ListenOverflows"),
         listen_drops: extended.get("ListenDrops"),
@@ -57,7 +57,7 @@ fn parse_tracking(text: &str) -> Option<TrackingUse> {
     let columns = hexadecimal(text);
     let sum = |name: &str| columns.sum(name);
     Some(TrackingUse {
-        entries: columns.most("entries")?,
+        entries: columns.max_number("entries")?,
         dropped: sum("drop")?,
         evicted: sum("early_drop")?,
         insert_failed: sum("insert_failed")?,
@@ -71,7 +71,7 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    fn of(text: &'a str, word: &str) -> Pairs<'a> {
+    fn from_text(text: &'a str, word: &str) -> Pairs<'a> {
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(word));
         let mut next = || lines.next().unwrap_or_default().split_ascii_whitespace().collect();
         Pairs { names: next(), numbers: next() }

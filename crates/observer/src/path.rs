@@ -15,7 +15,7 @@ pub fn counters(files: &Files) -> PathUse {
         backlog: backlog_use(files),
         neighbour_overflows: neighbour_overflows(files),
         tcp_memory: tcp_memory(files),
-        tracking_most: tracking::most(),
+        tracking_most: tracking::max_connections(),
     }
 }
 
@@ -106,6 +106,6 @@ mod tests {
     fn counters_of_this_machine_are_read() {
         let (first, last) = (counters(&Files::default()), counters(&Files::default()));
         assert!(last.network.unwrap().segments_out.is_some());
-        assert!(last.since(first).backlog.is_some());
+        assert!(last.growth_since(first).backlog.is_some());
     }
 }

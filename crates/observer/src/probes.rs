@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dyno_archive::probe::{Probe, ProbesUse, Refused};
+use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 
-use crate::inside::{Calls, Inside, Wanted, Watching};
 use crate::kernel::Refusal;
+use crate::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
 use crate::stacks;
 
 /// Programs of a run's probes, loaded once.
@@ -18,19 +18,19 @@ use crate::stacks;
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Probes {
     /// `None`: nothing of it is wanted.
-    inside: Option<Result<Inside, Refusal>>,
+    inside: Option<Result<ProcessObserver, Refusal>>,
     /// Why there are no profiles; `None`: there are, or none is wanted.
     no_profile: Option<Refusal>,
 }
 
 impl Probes {
     /// Loads what these probes need. An unavailable probe is no error: its values stay unknown, and
-    /// [`Probes::used`] says why.
+    /// [`Probes::probes_use`] says why.
     #[must_use]
     pub fn load(asked: &BTreeSet<Probe>) -> Probes {
-        let wanted = wanted(asked);
+        let wanted = observation_choice(asked);
         Probes {
-            inside: (wanted != Wanted::default()).then(|| Inside::load(wanted)),
+            inside: (wanted != ObservationChoice::default()).then(|| ProcessObserver::load(wanted)),
             no_profile: asked.contains(&Probe::Profile).then(stacks::refusal).flatten(),
         }
     }
@@ -46,20 +46,21 @@ impl Probes {
         pid: u32,
     ) -> Result<Option<Arc<Watching>>, String> {
         let inside = self.inside.as_ref().and_then(|inside| inside.as_ref().ok());
-        let inside = inside.filter(|_| wanted(asked) != Wanted::default());
+        let inside = inside.filter(|_| observation_choice(asked) != ObservationChoice::default());
         inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
     }
 
     /// The requested probes that are available.
     #[must_use]
-    pub fn used(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
-        let refused: Vec<Refused> = asked.iter().filter_map(|probe| self.refused(*probe)).collect();
+    pub fn probes_use(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
+        let refused: Vec<RefusedProbe> =
+            asked.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
         let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
         let attached = asked.iter().filter(|probe| !is_refused(probe)).copied().collect();
         ProbesUse { attached, refused }
     }
 
-    fn refused(&self, probe: Probe) -> Option<Refused> {
+    fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
             Probe::Profile => self.no_profile.as_ref(),
             _ if is_inside(probe) => self.inside.as_ref().and_then(|inside| match inside {
@@ -68,7 +69,7 @@ impl Probes {
             }),
             _ => None,
         };
-        refusal.map(|Refusal { why, hint }| Refused {
+        refusal.map(|Refusal { why, hint }| RefusedProbe {
             probe,
             why: why.clone(),
             hint: (*hint).into(),
@@ -80,8 +81,8 @@ impl Probes {
 /// they can.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
-    let wanted = Wanted { states: true, modes: true, calls: Calls::Sliced };
-    match Inside::load(wanted) {
+    let wanted = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };
+    match ProcessObserver::load(wanted) {
         Ok(inside) => inside.refusal().cloned(),
         Err(refusal) => Some(refusal),
     }
@@ -90,7 +91,11 @@ pub fn refusal() -> Option<Refusal> {
 /// Whether calls can be counted here all the same.
 #[must_use]
 pub fn counts_calls() -> bool {
-    Inside::load(Wanted { calls: Calls::Sliced, ..Wanted::default() }).is_ok()
+    ProcessObserver::load(ObservationChoice {
+        calls: CallCounting::Sliced,
+        ..ObservationChoice::default()
+    })
+    .is_ok()
 }
 
 /// Whether a probe can do without a program in the kernel.
@@ -106,13 +111,17 @@ const fn is_inside(probe: Probe) -> bool {
     }
 }
 
-fn wanted(asked: &BTreeSet<Probe>) -> Wanted {
+fn observation_choice(asked: &BTreeSet<Probe>) -> ObservationChoice {
     let calls = match (asked.contains(&Probe::EverySyscall), asked.contains(&Probe::Syscalls)) {
-        (true, _) => Calls::Every,
-        (false, true) => Calls::Sliced,
-        (false, false) => Calls::None,
+        (true, _) => CallCounting::Every,
+        (false, true) => CallCounting::Sliced,
+        (false, false) => CallCounting::None,
     };
-    Wanted { states: asked.contains(&Probe::States), modes: asked.contains(&Probe::Modes), calls }
+    ObservationChoice {
+        states: asked.contains(&Probe::States),
+        modes: asked.contains(&Probe::Modes),
+        calls,
+    }
 }
 
 #[cfg(test)]
@@ -124,11 +133,11 @@ mod tests {
         let why = "this user may not";
         let refusal = Refusal { why: why.into(), hint: "Be root." };
         let probes = Probes { inside: Some(Err(refusal)), no_profile: None };
-        let used = probes.used(&[Probe::KernelStamps, Probe::States].into());
+        let used = probes.probes_use(&[Probe::KernelStamps, Probe::States].into());
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
             used.refused,
-            [Refused { probe: Probe::States, why: why.into(), hint: "Be root.".into() }]
+            [RefusedProbe { probe: Probe::States, why: why.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
     }
@@ -138,7 +147,10 @@ mod tests {
         for asked in [BTreeSet::new(), [Probe::KernelStamps].into()] {
             let probes = Probes::load(&asked);
             assert!(probes.inside.is_none());
-            assert_eq!(probes.used(&asked), ProbesUse { attached: asked, refused: Vec::new() });
+            assert_eq!(
+                probes.probes_use(&asked),
+                ProbesUse { attached: asked, refused: Vec::new() }
+            );
         }
     }
 }

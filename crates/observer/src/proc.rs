@@ -70,7 +70,7 @@ impl Stat {
     }
 
     #[must_use]
-    pub fn of(pid: u32) -> Option<Stat> {
+    pub fn read(pid: u32) -> Option<Stat> {
         Stat::parse(&read(format!("/proc/{pid}/stat"))?)
     }
 
@@ -93,7 +93,8 @@ pub fn all_pids() -> Vec<u32> {
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
     let is_its = |stat: &Stat| stat.session == session && !stat.is_dead();
-    all_pids().into_iter().filter(|pid| Stat::of(*pid).is_some_and(|stat| is_its(&stat))).collect()
+    let is_member = |pid: &u32| Stat::read(*pid).is_some_and(|stat| is_its(&stat));
+    all_pids().into_iter().filter(is_member).collect()
 }
 
 /// Totals of a process, including its ended threads, from its `/proc/PID/stat`.
@@ -121,8 +122,8 @@ pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
 
 /// Start of a process by the wall clock, to a second, the resolution of `btime`.
 #[must_use]
-pub fn began(pid: u32) -> Option<SystemTime> {
-    let ticks = Stat::of(pid)?.began_ticks;
+pub fn start_time(pid: u32) -> Option<SystemTime> {
+    let ticks = Stat::read(pid)?.began_ticks;
     let boot = read("/proc/stat")?
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
@@ -136,7 +137,7 @@ pub fn began(pid: u32) -> Option<SystemTime> {
 /// Living processes among `roots` and their descendants.
 #[must_use]
 pub fn trees(roots: &[u32]) -> Vec<u32> {
-    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
+    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?)));
     let living: Vec<(u32, u32)> =
         all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
     descendants(roots, &living)
@@ -144,14 +145,14 @@ pub fn trees(roots: &[u32]) -> Vec<u32> {
 
 /// Living descendants of a process, without the process itself.
 #[must_use]
-pub fn below(root: u32) -> Vec<u32> {
+pub fn descendants_of(root: u32) -> Vec<u32> {
     trees(&[root]).into_iter().filter(|pid| *pid != root).collect()
 }
 
 /// Processes in `roots` and their descendants, zombies included.
 pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
     let mut all: Vec<(u32, Stat)> =
-        all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
+        all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
     let parents: Vec<(u32, u32)> = all.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
     let wanted = descendants(roots, &parents);
     all.retain(|(pid, _)| wanted.contains(pid));
@@ -266,7 +267,7 @@ pub fn own_cpu_ns() -> u64 {
 
 /// CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
-pub fn others() -> Vec<Other> {
+pub fn other_processes() -> Vec<Other> {
     let own = std::process::id();
     let one = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
@@ -287,7 +288,7 @@ pub fn others() -> Vec<Other> {
 /// processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs together
 /// between the two lists, an upper bound of the sum.
 #[must_use]
-pub fn used_between<'a>(
+pub fn cpu_time_between<'a>(
     before: &[Other],
     after: &'a [Other],
     ours: &BTreeSet<u32>,
@@ -404,7 +405,7 @@ pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
 
 /// Process that listens on an address in the network of process `pid`.
 #[must_use]
-pub fn listener_beside(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
+pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
     listener_seen_by(&pid.to_string(), addr)
 }
 
@@ -425,7 +426,7 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
                 .and_then(|fd| fs::read_link(fd.path()).ok())
                 .is_some_and(|l| l.as_os_str() == socket.as_str())
         });
-        holds.then(|| (pid, Stat::of(pid).map(|s| s.name).unwrap_or_default()))
+        holds.then(|| (pid, Stat::read(pid).map(|s| s.name).unwrap_or_default()))
     })
 }
 
@@ -519,7 +520,7 @@ mod tests {
         assert_eq!(last_cpu(text), None);
         let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
         assert_eq!(last_cpu(&whole), Some(7));
-        assert!(others().iter().all(|other| other.pid != std::process::id()));
+        assert!(other_processes().iter().all(|other| other.pid != std::process::id()));
         assert_eq!(Stat::parse(""), None);
         assert_eq!(Stat::parse("1 (x) S 1"), None);
     }
@@ -534,7 +535,7 @@ mod tests {
         }
         assert!(rss_bytes(pid, &Files::default()).unwrap() > 100_000);
         assert!(own_rss_peak_bytes().unwrap() >= 100_000);
-        assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
+        assert!(session_pids(Stat::read(pid).unwrap().session).contains(&pid));
     }
 
     /// A thread that ran since the last reading is read again. The counters of others are kept.
@@ -581,7 +582,7 @@ mod tests {
     /// CPU time of each process, by its number.
     fn used(before: &[Other], after: &[Other], ours: &[u32], most_ns: u64) -> Vec<(u32, u64)> {
         let ours = ours.iter().copied().collect();
-        let all = used_between(before, after, &ours, most_ns);
+        let all = cpu_time_between(before, after, &ours, most_ns);
         all.into_iter().map(|(other, ns)| (other.pid, ns)).collect()
     }
 
@@ -667,7 +668,7 @@ mod tests {
             let here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
             let us = std::process::id();
             assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(us), "{at}");
-            assert_eq!(listener_beside(us, here), listener_at(here));
+            assert_eq!(listener_in_network_of(us, here), listener_at(here));
             drop(listener);
             assert_eq!(listener_at(here), None);
         }

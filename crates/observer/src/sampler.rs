@@ -5,7 +5,7 @@ use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
 use crate::files::Files;
-use crate::inside::Watching;
+use crate::kernel_probes::Watching;
 use crate::{host, network, proc};
 
 /// Sources of one party's counters.
@@ -29,7 +29,7 @@ pub enum Processes {
 impl Processes {
     fn pids(&self) -> Vec<u32> {
         match self {
-            Processes::Below(root) => proc::below(*root),
+            Processes::Below(root) => proc::descendants_of(*root),
             Processes::Trees(roots) => proc::trees(roots),
         }
     }
@@ -49,9 +49,9 @@ impl Processes {
 
 impl Processes {
     /// Use of children that their parent has reaped. The parent's own counters are not included.
-    fn reaped(&self) -> Option<ProcessUse> {
+    fn reaped_use(&self) -> Option<ProcessUse> {
         let Processes::Below(root) = self else { return None };
-        let totals = proc::totals(*root, &proc::Stat::of(*root)?);
+        let totals = proc::totals(*root, &proc::Stat::read(*root)?);
         Some(ProcessUse { user_ns: 0, sys_ns: 0, faults_minor: 0, faults_major: 0, ..totals })
     }
 }
@@ -71,7 +71,7 @@ impl Sampler {
         }
         // Listed before the group is read: a process that is born in between is in neither.
         let outside = self.group.strays(&self.processes.pids());
-        let lives = |pid: &u32| proc::Stat::of(*pid).is_some_and(|stat| !stat.is_dead());
+        let lives = |pid: &u32| proc::Stat::read(*pid).is_some_and(|stat| !stat.is_dead());
         outside.iter().filter(|pid| lives(pid)).count() as u32
     }
 
@@ -98,7 +98,7 @@ impl Sampler {
             return (pids, each);
         }
         // Before its children: one that is reaped in between is then in neither, and not in both.
-        let reaped = self.processes.reaped();
+        let reaped = self.processes.reaped_use();
         let stats = self.processes.stats();
         let living = stats.iter().filter(|(_, stat)| !stat.is_dead()).map(|(pid, _)| *pid);
         let each = stats.iter().map(|(pid, stat)| proc::totals(*pid, stat));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn processes_below_another_are_sampled_without_a_control_group() {
         // This test's own process is its parent's.
-        let parent = proc::Stat::of(std::process::id()).unwrap().parent;
+        let parent = proc::Stat::read(std::process::id()).unwrap().parent;
         let sampler = Sampler { group: Group::default(), processes: Processes::Below(parent) };
         assert!(!sampler.pids().contains(&parent));
         let scope = |party| Scope { party, sampler: &sampler, inside: None };
@@ -210,9 +210,9 @@ mod tests {
                 && few.host.unwrap().disks.is_none()
         );
         let sample = sample(&watched, Reads::All, &files);
-        assert!(sample.of(Party::GENERATOR).unwrap().network.is_some());
+        assert!(sample.party_use(Party::GENERATOR).unwrap().network.is_some());
         for party in [Party::SUBJECT, Party::Backend(0)] {
-            let used = sample.of(party).unwrap();
+            let used = sample.party_use(party).unwrap();
             assert!(used.cgroup.is_none());
             assert!(used.processes >= 1 && !used.threads.is_empty());
             assert!(used.rss_bytes.unwrap() > 0);
@@ -220,7 +220,7 @@ mod tests {
             assert!(own.faults_minor > 0 && used.rss_anon_bytes.unwrap() > 0);
             assert!(used.rss_shmem_bytes.is_some() && used.cpu_ns().unwrap() > 0);
         }
-        assert!(!sample.of(Party::GENERATOR).unwrap().threads.is_empty());
+        assert!(!sample.party_use(Party::GENERATOR).unwrap().threads.is_empty());
         assert!(sample.host.unwrap().busy_ns > 0);
     }
 }

@@ -36,7 +36,7 @@ const LISTEN: u8 = 10;
 /// there are none.
 #[must_use]
 pub fn look(pids: &[u32]) -> Option<SocketsUse> {
-    let held = held(pids);
+    let held = socket_holders(pids);
     let all = all_of_network(*pids.first()?);
     let listeners: Vec<&InetResponse> = all
         .iter()
@@ -133,7 +133,7 @@ fn look_at_options(seen: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
 }
 
 /// Sockets of processes: by inode, the process and descriptor that hold it.
-fn held(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
+fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
     let of = |pid: u32| {
         let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         fds.filter_map(move |entry| {

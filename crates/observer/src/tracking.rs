@@ -12,7 +12,7 @@ use crate::read_number;
 
 /// The table of tracked connections of the network that this thread is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct TrackingTable {
     /// Whether connections over loopback are in it; `None`: not known.
     pub has_loopback: Option<bool>,
     pub entries: Option<u64>,
@@ -22,14 +22,14 @@ pub struct Table {
     pub time_wait_s: Option<u64>,
 }
 
-impl Table {
+impl TrackingTable {
     /// Reads it, and opens one connection over loopback to see whether it is tracked.
     #[must_use]
-    pub fn read() -> Table {
-        Table {
+    pub fn read() -> TrackingTable {
+        TrackingTable {
             has_loopback: is_loopback_tracked(),
             entries: entries(),
-            most: most(),
+            most: max_connections(),
             time_wait_s: setting("nf_conntrack_tcp_timeout_time_wait"),
         }
     }
@@ -41,7 +41,7 @@ pub(crate) fn entries() -> Option<u64> {
 }
 
 /// Most connections that the kernel tracks in a network. `None`: it tracks none, or does not say.
-pub(crate) fn most() -> Option<u64> {
+pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
 }
 
@@ -60,7 +60,7 @@ pub fn is_loopback_tracked() -> Option<bool> {
     match TcpStream::connect_timeout(&listener.local_addr().ok()?, PATIENCE) {
         Ok(stream) => is_tracked(&stream),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            (entries()? >= most()?).then_some(true)
+            (entries()? >= max_connections()?).then_some(true)
         }
         Err(_) => None,
     }

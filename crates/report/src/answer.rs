@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::Code;
 use dyno_analysis::cell::{CellKey, Shape};
-use dyno_analysis::compare::Answer;
+use dyno_analysis::compare::ComparisonAnswer;
 use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::{CPU, THROUGHPUT};
@@ -16,7 +16,7 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::programs;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{Over, PAIRS_TO_TELL_APART, Repeated};
+use dyno_analysis::stats::{PAIRS_TO_TELL_APART, PairUnit, Repeated};
 
 use crate::budget::differences;
 use crate::format::{list, number, percent, plural, whole_percent};
@@ -28,7 +28,8 @@ use crate::{brackets, compare};
 pub fn sentences(report: &Report) -> Vec<String> {
     let is_one_of_another = report.experiment.is_some() || !report.run.at_once.is_empty();
     let first = if is_one_of_another { None } else { winner(report) };
-    let peaks = [ties(report), found(report)].map(|said| said.filter(|_| !is_one_of_another));
+    let peaks = [ties(report), noise_floor_sentence(report)]
+        .map(|said| said.filter(|_| !is_one_of_another));
     let rest = [protocols(report)].into_iter().chain(peaks).chain([twins(report)]);
     let judged =
         [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
@@ -55,8 +56,8 @@ fn effects(report: &Report) -> Vec<String> {
     let all = experiment.effects.iter();
     let all = all.flat_map(|effect| effect.answers.iter().map(move |of| (effect, of)));
     let (shown, others): (Vec<_>, Vec<_>) = all.partition(|(effect, of)| effect.is_shown_in(of));
-    let all: Vec<(&Effect, &Answer)> = shown.into_iter().chain(others).collect();
-    let said = |(effect, of): &(&Effect, &Answer)| {
+    let all: Vec<(&Effect, &ComparisonAnswer)> = shown.into_iter().chain(others).collect();
+    let said = |(effect, of): &(&Effect, &ComparisonAnswer)| {
         format!("{}. {}", compare::answer(of), effect.reason_in(of))
     };
     let more = match all.len().saturating_sub(EFFECTS) {
@@ -74,7 +75,7 @@ fn duets(report: &Report) -> Vec<String> {
 }
 
 /// The smallest differences that such a run finds.
-fn found(report: &Report) -> Option<String> {
+fn noise_floor_sentence(report: &Report) -> Option<String> {
     let of = |key| Some((key, report.noise.get(key)?.detectable?));
     let each: Vec<(&str, f64)> = [THROUGHPUT.key, CPU.key].into_iter().filter_map(of).collect();
     let baseline = &report.comparisons.first()?.baseline;
@@ -127,9 +128,10 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
 
 /// Rows with numbers for the first workload, best first. Controls are included only if no other
 /// subject has numbers.
-fn ranked(report: &Report) -> Vec<&OverviewRow> {
+fn ranked_rows(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
-    let measured = report.overview.iter().filter(|r| r.most().is_some() && r.workload == first);
+    let measured =
+        report.overview.iter().filter(|r| r.highest_throughput().is_some() && r.workload == first);
     let (controls, others): (Vec<_>, Vec<_>) = measured.partition(|r| r.control);
     if others.is_empty() { controls } else { others }
 }
@@ -149,7 +151,7 @@ fn of_workload(report: &Report, workload: &str) -> String {
 }
 
 fn winner(report: &Report) -> Option<String> {
-    let ranked = ranked(report);
+    let ranked = ranked_rows(report);
     let best = ranked.first()?;
     let [_, second, ..] = ranked.as_slice() else {
         return alone(report, best);
@@ -158,13 +160,13 @@ fn winner(report: &Report) -> Option<String> {
     // The baseline has no comparison: if it is the best, the runner-up is compared with it.
     let comparison = of(best).or_else(|| of(second))?;
     if !report.run.load.steps[comparison.step].arrivals.is_closed() {
-        return kept(report, comparison);
+        return rate_share_sentence(report, comparison);
     }
     if is_told(comparison) {
-        return Some(compared(report, comparison));
+        return Some(comparison_sentence(report, comparison));
     }
     let Some(other) = nearest(report, comparison) else { return Some(missing(report, comparison)) };
-    let (at, then) = (missing(report, comparison), compared(report, other));
+    let (at, then) = (missing(report, comparison), comparison_sentence(report, other));
     Some(format!("{at} {then}"))
 }
 
@@ -210,7 +212,7 @@ fn step_in_words(c: &Comparison) -> String {
 }
 
 /// Shares of an offered rate that two servers kept: no server serves more than is offered.
-fn kept(report: &Report, c: &Comparison) -> Option<String> {
+fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
     let rate = Offered::new(report, c.cell).rps;
     let said = |cell: CellKey| {
@@ -230,12 +232,12 @@ fn kept(report: &Report, c: &Comparison) -> Option<String> {
         title(report, &c.subject),
         said(c.cell),
         title(report, &c.baseline),
-        said(c.cell.of_arm(base))
+        said(c.cell.with_arm(base))
     ))
 }
 
 fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
-    let (peak, at) = row.most()?;
+    let (peak, at) = row.highest_throughput()?;
     let repeats = peak.values.len();
     let over = if repeats == 1 {
         "one repeat, so no interval".to_string()
@@ -281,7 +283,7 @@ fn mixture(whose: &str, of: &Mixture) -> String {
 /// The levels of the servers of a comparison whose throughput there is a mean of several.
 fn mixtures(report: &Report, c: &Comparison) -> String {
     let of = |arm: usize, id: &str| {
-        let cell = c.cell.of_arm(arm);
+        let cell = c.cell.with_arm(arm);
         let found = Mixture::new(report.trials.iter().filter(|trial| trial.cell == cell))?;
         Some(mixture(&format!("{}'s", title(report, id)), &found))
     };
@@ -364,7 +366,7 @@ fn protocol_clause(
     )
 }
 
-fn compared(report: &Report, c: &Comparison) -> String {
+fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
     let with = of_workload(report, &c.workload);
@@ -375,7 +377,7 @@ fn compared(report: &Report, c: &Comparison) -> String {
         Some((low, high)) => (ends(low, high, ratio), over_all(report, c).to_string()),
         None => (
             range(&c.throughput_ratio, ratio).unwrap_or_default(),
-            over_repeats(report, c, repeats),
+            ratio_range_text(report, c, repeats),
         ),
     };
     let bound = match c.throughput_bound {
@@ -414,12 +416,13 @@ fn cpu(c: &Comparison) -> String {
 /// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`:
 /// too few launches.
 fn of_all(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
-    estimate.filter(|of| of.over == Over::Launches)?.interval_of_all
+    estimate.filter(|of| of.over == PairUnit::Launches)?.interval_of_all
 }
 
 fn over_all(report: &Report, c: &Comparison) -> &'static str {
-    let is_asked =
-        |row: &&OverviewRow| !row.control && row.workload == c.workload && row.most().is_some();
+    let is_asked = |row: &&OverviewRow| {
+        !row.control && row.workload == c.workload && row.highest_throughput().is_some()
+    };
     let has_others = report.overview.iter().filter(is_asked).count() > 2;
     if has_others {
         "95 % interval with all pairs of subjects allowed for"
@@ -429,7 +432,7 @@ fn over_all(report: &Report, c: &Comparison) -> &'static str {
 }
 
 /// Describes the range of a ratio that has no interval of the mean.
-fn over_repeats(report: &Report, c: &Comparison, repeats: usize) -> String {
+fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
         // With a stopping rule at every look, no interval of the median holds.
         Some(_) if report.run.at_every_look => {
@@ -466,7 +469,7 @@ fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
 type Ranked = (String, usize);
 
 fn ties(report: &Report) -> Option<String> {
-    let ranked = ranked(report);
+    let ranked = ranked_rows(report);
     let first = ranked.first()?;
     let with = of_workload(report, &first.workload);
     let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
@@ -478,7 +481,7 @@ fn ties(report: &Report) -> Option<String> {
         };
         format!("{}{open}", title(report, id))
     };
-    let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| named(tie, id))));
+    let tie = tie_sentence(&with, own.map(|tie| tie_text(tie, |id| named(tie, id))));
     // Offered rates give no ranking.
     if !first.is_of_its_own() {
         return None;
@@ -487,10 +490,10 @@ fn ties(report: &Report) -> Option<String> {
         return (ranked.len() > 1).then(|| NOT_RANKED.into());
     }
     let of_row = |row: &&OverviewRow| -> Ranked {
-        let repeats = row.most().map_or(0, |(peak, _)| peak.values.len());
+        let repeats = row.highest_throughput().map_or(0, |(peak, _)| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)
     };
-    let unranked = unranked(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
+    let unranked = unranked_sentence(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -503,7 +506,7 @@ fn is_order_fixed(report: &Report) -> bool {
     report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
-/// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are
+/// The sentence on ties. `groups`: the result of [`tie_text`] for each tie group; `None`: there are
 /// none.
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
@@ -517,7 +520,7 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
 
 /// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are
 /// tied with the best may be distinguished from each other.
-fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
+fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
     let from = if tie.mutual { String::new() } else { format!(" from {}", title(&tie.best)) };
@@ -526,7 +529,7 @@ fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
 
 /// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or
 /// there is only one.
-fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
+fn unranked_sentence(with: &str, all: &[Ranked]) -> Option<String> {
     let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
     let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
     if most < PAIRS_TO_TELL_APART {
@@ -625,7 +628,7 @@ fn validity(report: &Report) -> Option<String> {
 fn reasons(report: &Report) -> String {
     // Several codes have the same words.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for trial in report.trials.iter().filter(|t| t.fell_short()) {
+    for trial in report.trials.iter().filter(|t| t.is_unexpectedly_invalid()) {
         if let Some(reason) = trial.refusal().map(programs::reason) {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,

@@ -1,6 +1,8 @@
 //! The rates between which servers stop keeping an objective, in words and cells.
 
-use dyno_analysis::capacity::{Bracket, CapacityTrial, RateVotes, SearchResult, Searched, Votes};
+use dyno_analysis::capacity::{
+    Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
+};
 use dyno_analysis::report::Report;
 
 use crate::format::{length, number, plural};
@@ -37,7 +39,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
         match &bracket.searched {
-            Some(searched) => searched_by(searched),
+            Some(searched) => search_text(searched),
             None => bracket.rates.iter().map(votes).collect::<Vec<_>>().join("; "),
         },
     ]
@@ -45,7 +47,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
 
 /// Why it is not known whether rates above a rate keep the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
-    if let Some(Searched { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
+    if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
         return format!("{failed} of {} starts failed", starts + failed);
     }
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
@@ -64,8 +66,8 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
-fn searched_by(searched: &Searched) -> String {
-    let Searched { starts, failed_starts, loads, settled, holds_s, .. } = searched;
+fn searched_by(searched: &SearchCounts) -> String {
+    let SearchCounts { starts, failed_starts, loads, settled, holds_s, .. } = searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;
     let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::calibration::{Calibration, Measurement, Shows};
+use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
 
 use crate::format::{count, micros, nanos, number, or_dash, percent, wait};
 use crate::text::Style;
@@ -15,13 +15,13 @@ pub fn measuring(m: &Measurement) -> String {
         format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name())
     };
     let what = match m.shows {
-        Shows::Ceiling => {
+        MeasurementPurpose::Ceiling => {
             let (driver, protocol) = (load.driver.name(), m.workload.protocol);
             format!("ceiling, {driver} {protocol} × {}", m.in_flight_each())
         }
-        Shows::Pacing => format!("pacing, {}", scheduled()),
-        Shows::Stamps => format!("kernel stamps, {}", scheduled()),
-        Shows::Refusals => "a closed port".into(),
+        MeasurementPurpose::Pacing => format!("pacing, {}", scheduled()),
+        MeasurementPurpose::Stamps => format!("kernel stamps, {}", scheduled()),
+        MeasurementPurpose::Refusals => "a closed port".into(),
     };
     match load.set_duration_ns() {
         Some(ns) => format!("{what} ({})", nanos(ns)),

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::compare::{
-    Answer, CellRepeats, Compared, Difference, GateResult, GateState, OnUndecided, Row, SideResult,
+    CellRepeats, ComparisonAnswer, ComparisonResult, ComparisonRow, GateResult, GateState,
+    OnUndecided, RunDifference, SideResult,
 };
 use dyno_analysis::metric::Metric;
 use maud::{Markup, html};
@@ -19,7 +20,7 @@ use crate::text::{Style, align};
 
 /// The forms that a comparison can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ComparisonFormat {
     Markdown,
     Json,
     Junit,
@@ -28,20 +29,22 @@ pub enum Form {
 
 /// Renders a comparison for programs and pages; [`text`] is for people at a terminal.
 #[must_use]
-pub fn render(compared: &Compared, form: Form) -> String {
+pub fn render(compared: &ComparisonResult, form: ComparisonFormat) -> String {
     match form {
-        Form::Markdown => markdown(compared),
-        Form::Json => serde_json::to_string_pretty(compared).expect("JSON can hold it") + "\n",
-        Form::Junit => junit(compared),
-        Form::Html => page(compared),
+        ComparisonFormat::Markdown => markdown(compared),
+        ComparisonFormat::Json => {
+            serde_json::to_string_pretty(compared).expect("JSON can hold it") + "\n"
+        }
+        ComparisonFormat::Junit => junit(compared),
+        ComparisonFormat::Html => page(compared),
     }
 }
 
 pub(crate) const HEAD: [&str; 8] =
     ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
 
-pub(crate) fn cells(row: &Row) -> Vec<String> {
-    let unit = Metric::named(row.metric).unit;
+pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
+    let unit = Metric::from_key(row.metric).unit;
     let shown = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
     vec![
         subject(row),
@@ -55,7 +58,7 @@ pub(crate) fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-fn subject(row: &Row) -> String {
+fn subject(row: &ComparisonRow) -> String {
     let control = if row.control { " (control)" } else { "" };
     match row.subject_a == row.subject_b {
         true => format!("{}{control}", row.subject_a),
@@ -70,7 +73,7 @@ fn side(name: &str, of: &SideResult) -> String {
 }
 
 /// `h2o against nginx, plaintext, 64 connections: 6.8–12 % less throughput; …`.
-pub(crate) fn answer(of: &Answer) -> String {
+pub(crate) fn answer(of: &ComparisonAnswer) -> String {
     let who = match of.subject_a == of.subject_b {
         true => of.subject_a.clone(),
         false => format!("{} against {}", of.subject_b, of.subject_a),
@@ -80,7 +83,7 @@ pub(crate) fn answer(of: &Answer) -> String {
 
 /// `nginx, plaintext, 64 connections: 7 of 14 repeats of B do not count (the server failed: 7)`,
 /// cell by cell.
-fn repeats(compared: &Compared) -> impl Iterator<Item = String> {
+fn repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
         let control = if cell.control { " (control)" } else { "" };
         let who = match cell.subject_a == cell.subject_b {
@@ -94,7 +97,7 @@ fn repeats(compared: &Compared) -> impl Iterator<Item = String> {
     compared.repeats.iter().filter_map(in_words)
 }
 
-fn how(compared: &Compared) -> &'static str {
+fn how(compared: &ComparisonResult) -> &'static str {
     if compared.at_every_look {
         "Ratios are geometric means over pairs of repeats of one block, and intervals such that \
          hold at every look; without an interval, ratios are of medians."
@@ -107,14 +110,14 @@ fn how(compared: &Compared) -> &'static str {
     }
 }
 
-fn difference(of: &Difference) -> String {
+fn difference(of: &RunDifference) -> String {
     match (&of.a, &of.b) {
         (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", of.what),
         _ => of.what.clone(),
     }
 }
 
-fn gate(compared: &Compared, of: &GateResult) -> String {
+fn gate(compared: &ComparisonResult, of: &GateResult) -> String {
     let row = &compared.rows[of.row];
     format!(
         "{} of {}, {}, {}: {}: {}",
@@ -137,7 +140,7 @@ const fn state(of: GateState) -> &'static str {
 
 /// For a terminal.
 #[must_use]
-pub fn text(compared: &Compared, style: Style) -> String {
+pub fn text(compared: &ComparisonResult, style: Style) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", terminal::line(text));
@@ -164,7 +167,7 @@ pub fn text(compared: &Compared, style: Style) -> String {
     out
 }
 
-fn markdown(compared: &Compared) -> String {
+fn markdown(compared: &ComparisonResult) -> String {
     let mut out = String::new();
     let mut item = |text: &str| {
         let _ = writeln!(out, "- {}", escape(text));
@@ -186,7 +189,7 @@ fn markdown(compared: &Compared) -> String {
 /// A test case for each gate, or for each row where there are none. An undecided gate is an error,
 /// or skipped where it is to pass: the file agrees with the exit status. The repeats that do not
 /// count are the suite's output.
-fn junit(compared: &Compared) -> String {
+fn junit(compared: &ComparisonResult) -> String {
     let cases: Vec<String> = match compared.gates.is_empty() {
         true => compared.rows.iter().map(case_of_row).collect(),
         false => compared.gates.iter().map(|gate| case_of_gate(compared, gate)).collect(),
@@ -210,13 +213,13 @@ fn junit(compared: &Compared) -> String {
     )
 }
 
-fn case_of_row(row: &Row) -> String {
+fn case_of_row(row: &ComparisonRow) -> String {
     let of_row =
         format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
     case(&format!("{of_row}: {}", row.sentence), None)
 }
 
-fn case_of_gate(compared: &Compared, of: &GateResult) -> String {
+fn case_of_gate(compared: &ComparisonResult, of: &GateResult) -> String {
     let row = &compared.rows[of.row];
     let name =
         format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
@@ -259,7 +262,7 @@ fn xml(text: &str) -> String {
     out
 }
 
-fn page(compared: &Compared) -> String {
+fn page(compared: &ComparisonResult) -> String {
     let title = match (&compared.a.subject, &compared.b.subject) {
         (Some(a), Some(b)) => format!("{b} against {a}"),
         _ => format!("{} against {}", compared.b.run, compared.a.run),
@@ -290,7 +293,7 @@ fn page(compared: &Compared) -> String {
     )
 }
 
-fn verdicts(compared: &Compared) -> Markup {
+fn verdicts(compared: &ComparisonResult) -> Markup {
     let is_number = |column: usize| (3..=6).contains(&column);
     html! {
         h2 { "By metric" }

@@ -4,7 +4,7 @@ use dyno_analysis::Report;
 use dyno_analysis::tables::Table;
 use serde_json::Value;
 
-use crate::terminal::shown;
+use crate::terminal::escape_controls;
 
 /// The table of trials as CSV.
 #[must_use]
@@ -32,9 +32,9 @@ fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => {
-            format!("'{}", shown(text))
+            format!("'{}", escape_controls(text))
         }
-        Value::String(text) => shown(text).into_owned(),
+        Value::String(text) => escape_controls(text).into_owned(),
         other => other.to_string(),
     }
 }
@@ -67,7 +67,8 @@ mod tests {
             .records()
             .map(|r| r.unwrap()[0].to_string())
             .collect();
-        let defused: Vec<String> = texts.iter().map(|t| format!("'{}", shown(t))).collect();
+        let defused: Vec<String> =
+            texts.iter().map(|t| format!("'{}", escape_controls(t))).collect();
         assert_eq!(cells[..6], defused);
         assert_eq!(cells[6..], ["-1.5", "a-b"]);
     }

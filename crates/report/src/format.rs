@@ -3,7 +3,7 @@
 //! both check `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
-use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
+use dyno_analysis::load::place::{PercentilePlace, UnansweredShare, quantile_of_due};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -29,7 +29,7 @@ fn thousands(digits: &str) -> String {
 
 /// The text that all of these are. `None`: they differ, or there are none.
 #[must_use]
-pub fn agreed(all: &[String]) -> Option<&str> {
+pub fn common_text(all: &[String]) -> Option<&str> {
     all.first().filter(|first| all.iter().all(|one| one == *first)).map(String::as_str)
 }
 
@@ -122,9 +122,9 @@ pub fn seconds(s: f64) -> String {
 #[must_use]
 pub fn wait(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
-        Place::At(us) => micros(us),
-        Place::Beyond(unanswered) => beyond(unanswered),
-        Place::TooFew => "–".into(),
+        PercentilePlace::At(us) => micros(us),
+        PercentilePlace::Beyond(unanswered) => unanswered_text(unanswered),
+        PercentilePlace::TooFew => "–".into(),
     }
 }
 
@@ -133,15 +133,19 @@ pub fn wait(p: &Percentiles, q: f64) -> String {
 #[must_use]
 pub fn wait_of_page(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
-        Place::Beyond(of) => beyond_for(of, "not complete"),
-        Place::At(_) | Place::TooFew => wait(p, q),
+        PercentilePlace::Beyond(of) => beyond_for(of, "not complete"),
+        PercentilePlace::At(_) | PercentilePlace::TooFew => wait(p, q),
     }
 }
 
 /// [`wait`] while a load runs: a time is shown however few samples there are.
 #[must_use]
 pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
-    if p.is_beyond(q) { beyond(p.unanswered()) } else { or_dash(at_of_due(p, answers, q), micros) }
+    if p.is_beyond(q) {
+        unanswered_text(p.unanswered_share())
+    } else {
+        or_dash(quantile_of_due(p, answers, q), micros)
+    }
 }
 
 /// Note below a table: the meaning of `–`.
@@ -154,12 +158,12 @@ pub const BEYOND: &str = "> …: the percentile lies among requests that got no 
 /// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if
 /// none is known.
 #[must_use]
-pub fn beyond(of: Unanswered) -> String {
+pub fn unanswered_text(of: UnansweredShare) -> String {
     beyond_for(of, "not answered")
 }
 
 /// `reason`: what the share is of.
-fn beyond_for(of: Unanswered, reason: &str) -> String {
+fn beyond_for(of: UnansweredShare, reason: &str) -> String {
     match of.longest_wait {
         Some(us) => format!("> {} ({} {reason})", micros(us), share(of.share)),
         None => format!("– ({} {reason})", share(of.share)),
@@ -186,7 +190,7 @@ pub enum Quantile {
 
 impl Quantile {
     #[must_use]
-    pub fn of_step(self, s: &Summary) -> &Repeated {
+    pub fn value(self, s: &Summary) -> &Repeated {
         match self {
             Quantile::P50 => &s.response_p50_us,
             Quantile::P90 => &s.response_p90_us,
@@ -195,7 +199,7 @@ impl Quantile {
     }
 
     /// Number of repeats in which the percentile lies among unanswered requests.
-    const fn repeats_beyond(self, s: &Summary) -> usize {
+    const fn unanswered_repeats(self, s: &Summary) -> usize {
         match self {
             Quantile::P50 => s.response_unanswered.p50,
             Quantile::P90 => s.response_unanswered.p90,
@@ -214,10 +218,10 @@ pub fn valid_repeats(s: &Summary) -> String {
 #[must_use]
 pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     let of = s.response_unanswered;
-    match q.of_step(s).median {
+    match q.value(s).median {
         Some(us) => micros(us),
-        None if q.repeats_beyond(s) > 0 => {
-            beyond(Unanswered { share: of.share, longest_wait: of.longest_wait })
+        None if q.unanswered_repeats(s) > 0 => {
+            unanswered_text(UnansweredShare { share: of.share, longest_wait: of.longest_wait })
         }
         None => "–".into(),
     }
@@ -405,11 +409,11 @@ mod tests {
             ["number", "micros", "millis", "bytes", "memory_time", "percent", "beyond", "step"]
         );
         for (function, input, text) in &rows {
-            assert_eq!(shown(function, input), *text, "{function} of {input}");
+            assert_eq!(call_format(function, input), *text, "{function} of {input}");
         }
     }
 
-    fn shown(function: &str, input: &Value) -> String {
+    fn call_format(function: &str, input: &Value) -> String {
         match function {
             "number" => number(exactly(input)),
             "micros" => micros(exactly(input)),
@@ -417,7 +421,7 @@ mod tests {
             "bytes" => bytes(exactly(input)),
             "memory_time" => quantity(Unit::MegabyteSeconds, exactly(input)),
             "percent" => percent(exactly(input)),
-            "beyond" => beyond(Unanswered {
+            "beyond" => unanswered_text(UnansweredShare {
                 share: exactly(&input["share"]),
                 longest_wait: input["longest_wait"].as_f64(),
             }),

@@ -19,7 +19,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
     let total = times.count() + missing;
     let mut seen = 0;
     let mut next = 0.0;
-    for (value, n) in times.recorded() {
+    for (value, n) in times.values() {
         seen += n;
         let reached = seen as f64 / total as f64;
         // One line at each tick that this value reaches. Ticks get twice as dense with each
@@ -32,8 +32,11 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
             if next >= 1.0 {
                 break;
             }
-            next =
-                if seen == total && 1.0 / (1.0 - next) > total as f64 { 1.0 } else { after(next) };
+            next = if seen == total && 1.0 / (1.0 - next) > total as f64 {
+                1.0
+            } else {
+                next_quantile(next)
+            };
         }
     }
     let stat = |value: Option<f64>| value.map_or(0.0, ms);
@@ -58,7 +61,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
     out
 }
 
-fn after(quantile: f64) -> f64 {
+fn next_quantile(quantile: f64) -> f64 {
     let halvings = (1.0 / (1.0 - quantile)).log2().floor() + 1.0;
     let ticks = f64::from(TICKS_PER_HALF) * halvings.exp2();
     quantile + 1.0 / ticks

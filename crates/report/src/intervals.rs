@@ -1,6 +1,6 @@
 //! Intervals of a load as lines: CSV at its end, JSON while it runs.
 
-use dyno_analysis::load::{Config, IntervalResult, interval_result};
+use dyno_analysis::load::{IntervalResult, LoadConfig, interval_result};
 use dyno_analysis::tables::Table;
 use dyno_archive::{Interval, Outcome};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
 
 /// The first line of a stream: the load's configuration.
 #[must_use]
-pub fn stream_head(config: &Config) -> String {
+pub fn stream_head(config: &LoadConfig) -> String {
     json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()
 }
 
@@ -74,7 +74,7 @@ pub fn stream_line(interval: &Interval) -> String {
         serde_json::to_value(interval_result(interval)).expect("numbers and strings only");
     let outcomes: serde_json::Map<String, Value> = Outcome::ALL
         .iter()
-        .map(|o| (o.name(), interval.outcomes.of(*o) + interval.carried.of(*o)))
+        .map(|o| (o.name(), interval.outcomes.get(*o) + interval.carried.get(*o)))
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| (name.to_string(), n.into()))
         .collect();

@@ -69,9 +69,9 @@ impl Format {
 pub fn render(report: &Report, format: Format) -> String {
     match format {
         Format::Html => html::render(report),
-        Format::Text => text::report(&redact::for_sharing(report).report, text::Style::Plain),
+        Format::Text => text::report(&redact::redact(report).report, text::Style::Plain),
         Format::Markdown => markdown::render(report),
-        Format::Csv => csv::render(&redact::for_sharing(report).report),
+        Format::Csv => csv::render(&redact::redact(report).report),
         Format::Json => json(report),
     }
 }
@@ -79,6 +79,6 @@ pub fn render(report: &Report, format: Format) -> String {
 /// The report as JSON, for programs. Without secrets, because it is shared like the page.
 #[must_use]
 pub fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(&*redact::for_sharing(report).report)
+    serde_json::to_string_pretty(&*redact::redact(report).report)
         .expect("reports hold nothing that JSON cannot")
 }

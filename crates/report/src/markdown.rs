@@ -19,7 +19,7 @@ use crate::{answer, brackets, compare, metrics, overview, redact, shell, termina
 /// Renders the report.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let shared = redact::for_sharing(report);
+    let shared = redact::redact(report);
     let report = &*shared.report;
     let mut out = String::new();
     let _ = writeln!(out, "# {}\n", escape(&report.run.suite));
@@ -62,9 +62,9 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(
         out,
         "## Run it again\n\n{}",
-        code_block(&shell::again(&report.run.command, report.run.seed))
+        code_block(&shell::rerun_command(&report.run.command, report.run.seed))
     );
-    if let Some(said) = redact::said(shared.withheld) {
+    if let Some(said) = redact::withheld_note(shared.withheld) {
         let _ = writeln!(out, "{}", escape(&said));
     }
     out
@@ -128,7 +128,7 @@ fn is_list(before: &str, after: &str) -> bool {
 
 /// A code block. Its fence is longer than any run of backticks in the text.
 fn code_block(text: &str) -> String {
-    let text = terminal::shown(text);
+    let text = terminal::escape_controls(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}sh\n{text}\n{fence}\n")
@@ -164,7 +164,7 @@ fn overview_table(report: &Report) -> String {
     let head: Vec<&str> =
         ["Subject", "Language"].into_iter().chain(columns).chain(["Peak limited by"]).collect();
     let lines = rows.iter().flat_map(|r| {
-        let behind = r.backends.iter().map(overview::behind);
+        let behind = r.backends.iter().map(overview::backend_cells);
         // A back end has a title and a language of the subject's.
         let behind = behind.map(|row| {
             [vec![row[0].clone(), String::new()], row[1..].to_vec(), vec![String::new()]].concat()
@@ -218,8 +218,9 @@ fn every_metric(report: &Report) -> String {
     let of = |sheet: &metrics::Sheet| {
         let mut head = vec![sheet.heading.as_str()];
         head.extend(sheet.subjects.iter().map(String::as_str));
-        let cells =
-            |row: &metrics::Row| [row.title.into()].into_iter().chain(row.cells.clone()).collect();
+        let cells = |row: &metrics::MetricRow| {
+            [row.title.into()].into_iter().chain(row.cells.clone()).collect()
+        };
         table(&head, sheet.rows.iter().map(cells))
     };
     let sheets: Vec<String> = metrics::sheets(report).iter().map(of).collect();
@@ -234,7 +235,7 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
     ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
-    ("Had to be killed", |s| or_dash(overview::killed(s), |n| n.to_string())),
+    ("Had to be killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
 ];
 
 fn backends(report: &Report) -> String {

@@ -52,7 +52,7 @@ pub(crate) fn anchor(name: &str) -> String {
 }
 
 /// The section that says more of a caveat; `None`: its line among the caveats is all.
-pub(crate) fn of_caveat(code: Code) -> Option<Section> {
+pub(crate) fn caveat_section(code: Code) -> Option<Section> {
     let item = items().find_map(|item| item.strip_prefix(&format!("`{}`: ", code.name())))?;
     let (_, name) = item.rsplit_once("([more](#")?;
     let name = name.trim_end().strip_suffix("))")?;
@@ -89,21 +89,21 @@ mod tests {
     #[test]
     fn every_link_of_a_caveat_leads_to_a_section() {
         let links = items().filter(|item| item.contains("([more](#")).count();
-        let found = Code::ALL.iter().filter(|code| of_caveat(**code).is_some()).count();
+        let found = Code::ALL.iter().filter(|code| caveat_section(**code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
-        assert_eq!(of_caveat(Code::AtOnce).unwrap().title, "Both at once");
+        assert_eq!(caveat_section(Code::AtOnce).unwrap().title, "Both at once");
     }
 
     #[test]
     fn a_section_is_shown_without_links_that_lead_nowhere() {
-        let own = of_caveat(Code::AtOnce).unwrap();
+        let own = caveat_section(Code::AtOnce).unwrap();
         let page = own.html(&[own]);
         assert!(
             page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),
             "{page}"
         );
         assert!(!page.contains("<a href") && !page.contains("<script"), "{page}");
-        let levels = of_caveat(Code::Slowdown).unwrap();
+        let levels = caveat_section(Code::Slowdown).unwrap();
         assert_eq!(
             (levels.name(), anchor(&levels.name())),
             ("levels".into(), "method-levels".into())

@@ -17,7 +17,7 @@ pub(crate) struct Sheet {
     pub(crate) subjects: Vec<String>,
     /// What the figures of each of them are of.
     pub(crate) cells: Vec<CellKey>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<MetricRow>,
 }
 
 /// Note next to the sheets.
@@ -26,7 +26,7 @@ pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference s
                                percentile.";
 
 /// A metric, with its median for each subject, in the order of [`Sheet::subjects`].
-pub(crate) struct Row {
+pub(crate) struct MetricRow {
     pub(crate) title: &'static str,
     pub(crate) cells: Vec<String>,
 }
@@ -56,11 +56,11 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
     let (first, _) = measured.first()?;
     let steps = || measured.iter().map(|(_, step)| *step);
     let is_known = |metric: &&Metric| steps().any(|step| step.metric(metric.key).is_some());
-    let row = |metric: &'static Metric| Row {
+    let row = |metric: &'static Metric| MetricRow {
         title: metric.title,
         cells: steps().map(|step| cell(metric, step.metric(metric.key))).collect(),
     };
-    let valid = Row { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
+    let valid = MetricRow { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
     Some(Sheet {
         heading: format!("{workload}, {}", label_in_words(first.reference_at)),
         subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),

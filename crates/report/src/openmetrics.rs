@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::place::at_of_due;
-use dyno_analysis::load::{Config, Percentiles};
+use dyno_analysis::load::place::quantile_of_due;
+use dyno_analysis::load::{LoadConfig, Percentiles};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase};
 
@@ -16,7 +16,7 @@ const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /// Sums since the load began, warm-up included, unless a field says otherwise.
 #[derive(Debug)]
-pub struct Sums {
+pub struct LoadTotals {
     url: String,
     outcomes: Outcomes,
     dropped: u64,
@@ -32,10 +32,10 @@ pub struct Sums {
     busiest: f64,
 }
 
-impl Sums {
+impl LoadTotals {
     #[must_use]
-    pub fn new(config: &Config) -> Sums {
-        Sums {
+    pub fn new(config: &LoadConfig) -> LoadTotals {
+        LoadTotals {
             // Monitoring keeps labels, and shows them to many.
             url: redact::text(&config.url).replace(['\\', '"', '\n'], "_"),
             outcomes: Outcomes::default(),
@@ -79,7 +79,7 @@ impl Sums {
              outcome.\n",
         );
         for outcome in Outcome::ALL {
-            let n = self.outcomes.of(*outcome);
+            let n = self.outcomes.get(*outcome);
             let _ = writeln!(
                 out,
                 "dyno_exchanges_total{{url=\"{url}\",outcome=\"{}\"}} {n}",
@@ -134,7 +134,7 @@ impl Sums {
              quantiles are of all that was due, +Inf where they lie among what got no right answer."
         );
         for q in QUANTILES {
-            let seconds = match at_of_due(&waits, &times, q) {
+            let seconds = match quantile_of_due(&waits, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
                 None if waits.is_beyond(q) => "+Inf".into(),
                 None => continue,

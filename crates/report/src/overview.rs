@@ -12,7 +12,7 @@ use crate::format::{
 
 /// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or
 /// pipelines. Empty if rows differ, because their workloads have different steps.
-pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
+pub(crate) fn reference_text(rows: &[OverviewRow], sign: &str) -> String {
     let rate = rate_of_reference(rows);
     match reference(rows) {
         Some(Reference::Connections(n)) => format!(" {sign}{n}{rate}"),
@@ -23,14 +23,15 @@ pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
 
 /// ` at 10,000/s` where all rows with numbers are of one offered rate; empty in closed loops.
 fn rate_of_reference(rows: &[OverviewRow]) -> String {
-    let mut rates = rows.iter().filter(|r| r.most().is_some()).map(|r| r.reference_at.rate);
+    let mut rates =
+        rows.iter().filter(|r| r.highest_throughput().is_some()).map(|r| r.reference_at.rate);
     let first = rates.next().flatten();
     first
         .filter(|_| rates.all(|rate| rate == first))
         .map_or_else(String::new, |rate| format!(" at {}/s", number(rate)))
 }
 
-/// [`at_reference`] within a sentence.
+/// [`reference_text`] within a sentence.
 pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     match reference(rows) {
         Some(at) => format!("at {}{}", at.in_words(), rate_of_reference(rows)),
@@ -47,7 +48,7 @@ pub(crate) enum Reference {
 }
 
 impl Reference {
-    pub(crate) fn of(row: &OverviewRow) -> Reference {
+    pub(crate) fn from_row(row: &OverviewRow) -> Reference {
         if row.reference_in_flight == u64::from(row.reference_connections) {
             Reference::Connections(row.reference_in_flight)
         } else {
@@ -73,10 +74,16 @@ impl Reference {
 /// The reference that all rows with numbers share: connections if all agree, else requests in
 /// flight; `None`: they differ.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
-    shared(&rows.iter().filter(|r| r.most().is_some()).map(Reference::of).collect::<Vec<_>>())
+    common_reference(
+        &rows
+            .iter()
+            .filter(|r| r.highest_throughput().is_some())
+            .map(Reference::from_row)
+            .collect::<Vec<_>>(),
+    )
 }
 
-fn shared(all: &[Reference]) -> Option<Reference> {
+fn common_reference(all: &[Reference]) -> Option<Reference> {
     let first = *all.first()?;
     if all.iter().any(|r| r.in_flight() != first.in_flight()) {
         return None;
@@ -96,7 +103,7 @@ pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -
         Quantile::P90 => None,
     });
     match invalid {
-        Some(us) => marked(&micros(us)),
+        Some(us) => mark_invalid(&micros(us)),
         None => report
             .summary(r.reference_cell)
             .map_or_else(|| "–".into(), |step| wait_at_step(step, q)),
@@ -126,7 +133,7 @@ const fn column(
 
 /// The cells of a back end in a table of the overview: its name, and a cell for each of
 /// [`COLUMNS`], of which it has few.
-pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
+pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
     let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
     let mut row = vec![format!("+ {}", b.name)];
     row.extend(COLUMNS.iter().map(|column| match column.short {
@@ -148,11 +155,11 @@ pub(crate) fn peak(r: &OverviewRow) -> String {
 
 /// A figure, or else that of repeats that are not valid, with a mark; `–`: there is neither.
 fn or_invalid(known: Option<String>, invalid: Option<f64>, show: fn(f64) -> String) -> String {
-    or_dash(known.or_else(|| Some(marked(&show(invalid?)))), |text| text)
+    or_dash(known.or_else(|| Some(mark_invalid(&show(invalid?)))), |text| text)
 }
 
 /// A figure of repeats that are not valid.
-fn marked(figure: &str) -> String {
+fn mark_invalid(figure: &str) -> String {
     format!("{figure} ✗")
 }
 
@@ -182,17 +189,19 @@ pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
 pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
     const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean \
                         is a rate that the server did not sustain.";
-    rows.iter().any(|row| row.most().is_some() && row.peak_mixture.is_some()).then_some(NOTE)
+    rows.iter()
+        .any(|row| row.highest_throughput().is_some() && row.peak_mixture.is_some())
+        .then_some(NOTE)
 }
 
 /// Number of a subject's starts that had to be killed; `None`: none was stopped.
-pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
+pub(crate) fn killed_starts(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
 
 /// `3/4`: the checks that a subject passed, of all its checks, with a mark if its file lets it fail
 /// some; `–` if it had none.
-pub(crate) fn checks_passed(r: &OverviewRow) -> String {
+pub(crate) fn passed_checks_text(r: &OverviewRow) -> String {
     or_dash(Some(r.checks).filter(|n| *n > 0), |n| match r.checks_waived {
         0 => format!("{}/{n}", r.checks_passed),
         waived => format!("{}/{n} ✗ {waived} waived", r.checks_passed),
@@ -210,11 +219,11 @@ pub(crate) fn place(r: &OverviewRow) -> String {
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| peak(r)),
     column("at", "At", |_, r| {
-        let at = r.most().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
+        let at = r.highest_throughput().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
         or_dash(at, label)
     }),
     column("range", "Range", |_, r| {
-        let spread = r.most().and_then(|(most, _)| most.spread());
+        let spread = r.highest_throughput().and_then(|(most, _)| most.spread());
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
     column("place", "Place", |_, r| place(r)),
@@ -229,7 +238,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
     column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
     column("errors", "Errors", |_, r| count(r.errors)),
-    column("checks", "Checks", |_, r| checks_passed(r)),
+    column("checks", "Checks", |_, r| passed_checks_text(r)),
 ];
 
 /// Note below the overview: the step that each figure belongs to.
@@ -270,7 +279,7 @@ pub(crate) fn label_in_words(at: Shape) -> String {
 }
 
 /// `elsewhere (likely)`: what limited a step, and how sure the verdict is.
-pub(crate) fn limited_by(resource: Resource, confidence: Confidence) -> String {
+pub(crate) fn limiter_text(resource: Resource, confidence: Confidence) -> String {
     format!("{}{}", resource.name().replace('_', " "), confidence.mark(resource))
 }
 
@@ -281,10 +290,10 @@ mod tests {
     #[test]
     fn a_reference_is_said_in_what_all_rows_share() {
         use Reference::{Connections, InFlight};
-        assert_eq!(shared(&[Connections(64), Connections(64)]), Some(Connections(64)));
-        assert_eq!(shared(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
-        assert_eq!(shared(&[Connections(100), InFlight(1000)]), None);
-        assert_eq!(shared(&[]), None);
+        assert_eq!(common_reference(&[Connections(64), Connections(64)]), Some(Connections(64)));
+        assert_eq!(common_reference(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
+        assert_eq!(common_reference(&[Connections(100), InFlight(1000)]), None);
+        assert_eq!(common_reference(&[]), None);
         assert_eq!(Connections(1).in_words(), "1 connection");
         assert_eq!(InFlight(100).in_words(), "100 in flight");
     }
@@ -308,9 +317,9 @@ mod tests {
 
     #[test]
     fn a_limit_says_how_sure_it_is() {
-        assert_eq!(limited_by(Resource::ServerCpu, Confidence::High), "server cpu");
-        assert_eq!(limited_by(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
-        assert_eq!(limited_by(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");
-        assert_eq!(limited_by(Resource::Unknown, Confidence::Low), "unknown");
+        assert_eq!(limiter_text(Resource::ServerCpu, Confidence::High), "server cpu");
+        assert_eq!(limiter_text(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
+        assert_eq!(limiter_text(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");
+        assert_eq!(limiter_text(Resource::Unknown, Confidence::Low), "unknown");
     }
 }

@@ -16,7 +16,7 @@ pub fn names(price: &PriceResult) -> String {
 
 /// A median change, with its interval or range: `−0.8 % (−1.5 to 0.1 %)`.
 #[must_use]
-pub fn changed(ratios: &Repeated) -> String {
+pub fn change_text(ratios: &Repeated) -> String {
     let Some(median) = ratios.median else { return "–".into() };
     match ratios.interval.or(ratios.min.zip(ratios.max)) {
         Some((low, high)) => format!("{} ({} to {})", change(median), change(low), change(high)),
@@ -42,8 +42,8 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
                 out,
                 "    {:<20} {:>32} {:>32}",
                 names(price),
-                changed(&price.throughput),
-                changed(&price.cpu_per_request)
+                change_text(&price.throughput),
+                change_text(&price.cpu_per_request)
             ),
         };
     }
@@ -67,9 +67,9 @@ mod tests {
             throughput: Repeated::new(vec![0.98, 0.99, 1.0]),
             ..PriceResult::default()
         };
-        assert_eq!(changed(&price.throughput), "−1.0 % (−2.0 % to 0.0 %)");
+        assert_eq!(change_text(&price.throughput), "−1.0 % (−2.0 % to 0.0 %)");
         assert_eq!(
-            (changed(&price.cpu_per_request), names(&price)),
+            (change_text(&price.cpu_per_request), names(&price)),
             ("–".into(), "syscalls, states".into())
         );
         let failed =

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use dyno_analysis::Report;
-use dyno_analysis::compare::Compared;
+use dyno_analysis::compare::ComparisonResult;
 use dyno_archive::plan::Request;
 use dyno_archive::secret::{is_credential, without_escapes};
 
@@ -44,30 +44,30 @@ pub struct Withheld(pub usize);
 
 /// A report that may be shown to others.
 #[derive(Debug)]
-pub struct Shared<'a> {
+pub struct RedactedReport<'a> {
     pub report: Cow<'a, Report>,
     pub withheld: Withheld,
 }
 
 /// The report without secrets.
 #[must_use]
-pub fn for_sharing(report: &Report) -> Shared<'_> {
+pub fn redact(report: &Report) -> RedactedReport<'_> {
     let mut secrets = Secrets::default();
     let mut shared = report.clone();
     secrets.collect(&mut shared);
     secrets.erase_from_report(&mut shared);
     let report = if secrets.found == 0 { Cow::Borrowed(report) } else { Cow::Owned(shared) };
-    Shared { report, withheld: Withheld(secrets.found) }
+    RedactedReport { report, withheld: Withheld(secrets.found) }
 }
 
 /// The comparison without the secrets of its runs, whose reports are given.
 #[must_use]
-pub fn comparison(compared: &Compared, reports: [&Report; 2]) -> Compared {
+pub fn comparison(compared: &ComparisonResult, reports: [&Report; 2]) -> ComparisonResult {
     let mut secrets = Secrets::default();
     reports.into_iter().for_each(|report| secrets.collect(&mut report.clone()));
     let mut shared = compared.clone();
     let renamed =
-        secrets.renamed(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
+        secrets.rename_all(names_in_comparison(&mut shared).map(|name| name.clone()).collect());
     for name in names_in_comparison(&mut shared) {
         if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
             name.clone_from(shown);
@@ -156,7 +156,7 @@ impl Secrets {
 
 /// A report's note on withheld values; `None`: there are none.
 #[must_use]
-pub fn said(withheld: Withheld) -> Option<String> {
+pub fn withheld_note(withheld: Withheld) -> Option<String> {
     let what = match withheld {
         Withheld(0) => return None,
         Withheld(1) => "One value that looks like a secret is".to_string(),
@@ -181,7 +181,7 @@ struct Secrets {
 impl Secrets {
     /// A value that is a secret, or may be one. One that may be is withheld where it stands, and
     /// elsewhere only if it cannot be an ordinary word.
-    fn withheld_by(&mut self, is: bool, may_be: bool, value: &str) -> String {
+    fn withhold_if(&mut self, is: bool, may_be: bool, value: &str) -> String {
         match (is, may_be) {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {

@@ -11,7 +11,7 @@ pub fn command(words: &[String]) -> String {
 /// The command that makes a run again: its own, with the seed that was drawn for it if it names
 /// none.
 #[must_use]
-pub(crate) fn again(words: &[String], seed: u64) -> String {
+pub(crate) fn rerun_command(words: &[String], seed: u64) -> String {
     let says = |option: &str| {
         words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
     };
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_run_is_made_again_with_its_seed() {
-        let again = |line: &str| again(&shlex::split(line).unwrap(), 7);
+        let again = |line: &str| rerun_command(&shlex::split(line).unwrap(), 7);
         assert_eq!(again("dyno run a.toml"), "dyno run a.toml --seed 7");
         for line in [
             "dyno run a.toml --seed 3",

@@ -2,8 +2,8 @@
 //! names in archives.
 //!
 //! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to
-//! the clipboard (OSC 52). So every text that is not dyno's own goes through [`shown`] before it is
-//! printed; dyno's colours are added after it.
+//! the clipboard (OSC 52). So every text that is not dyno's own goes through
+//! [`escape_controls`] before it is printed; dyno's colours are added after it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 /// tabs stay; a carriage return before a line feed is dropped. So are SGR sequences, which only
 /// colour: compilers write them everywhere.
 #[must_use]
-pub fn shown(text: &str) -> Cow<'_, str> {
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -34,17 +34,17 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`shown`], with its colours: for text of dyno's own that may quote what has not been through
-/// [`shown`], such as a path.
+/// [`escape_controls`], with its colours: for text of dyno's own that may quote what has not been
+/// through [`escape_controls`], such as a path.
 #[must_use]
-pub fn coloured(text: &str) -> Cow<'_, str> {
+pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(at) = rest.find('\x1b') {
-        out.push_str(&shown(&rest[..at]));
+        out.push_str(&escape_controls(&rest[..at]));
         // One that is no colour is shown with what follows it.
         let length = colour_sequence(&rest[at..]).unwrap_or(0);
         out.push_str(&rest[at..at + length]);
@@ -54,20 +54,20 @@ pub fn coloured(text: &str) -> Cow<'_, str> {
             rest = &rest[1..];
         }
     }
-    out.push_str(&shown(rest));
+    out.push_str(&escape_controls(rest));
     Cow::Owned(out)
 }
 
-/// [`shown`] on one line: line feeds and tabs become spaces.
+/// [`escape_controls`] on one line: line feeds and tabs become spaces.
 #[must_use]
 pub fn line(text: &str) -> String {
-    shown(text).replace(['\n', '\t'], " ")
+    escape_controls(text).replace(['\n', '\t'], " ")
 }
 
-/// [`shown`] for a value that may quote foreign text, such as an error with its causes.
+/// [`escape_controls`] for a value that may quote foreign text, such as an error with its causes.
 #[must_use]
 pub fn display(of: impl fmt::Display) -> String {
-    shown(&of.to_string()).into_owned()
+    escape_controls(&of.to_string()).into_owned()
 }
 
 fn is_harmful(c: char) -> bool {
@@ -122,7 +122,7 @@ mod tests {
             ("\x1b[", "␛["),
             ("\x1b[38;5", "␛[38;5"),
         ] {
-            assert_eq!(shown(written), seen, "{written:?}");
+            assert_eq!(escape_controls(written), seen, "{written:?}");
         }
         assert_eq!(line("a\nb\x1b"), "a b␛");
     }
@@ -136,7 +136,7 @@ mod tests {
             ("\u{9b}31m\r\n\x1b", "\\u{9b}31m\n␛"),
             ("runs/ü \t→", "runs/ü \t→"),
         ] {
-            assert_eq!(coloured(written), seen, "{written:?}");
+            assert_eq!(escape_foreign(written), seen, "{written:?}");
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn nothing_that_comes_out_is_obeyed() {
         // Dropping one sequence must not join the text around it into another one.
         let written = "\x1b\x1b[0m[2J\x1b[\x1b[1m31m";
-        assert_eq!(shown(written), "␛[2J␛[31m");
-        assert!(!shown(written).chars().any(is_harmful));
+        assert_eq!(escape_controls(written), "␛[2J␛[31m");
+        assert!(!escape_controls(written).chars().any(is_harmful));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::place::Place;
+use dyno_analysis::load::place::PercentilePlace;
 use dyno_analysis::load::{
-    Config, ContinuesResult, GapsResult, Http2Result, Pages, Percentiles, RequestResult,
+    ContinuesResult, GapsResult, Http2Result, LoadConfig, PageSummary, Percentiles, RequestResult,
 };
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -19,7 +19,7 @@ use crate::format::{
     BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait,
     wait_of_page,
 };
-use crate::terminal::{self, shown};
+use crate::terminal::{self, escape_controls};
 use crate::{answer, overview};
 
 /// Whether to colour.
@@ -45,7 +45,7 @@ impl Style {
         self.paint("2", text)
     }
 
-    fn of(self, severity: Severity, text: &str) -> String {
+    fn paint_severity(self, severity: Severity, text: &str) -> String {
         match severity {
             Severity::Info => self.dim(text),
             Severity::Warning => self.paint("33", text),
@@ -104,7 +104,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         let more = result.requests.len() - shown;
         line("", format!("and {more} more requests; `--format json` has them all"));
     }
-    if failed(result) > 0 {
+    if failed_count(result) > 0 {
         line("errors", errors(result));
     }
     if let Some(continues) = &result.continues {
@@ -136,7 +136,7 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
         let _ = writeln!(
             out,
             "  {} {}",
-            style.of(caveat.severity, "!"),
+            style.paint_severity(caveat.severity, "!"),
             wrap(&caveat.message, 96, "    ")
         );
     }
@@ -146,15 +146,15 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
 }
 
 /// Requests that ended without a right answer.
-fn failed(result: &LoadResult) -> u64 {
+fn failed_count(result: &LoadResult) -> u64 {
     let started = result.exchanges.started;
-    started - result.outcomes.of(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
+    started - result.outcomes.get(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
 }
 
 fn rate_line(result: &LoadResult) -> String {
     let rate = format!("{} requests/s", count(result.throughput_rps.round() as u64));
-    let ok = count(result.outcomes.of(Outcome::Ok));
-    format!("{rate:<28}{ok} ok      {} failed", count(failed(result)))
+    let ok = count(result.outcomes.get(Outcome::Ok));
+    format!("{rate:<28}{ok} ok      {} failed", count(failed_count(result)))
 }
 
 fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
@@ -170,7 +170,7 @@ fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
 fn verdict(result: &LoadResult, style: Style) -> String {
     let warnings = result.caveats.iter().filter(|c| c.severity == Severity::Warning).count();
     match (result.valid, warnings) {
-        (false, _) => style.of(Severity::Invalid, "no: do not use these numbers"),
+        (false, _) => style.paint_severity(Severity::Invalid, "no: do not use these numbers"),
         (true, 0) => "yes".into(),
         (true, 1) => "yes, with one warning".into(),
         (true, n) => format!("yes, with {n} warnings"),
@@ -180,7 +180,7 @@ fn verdict(result: &LoadResult, style: Style) -> String {
 /// The load that was asked for, in one line. `ran`: its actual seconds and threads, once it is
 /// over.
 #[must_use]
-pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
+pub fn shape(c: &LoadConfig, ran: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
         (Some(rate), Some(arrival)) => {
             format!("open loop {} requests/s, {}", number(rate), arrival.name())
@@ -220,7 +220,7 @@ const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)
 /// The percentiles in one line. One entry stands for all from the first that lies among unanswered
 /// requests. `wait`: a percentile in words.
 fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> String) -> String {
-    let is_beyond = |q: f64| matches!(p.place(q), Place::Beyond(_));
+    let is_beyond = |q: f64| matches!(p.place(q), PercentilePlace::Beyond(_));
     let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
     let shown = of.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", wait(p, *q)));
     let beyond = of.get(first_beyond).map(|(name, q)| {
@@ -234,7 +234,7 @@ fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> St
 /// neither occurs.
 fn footnote(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
-    let is_missing = |q: f64| p.place(q) == Place::TooFew;
+    let is_missing = |q: f64| p.place(q) == PercentilePlace::TooFew;
     if p.unanswered > 0 {
         return Some(format!(
             "percentiles are over all {} that were due: {} got no right answer and rank{} above \
@@ -286,7 +286,7 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
     )
 }
 
-fn pages_line(p: &Pages) -> String {
+fn pages_line(p: &PageSummary) -> String {
     format!(
         "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
@@ -414,7 +414,7 @@ fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
 /// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made
 /// visible.
 fn wrap(text: &str, width: usize, indent: &str) -> String {
-    let text = shown(text);
+    let text = escape_controls(text);
     let mut out = String::new();
     let mut at = 0;
     for word in text.split(' ') {
@@ -442,10 +442,11 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
     let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
-    let limit = overview::limited_by(trial.limiter.resource, trial.limiter.confidence);
+    let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
-    let doubt =
-        worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code.name())));
+    let doubt = worst.map_or(String::new(), |c| {
+        format!("  {}", style.paint_severity(c.severity, c.code.name()))
+    });
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 
@@ -472,7 +473,12 @@ pub fn report(report: &Report, style: Style) -> String {
             .for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
         if let Some(why) = &subject.skipped {
             let words = format!("{} was skipped: {why}", subject.title);
-            let _ = writeln!(out, "{} {}", style.of(Severity::Warning, "–"), shown(&words));
+            let _ = writeln!(
+                out,
+                "{} {}",
+                style.paint_severity(Severity::Warning, "–"),
+                escape_controls(&words)
+            );
         }
     }
     out
@@ -484,7 +490,8 @@ fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style
         if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
     let kind = failure.failure.kind.name();
     let words = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
-    let mut out = format!("{} {}\n", style.of(Severity::Invalid, "✗"), shown(&words));
+    let mut out =
+        format!("{} {}\n", style.paint_severity(Severity::Invalid, "✗"), escape_controls(&words));
     let log: Vec<&str> = failure.log_tail.iter().flat_map(|tail| tail.lines()).collect();
     for line in log.iter().skip(log.len().saturating_sub(LOG_LINES)) {
         let _ = writeln!(out, "    {}", style.dim(&terminal::line(line)));
@@ -496,7 +503,7 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
     let mark = if caveat.severity == Severity::Info {
         style.dim("·")
     } else {
-        style.of(caveat.severity, "!")
+        style.paint_severity(caveat.severity, "!")
     };
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
@@ -511,11 +518,11 @@ fn overview_table(report: &Report, style: Style) -> String {
         let mut row = overview_cells(report, r);
         // A subject that was never loaded has one row for all workloads.
         let has_others = || rows.iter().filter(|other| other.subject == r.subject).count() > 1;
-        if has_several && (r.most().is_some() || has_others()) {
+        if has_several && (r.highest_throughput().is_some() || has_others()) {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
         let behind = r.backends.iter().map(|b| {
-            let mut cells = overview::behind(b);
+            let mut cells = overview::backend_cells(b);
             cells[0] = format!("  {}", cells[0]);
             cells.push(String::new());
             cells
@@ -527,7 +534,7 @@ fn overview_table(report: &Report, style: Style) -> String {
 
 /// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
-    let measured = report.overview.iter().filter(|r| r.most().is_some());
+    let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
     let waits: Vec<String> =
         measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
     let beyond = waits.iter().any(|w| w.contains("not answered"));
@@ -541,7 +548,7 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
 fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.zip(r.limiter_confidence);
     let limiter =
-        or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
+        or_dash(limiter, |(limiter, confidence)| overview::limiter_text(limiter, confidence));
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::server::watch::{Syscalls, Watched};
+use dyno_analysis::server::watch::{Syscalls, WatchRecord};
 use maud::{Markup, html};
 
 use crate::VIEWER_CSS;
@@ -16,7 +16,7 @@ const NAMED: usize = 3;
 
 /// A line for people.
 #[must_use]
-pub fn line(seen: &Watched) -> String {
+pub fn line(seen: &WatchRecord) -> String {
     let cpu = or_dash(seen.cpus, number);
     let split = match (seen.cpus_user, seen.cpus_sys) {
         (Some(user), Some(sys)) => format!(" (user {}, system {})", number(user), number(sys)),
@@ -45,7 +45,7 @@ const fn lower_bound_sign(of: &Syscalls) -> &'static str {
 }
 
 /// The most frequent system calls.
-fn calls(seen: &Watched, most: usize) -> String {
+fn calls(seen: &WatchRecord, most: usize) -> String {
     let named: Vec<String> = by_rate(seen)
         .into_iter()
         .take(most)
@@ -54,7 +54,7 @@ fn calls(seen: &Watched, most: usize) -> String {
     if named.is_empty() { "none".into() } else { named.join(", ") }
 }
 
-fn by_rate(seen: &Watched) -> Vec<(&str, f64)> {
+fn by_rate(seen: &WatchRecord) -> Vec<(&str, f64)> {
     let all = seen.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
     let mut all: Vec<(&str, f64)> = all.map(|(name, rate)| (name.as_str(), *rate)).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -63,7 +63,7 @@ fn by_rate(seen: &Watched) -> Vec<(&str, f64)> {
 
 /// Summarises the whole time watched.
 #[must_use]
-pub fn summary(title: &str, whole: &Watched, style: Style) -> String {
+pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
     let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
     for (name, value) in facts(whole) {
         let _ = writeln!(out, "  {name:<18} {value}");
@@ -82,7 +82,7 @@ pub fn summary(title: &str, whole: &Watched, style: Style) -> String {
 }
 
 /// The known values with their labels.
-fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
+fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("watched", seconds(whole.end_s)),
         ("CPUs", or_dash(whole.cpus, number)),
@@ -128,7 +128,7 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
 }
 
 /// Connections of the watched server, and the network counters of its machine.
-fn network_facts(whole: &Watched) -> Vec<(&'static str, String)> {
+fn network_facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if let Some(sockets) = &whole.sockets {
         let queues: Vec<String> = sockets
@@ -163,7 +163,7 @@ fn states(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> S
 
 /// The last look as OpenMetrics text (version 1.0.0).
 #[must_use]
-pub fn openmetrics(seen: &Watched) -> String {
+pub fn openmetrics(seen: &WatchRecord) -> String {
     let mut out = String::new();
     let mut gauge = |name: &str, help: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -215,7 +215,7 @@ pub fn openmetrics(seen: &Watched) -> String {
 }
 
 /// Appends the metrics that have labels: system calls by name, and CPU time by thread role.
-fn write_labelled(out: &mut String, seen: &Watched) {
+fn write_labelled(out: &mut String, seen: &WatchRecord) {
     if let Some(syscalls) = &seen.syscalls {
         out.push_str(
             "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
@@ -236,7 +236,7 @@ fn write_labelled(out: &mut String, seen: &Watched) {
 
 /// Renders a page with the totals and every look.
 #[must_use]
-pub fn page(title: &str, whole: &Watched, looks: &[Watched]) -> String {
+pub fn page(title: &str, whole: &WatchRecord, looks: &[WatchRecord]) -> String {
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
         (rows("As a whole", &facts(whole)))
@@ -254,7 +254,7 @@ fn rows(heading: &str, facts: &[(&'static str, String)]) -> Markup {
     }
 }
 
-fn roles(whole: &Watched) -> Markup {
+fn roles(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "Threads by role" }
         div.scroll { table {
@@ -276,7 +276,7 @@ fn roles(whole: &Watched) -> Markup {
     }
 }
 
-fn all_calls(whole: &Watched) -> Markup {
+fn all_calls(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
         @if whole.syscalls.is_none() { p { "They were not counted." } } @else {
@@ -292,7 +292,7 @@ fn all_calls(whole: &Watched) -> Markup {
     }
 }
 
-fn over_time(looks: &[Watched]) -> Markup {
+fn over_time(looks: &[WatchRecord]) -> Markup {
     html! {
         h2 { "Look by look" }
         div.scroll { table {
@@ -327,9 +327,9 @@ fn over_time(looks: &[Watched]) -> Markup {
 mod tests {
     use super::*;
 
-    fn seen() -> Watched {
+    fn watch_record() -> WatchRecord {
         let rates = [("read", 90.0), ("futex_wait", 5.0), ("writev", 100.0), ("close", 1.0)];
-        Watched {
+        WatchRecord {
             end_s: 2.0,
             cpus: Some(0.5),
             memory_held_bytes: Some(3_000_000),
@@ -340,25 +340,25 @@ mod tests {
                 by_name_per_s: rates.map(|(name, rate)| (name.to_string(), rate)).into(),
                 ..Syscalls::default()
             }),
-            ..Watched::default()
+            ..WatchRecord::default()
         }
     }
 
     #[test]
     fn a_line_says_what_is_known_and_nothing_of_the_rest() {
-        let line = line(&seen());
+        let line = line(&watch_record());
         assert_eq!(
             line,
             " 2.00 s  0.500 CPUs   3.00 MB   4 threads   calls/s: writev 100, read 90.0, \
              futex_wait 5.00"
         );
-        let nothing = super::line(&Watched::default());
+        let nothing = super::line(&WatchRecord::default());
         assert_eq!(nothing, "   0 ns  – CPUs   –   0 threads");
     }
 
     #[test]
     fn a_page_of_metrics_has_what_was_measured_and_ends() {
-        let text = openmetrics(&seen());
+        let text = openmetrics(&watch_record());
         assert!(
             text.contains("\ndyno_watch_cpus 0.5\n") && !text.contains("dyno_watch_steal_ratio"),
             "{text}"
@@ -369,8 +369,8 @@ mod tests {
 
     #[test]
     fn a_title_from_elsewhere_is_text() {
-        assert!(page("<script>", &seen(), &[seen()]).contains("&lt;script&gt;"));
-        assert!(summary("a\u{1b}[31m", &seen(), Style::Plain).contains("writev 100"));
-        assert!(!summary("a\u{1b}[31m", &seen(), Style::Plain).contains('\u{1b}'));
+        assert!(page("<script>", &watch_record(), &[watch_record()]).contains("&lt;script&gt;"));
+        assert!(summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains("writev 100"));
+        assert!(!summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains('\u{1b}'));
     }
 }

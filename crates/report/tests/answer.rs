@@ -11,10 +11,10 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
-use dyno_analysis::stats::{Estimate, Over, Repeated};
+use dyno_analysis::stats::{Estimate, PairUnit, Repeated};
 use dyno_analysis::steadiness::Piece;
 use dyno_analysis::{Caveat, Code, Report, Severity};
-use dyno_archive::plan::{Arrivals, Model};
+use dyno_archive::plan::{Arrivals, LoadModel};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
@@ -81,10 +81,10 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
 fn intervals_of_the_first_sentence_allow_for_all_pairs() {
     let estimate = |ratio: f64, ends: (f64, f64)| {
         let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|times| times * ratio);
-        let estimate = Estimate::of_pairs(&ratios).unwrap();
+        let estimate = Estimate::from_pairs(&ratios).unwrap();
         Some(PairEstimate {
             estimate,
-            over: Over::Launches,
+            over: PairUnit::Launches,
             interval_of_all: Some(ends),
             is_skewed: false,
         })
@@ -232,7 +232,7 @@ fn offered_rate_reports_shares_of_it() {
         let cell = r.overview[0].reference_cell;
         r.run.load.steps[cell.step].arrivals = Arrivals::Constant { rate: 1000.0 };
         for trial in r.trials.iter_mut().filter(|t| t.cell.step == cell.step && t.valid) {
-            trial.load.config.model = Model::Open;
+            trial.load.config.model = LoadModel::Open;
             trial.load.duration_s = 2.0;
             trial.load.exchanges.scheduled = 2000;
             trial.load.throughput_rps = if trial.subject_id == "fast" { 1001.0 } else { 900.0 };
@@ -630,7 +630,7 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
     let of_twin = |compared: usize| {
         let mut report = report.clone();
         let [effect] = &mut report.twins[..] else { panic!("{:?}", report.twins) };
-        let estimate = Estimate::of_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
+        let estimate = Estimate::from_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
         let steps: Vec<_> =
             effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
         assert!(steps.len() > 1, "{steps:?}");

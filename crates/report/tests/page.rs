@@ -47,13 +47,13 @@ fn add_workload(r: &mut Report) {
 }
 
 /// What stands between the first of these and the next of those.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+fn text_between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
     rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
 }
 
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
-    between(page, &format!("<section id=\"{id}\">"), "</section>")
+    text_between(page, &format!("<section id=\"{id}\">"), "</section>")
 }
 
 /// The beginnings of elements: `li class="…"`.
@@ -63,18 +63,21 @@ fn tags<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 fn overview_rows(page: &str) -> Vec<&str> {
-    let body = between(section(page, "overview"), "<tbody>", "</tbody>");
+    let body = text_between(section(page, "overview"), "<tbody>", "</tbody>");
     body.split("<tr").skip(1).collect()
 }
 
 #[test]
 fn rows_and_cards_say_what_they_are_of() {
     let one = page(|_| {});
-    let rows = tags(between(section(&one, "load"), "<tbody>", "</tbody>"), "tr");
-    assert_eq!(rows, [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(arm, step)| of(arm, step)));
+    let rows = tags(text_between(section(&one, "load"), "<tbody>", "</tbody>"), "tr");
+    assert_eq!(
+        rows,
+        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(arm, step)| scope_attributes(arm, step))
+    );
     assert!(!one.contains("data-workload"), "there is nothing to choose");
     let two = page(add_workload);
-    let rows = tags(between(section(&two, "load"), "<tbody>", "</tbody>"), "tr");
+    let rows = tags(text_between(section(&two, "load"), "<tbody>", "</tbody>"), "tr");
     assert_eq!(rows.len(), 8);
     assert_eq!(rows[4], "data-subject=\"0\" data-workload=\"1\" data-step=\"0\"");
     let cards = tags(section(&two, "why"), "article");
@@ -90,7 +93,7 @@ fn rows_and_cards_say_what_they_are_of() {
     );
 }
 
-fn of(arm: usize, step: usize) -> String {
+fn scope_attributes(arm: usize, step: usize) -> String {
     format!("data-subject=\"{arm}\" data-step=\"{step}\"")
 }
 
@@ -121,7 +124,7 @@ fn a_row_without_any_numbers_is_of_every_workload() {
     let of_rows = |page: &str| -> Vec<String> {
         overview_rows(page)
             .iter()
-            .map(|row| between(row, "data-workload=\"", "\"").to_string())
+            .map(|row| text_between(row, "data-workload=\"", "\"").to_string())
             .collect()
     };
     let absent = HELLO.overview.iter().position(|row| row.subject == "absent").unwrap();
@@ -191,7 +194,7 @@ fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
         let peak = |row: &&str| {
             let cell = row.split("<td").nth(2).unwrap().split('>').next().unwrap();
             let cut = if cell.contains("cut") { ", cut" } else { "" };
-            cell.contains("--bar").then(|| format!("{}{cut}", between(cell, "--bar:", "\"")))
+            cell.contains("--bar").then(|| format!("{}{cut}", text_between(cell, "--bar:", "\"")))
         };
         overview_rows(&page).iter().filter_map(peak).collect()
     };
@@ -216,7 +219,7 @@ fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
 fn columns_that_say_nothing_of_any_step_are_left_out() {
     let heads = |change: fn(&mut Report)| -> String {
         let page = page(change);
-        between(section(&page, "load"), "<thead>", "</thead>").to_string()
+        text_between(section(&page, "load"), "<thead>", "</thead>").to_string()
     };
     let plain = heads(|_| {});
     for name in ["Streams", "Pipeline", "Rate", "Pass"] {

@@ -5,22 +5,22 @@
 //! answers bytes with bytes, `pieces` cuts those into writes, and this module uses the sockets.
 #![forbid(unsafe_code)]
 
+mod connection;
 pub mod limits;
 mod pieces;
-mod talk;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use dyno_wire::talk::Talk;
+pub use connection::Content;
+use connection::{H2Server, PreparedAnswers, receive};
+use dyno_wire::server_protocol::ServerProtocol;
 use pieces::pieces;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
-pub use talk::Content;
-use talk::{Answers, H2, receive};
 
 const LISTENER: u64 = u64::MAX;
 
@@ -45,7 +45,7 @@ impl Writes {
 
 struct Conn {
     stream: TcpStream,
-    talk: Talk<H2>,
+    talk: ServerProtocol<H2Server>,
     out: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ pub fn serve(port: u16, writes: Writes, to_all: Option<&Content>, work: u32) -> 
     rustix::net::listen(&listener, limits::BACKLOG)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let answers = Answers::new(writes, to_all, work);
+    let answers = PreparedAnswers::new(writes, to_all, work);
     let mut conns: Vec<Option<Conn>> = Vec::new();
     let mut events = Vec::with_capacity(limits::EVENTS);
     let mut buffer = vec![0; limits::READ_BYTES];
@@ -141,14 +141,14 @@ fn accept(
             conns.resize_with(index + 1, || None);
         }
         epoll::add(epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
-        conns[index] = Some(Conn { stream, talk: Talk::default(), out: Vec::new() });
+        conns[index] = Some(Conn { stream, talk: ServerProtocol::default(), out: Vec::new() });
     }
 }
 
 /// Reads once and answers everything that is complete. Returns whether the connection goes on.
 fn answer(
     conn: &mut Conn,
-    answers: &Answers,
+    answers: &PreparedAnswers,
     writes: Writes,
     buffer: &mut [u8],
 ) -> io::Result<bool> {
@@ -159,7 +159,7 @@ fn answer(
     };
     conn.out.clear();
     let goes_on = receive(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
-    if writes == Writes::Batch || !matches!(conn.talk, Talk::H2(_)) {
+    if writes == Writes::Batch || !matches!(conn.talk, ServerProtocol::H2(_)) {
         write_all(&mut conn.stream, &conn.out)?;
     } else {
         pieces(&conn.out, writes).try_for_each(|piece| write_all(&mut conn.stream, piece))?;

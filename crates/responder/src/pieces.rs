@@ -1,6 +1,6 @@
 //! Cuts the output of HTTP/2 into writes.
 
-use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, flag};
+use dyno_wire::h2::frame::{FrameHeader, HEADER_BYTES, Kind, flag};
 
 use crate::Writes;
 
@@ -20,7 +20,7 @@ pub(crate) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> 
 /// Length of the first piece.
 fn length(out: &[u8], writes: Writes) -> usize {
     let mut end = 0;
-    while let Some(header) = out[end..].first_chunk().map(Header::parse) {
+    while let Some(header) = out[end..].first_chunk().map(FrameHeader::parse) {
         end += HEADER_BYTES + header.length as usize;
         let is_over = match writes {
             Writes::Batch => false,
@@ -34,7 +34,7 @@ fn length(out: &[u8], writes: Writes) -> usize {
     end
 }
 
-fn ends_answer(header: &Header) -> bool {
+fn ends_answer(header: &FrameHeader) -> bool {
     // The same bit of SETTINGS and PING says that they are acknowledgements.
     matches!(header.kind, Kind::Headers | Kind::Data) && header.has(flag::END_STREAM)
 }

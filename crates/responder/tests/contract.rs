@@ -10,15 +10,15 @@ use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop,
-    Traffic, Window, Worker, WorkerReport,
+    CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Stop,
+    Traffic, Window, Worker, WorkerConfig, WorkerReport,
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
+use dyno_wire::h2::client::{Client, ClientEvent, EncodedRequest, Io};
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Counts, Shared};
+use dyno_wire::h2::{FrameCounts, SharedFields};
 
 #[path = "../../../tests/support/port.rs"]
 mod ports;
@@ -54,7 +54,7 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let (mut out, mut counts) = (Vec::new(), Counts::default());
+    let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
     let mut client = Client::new(own, 0, &mut Io { out: &mut out, counts: &mut counts });
     let mut answers = vec![Answer::default(); requests.len()];
     let mut opened = 0;
@@ -63,7 +63,7 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
         let mut io = Io { out: &mut out, counts: &mut counts };
         while opened < requests.len() && client.room() > 0 {
             let (method, path, body) = &requests[opened];
-            let block = Shared::default().encode(&fields(method, path));
+            let block = SharedFields::default().encode(&fields(method, path));
             let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
             client.request(
@@ -97,7 +97,7 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
 fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: &mut [Answer]) {
     while !bytes.is_empty() {
         let (stream, end) = match client.next(&mut bytes, io).unwrap() {
-            Event::Head { stream, status, end } => {
+            ClientEvent::Head { stream, status, end } => {
                 let (index, fields) = client.data_and_fields(stream);
                 let answer = &mut answers[*index];
                 answer.status = status;
@@ -105,15 +105,15 @@ fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: 
                 answer.length = length.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap());
                 (stream, end)
             }
-            Event::Body { stream, data, end } => {
+            ClientEvent::Body { stream, data, end } => {
                 answers[*client.data(stream).unwrap()].body.extend_from_slice(data);
                 (stream, end)
             }
-            Event::Settings | Event::Window => {
+            ClientEvent::Settings | ClientEvent::Window => {
                 client.resume(io, &mut |_| {});
                 continue;
             }
-            Event::Handled | Event::NeedMore => continue,
+            ClientEvent::Handled | ClientEvent::NeedMore => continue,
             other => panic!("{other:?}"),
         };
         if end {
@@ -202,7 +202,7 @@ fn bodies_larger_than_every_window_are_read() {
 /// answer is.
 fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
-    let shared = Shared::of(std::slice::from_ref(&list));
+    let shared = SharedFields::from_requests(std::slice::from_ref(&list));
     let expect = Expectation {
         status: Some(200),
         body: Some(Arc::from(&b"Hello, World!"[..])),
@@ -215,7 +215,7 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
         kind: RequestKind::Other,
         expect,
     };
-    let mut worker = Worker::new(Config {
+    let mut worker = Worker::new(WorkerConfig {
         worker: 0,
         connections: 1,
         protocol: Protocol::H2c,
@@ -237,7 +237,7 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         window: Window {
             warmup_ns: 0,
             duration_ns: None,

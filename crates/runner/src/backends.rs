@@ -11,7 +11,7 @@ use dyno_subject::placeholders;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 
-use crate::plan::{Unmet, check_cpuset};
+use crate::plan::{UnmetNeed, check_cpuset};
 use crate::suite::profile;
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
@@ -24,14 +24,14 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    pub(crate) fn of(definition: &Definition, entry: &SuiteSubject) -> Needs {
+    pub(crate) fn from_definition(definition: &Definition, entry: &SuiteSubject) -> Needs {
         let of_suite = entry.env.values().flat_map(|value| placeholders::backends_in(value));
         Needs { of_file: definition.needs(), of_suite: of_suite.map(String::from).collect() }
     }
 }
 
 /// The back ends of a suite, in the order in which they are started.
-pub(crate) struct Behind {
+pub(crate) struct SuiteBackends {
     entries: Vec<SuiteBackend>,
     /// Definitions, with the additions of the suite.
     pub(crate) definitions: Vec<Definition>,
@@ -56,7 +56,7 @@ pub(crate) fn choose(
     folders: &Folders,
     needs: &[Needs],
     others: &[Needs],
-) -> Result<Behind, FileError> {
+) -> Result<SuiteBackends, FileError> {
     let mut search = Search { suite, folders, found: Vec::new() };
     for needs in others {
         // Their mistakes are reported in runs in which they take part.
@@ -86,7 +86,7 @@ pub(crate) fn choose(
     let of_arm =
         closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
     let (entries, definitions) = search.found.into_iter().unzip();
-    Ok(Behind { entries, definitions, of_arm })
+    Ok(SuiteBackends { entries, definitions, of_arm })
 }
 
 /// A search for the back ends of subjects. Each back end comes after those that it needs itself.
@@ -158,8 +158,10 @@ impl Search<'_> {
 
     fn find(&self, entry: &SuiteBackend, known: Option<usize>) -> Result<Definition, NoBackend> {
         let of_suite = |key: &'static str, why: String| match known {
-            Some(known) => NoBackend::Wrong(match profile::of_suite(&self.suite.suite) {
-                Ok(document) => document.locate(mistake("backends", why).below(known).below(key)),
+            Some(known) => NoBackend::Wrong(match profile::suite_document(&self.suite.suite) {
+                Ok(document) => {
+                    document.locate(mistake("backends", why).with_child(known).with_child(key))
+                }
                 Err(error) => error,
             }),
             None => NoBackend::Nowhere(why),
@@ -187,12 +189,12 @@ pub(crate) fn with_entry(mut definition: Definition, entry: Option<&SuiteBackend
     if let Some(entry) = entry {
         definition.start.env.extend(entry.env.clone());
         definition.start.inherit.extend(entry.inherit.clone());
-        definition.limits = limits_keys::over(&entry.limits, &definition.limits);
+        definition.limits = limits_keys::override_limits(&entry.limits, &definition.limits);
     }
     definition
 }
 
-impl Behind {
+impl SuiteBackends {
     /// Returns the CPUs that are reserved for back ends.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         self.limits().filter_map(|limits| limits.cpuset.clone()).flatten().collect()
@@ -204,11 +206,11 @@ impl Behind {
 
     /// Returns the back ends as a plan has them: on the subjects' CPUs, unless they have CPUs of
     /// their own. `allowed`: CPUs that anything may use here.
-    pub(crate) fn planned(
+    pub(crate) fn to_plan(
         &self,
         placement: &Placement,
         allowed: &[u32],
-        unmet: &Unmet<'_>,
+        unmet: &UnmetNeed<'_>,
     ) -> Vec<Backend> {
         let no_cpu = |definition: &Definition| {
             let cpuset = definition.limits.cpuset.as_ref()?;
@@ -232,7 +234,7 @@ impl Behind {
 }
 
 /// Excludes the subjects whose back ends cannot be run here.
-pub(crate) fn skip_those_behind(
+pub(crate) fn skip_subjects_without_backends(
     subjects: &mut [Subject],
     subject_of: &[usize],
     of_arm: &[Result<Vec<usize>, String>],
@@ -259,7 +261,11 @@ mod tests {
 
     /// Chooses the back ends of a suite with one subject. Each definition has a name and the text
     /// of its start.
-    fn chosen(backends: &[(&str, &str)], subject: &str, suite: &str) -> Result<Behind, String> {
+    fn chosen(
+        backends: &[(&str, &str)],
+        subject: &str,
+        suite: &str,
+    ) -> Result<SuiteBackends, String> {
         let root = tempfile::tempdir().unwrap();
         let folder = |below: &str, file: &str, text: &str| {
             let folder = root.path().join(below);
@@ -284,11 +290,11 @@ mod tests {
                 .unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let definition = folders.subject("a").unwrap();
-        let needs = [Needs::of(&definition, &suite.subjects[0])];
+        let needs = [Needs::from_definition(&definition, &suite.subjects[0])];
         choose(&suite, &folders, &needs, &[]).map_err(|error| error.to_string())
     }
 
-    fn names(behind: &Behind) -> Vec<&str> {
+    fn names(behind: &SuiteBackends) -> Vec<&str> {
         behind.entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 
@@ -318,7 +324,7 @@ mod tests {
                 .unwrap();
         assert_eq!((names(&behind), behind.cpus()), (vec!["db", "idle"], vec![0]));
         let backends =
-            behind.planned(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
+            behind.to_plan(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
         assert_eq!(
             (backends[0].cpus.as_slice(), backends[1].cpus.as_slice()),
             (&[1][..], &[0][..])
@@ -330,9 +336,9 @@ mod tests {
     fn a_back_end_that_is_nowhere_costs_the_subject_that_names_it() {
         let nowhere = |backends: &[(&str, &str)], subject: &str| {
             let behind = chosen(backends, subject, "").unwrap();
-            let backends = behind.planned(&Placement::default(), &[0], &|_| None);
+            let backends = behind.to_plan(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
+            skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
@@ -379,9 +385,9 @@ mod tests {
     fn subject_with_an_unavailable_back_end_is_skipped() {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
         let backends =
-            behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
+            behind.to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
+        skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

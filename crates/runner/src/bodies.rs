@@ -38,7 +38,12 @@ mod tests {
     #[test]
     fn bodies_in_flight_have_a_bound() {
         let with = |body: &[u8]| {
-            [dyno_workload::typed::request("POST", "/", Vec::new(), Some(Body(body.to_vec())))]
+            [dyno_workload::command_line::request(
+                "POST",
+                "/",
+                Vec::new(),
+                Some(Body(body.to_vec())),
+            )]
         };
         let megabyte = vec![b'x'; 1 << 20];
         assert_eq!(check(&with(&megabyte), 1024), Ok(()));

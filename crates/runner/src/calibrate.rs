@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use dyno_analysis::calibration::{Measured, Measurement, Shows};
+use dyno_analysis::calibration::{MeasuredLoad, Measurement, MeasurementPurpose};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
 use dyno_archive::probe::Probe;
@@ -24,12 +24,12 @@ use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_workload::workloads::plaintext;
 
-use self::archive::Kept;
+use self::archive::CalibrationArchive;
 use crate::limits::{LISTENS, LISTENS_GLANCES};
-use crate::load::{self, Spec, StopWhen, polling};
+use crate::load::{self, LoadSpec, StopWhen, polling};
 use crate::load_at::LoadPoint;
 use crate::observe;
-use crate::price::Priced;
+use crate::price::PricedServer;
 
 pub use archive::plan;
 
@@ -49,9 +49,9 @@ pub const NOT_MEASURED: [(&str, &str); 2] = [
 
 /// An event of a calibration, for the screen.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum CalibrationEvent<'a> {
     Begins(&'a Measurement),
-    Ended(&'a Measured),
+    Ended(&'a MeasuredLoad),
 }
 
 /// Reason why a calibration failed.
@@ -102,13 +102,17 @@ pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
         usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
     let schedules = |shows, driver, spins: &'static [Spin]| {
         let each = move |rate| {
-            spins.iter().map(move |spin| scheduled(shows, driver, rate, *spin, duration_ns))
+            spins
+                .iter()
+                .map(move |spin| scheduled_measurement(shows, driver, rate, *spin, duration_ns))
         };
         [1000.0, 20_000.0].into_iter().flat_map(each)
     };
-    let pacing = schedules(Shows::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
+    let pacing =
+        schedules(MeasurementPurpose::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
     // Only what epoll reads has the kernel's stamps with it.
-    let stamps = schedules(Shows::Stamps, DriverKind::Epoll, &[Spin::Never, Spin::Auto]);
+    let stamps =
+        schedules(MeasurementPurpose::Stamps, DriverKind::Epoll, &[Spin::Never, Spin::Auto]);
     ceilings.chain(pacing).chain(stamps).chain([refusals(best)]).collect()
 }
 
@@ -118,7 +122,7 @@ fn ceiling(
     duration_ns: u64,
 ) -> Measurement {
     let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
-    let load = Load { driver, spin: Spin::Never, ..asked(step, duration_ns) };
+    let load = Load { driver, spin: Spin::Never, ..calibration_load(step, duration_ns) };
     let plain = plaintext();
     let name = if protocol.is_h1() {
         plain.name.clone()
@@ -126,15 +130,15 @@ fn ceiling(
         format!("{} over {protocol}", plain.name)
     };
     Measurement {
-        shows: Shows::Ceiling,
+        shows: MeasurementPurpose::Ceiling,
         workload: Workload { name, protocol, ..plain },
         load,
         seed: SEED,
     }
 }
 
-fn scheduled(
-    shows: Shows,
+fn scheduled_measurement(
+    shows: MeasurementPurpose,
     driver: DriverKind,
     rate: f64,
     spin: Spin,
@@ -147,19 +151,24 @@ fn scheduled(
         arrivals: Arrivals::Constant { rate },
         pass: 1,
     };
-    let load = Load { driver, spin, ..asked(step, duration_ns) };
+    let load = Load { driver, spin, ..calibration_load(step, duration_ns) };
     Measurement { shows, workload: plaintext(), load, seed: SEED }
 }
 
 fn refusals(driver: DriverKind) -> Measurement {
     let step =
         Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
-    let load =
-        Load { driver, spin: Spin::Never, warmup_ns: 0, requests: Some(REFUSED), ..asked(step, 0) };
-    Measurement { shows: Shows::Refusals, workload: plaintext(), load, seed: SEED }
+    let load = Load {
+        driver,
+        spin: Spin::Never,
+        warmup_ns: 0,
+        requests: Some(REFUSED),
+        ..calibration_load(step, 0)
+    };
+    Measurement { shows: MeasurementPurpose::Refusals, workload: plaintext(), load, seed: SEED }
 }
 
-fn asked(step: Step, duration_ns: u64) -> Load {
+fn calibration_load(step: Step, duration_ns: u64) -> Load {
     Load {
         warmup_ns: S / 2,
         duration_ns,
@@ -167,14 +176,14 @@ fn asked(step: Step, duration_ns: u64) -> Load {
         drain_ns: load::drain_ns(5 * S),
         check_one_in: 1,
         steps: vec![step],
-        ..load::usual()
+        ..load::default_load()
     }
 }
 
 /// A calibration that was measured to its end.
 #[derive(Debug)]
 pub struct Calibrated {
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredLoad>,
     /// Why the archive lacks measurements; `None`: it has all of them, or none was requested.
     pub unkept: Option<ArchiveError>,
 }
@@ -190,20 +199,23 @@ pub fn run(
     all: Vec<Measurement>,
     archive: Option<&RunDir>,
     interrupts: &Interrupts,
-    on: &mut dyn FnMut(&Event<'_>),
+    on: &mut dyn FnMut(&CalibrationEvent<'_>),
 ) -> Result<Calibrated, CalibrationError> {
     let addr = free_port()?;
     // The server ends with the calibration.
     let mut server = start_null(addr, &placement.subject)?;
-    let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid()));
+    let mut kept =
+        archive.map(|dir| CalibrationArchive::begin(dir, plan(&all, placement), server.pid()));
     let mut measured = Vec::new();
     for of in all {
-        on(&Event::Begins(&of));
-        let at = if of.shows == Shows::Refusals { free_port()? } else { addr };
+        on(&CalibrationEvent::Begins(&of));
+        let at = if of.shows == MeasurementPurpose::Refusals { free_port()? } else { addr };
         let record =
             load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
         if interrupts.count() > 0 {
-            return Err(CalibrationError::Interrupted { unkept: kept.and_then(Kept::end) });
+            return Err(CalibrationError::Interrupted {
+                unkept: kept.and_then(CalibrationArchive::end),
+            });
         }
         if server.has_ended() {
             return Err("the null responder ended during the calibration; calibrate again"
@@ -214,18 +226,18 @@ pub fn run(
         if let Some(kept) = &mut kept {
             kept.write(&of, &record);
         }
-        let ended = Measured { of, record };
-        on(&Event::Ended(&ended));
+        let ended = MeasuredLoad { of, record };
+        on(&CalibrationEvent::Ended(&ended));
         measured.push(ended);
     }
-    Ok(Calibrated { measured, unkept: kept.and_then(Kept::end) })
+    Ok(Calibrated { measured, unkept: kept.and_then(CalibrationArchive::end) })
 }
 
 /// Returns the sets of probes whose cost is reported: those enabled by default, and each alone.
 #[must_use]
-pub fn priced() -> Vec<BTreeSet<Probe>> {
+pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
     let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
-    [observe::usual()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
+    [observe::default_probes()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
 }
 
 /// Starts the null responder, and measures the cost of probes. An unavailable probe has a reason
@@ -240,7 +252,7 @@ pub fn price(
 ) -> Result<ProbePrice, CalibrationError> {
     let price = ProbePrice { probes: probes.clone(), ..ProbePrice::default() };
     let loaded = Probes::load(probes);
-    if let Some(refused) = loaded.used(probes).refused.into_iter().next() {
+    if let Some(refused) = loaded.probes_use(probes).refused.into_iter().next() {
         let failure = Some(format!("{}. {}", refused.why, refused.hint));
         return Ok(ProbePrice { failure, ..price });
     }
@@ -252,37 +264,40 @@ pub fn price(
     let step =
         Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
     let of = Measurement {
-        shows: Shows::Ceiling,
+        shows: MeasurementPurpose::Ceiling,
         workload: plaintext(),
-        load: asked(step, S),
+        load: calibration_load(step, S),
         seed: SEED,
     };
     let pid = server.pid();
     let cpu_ns = || Some(proc::threads(pid).iter().map(|thread| thread.run_ns).sum());
     let spec = spec(&of, addr, placement)?;
     let slices =
-        Priced { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
+        PricedServer { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
     if interrupts.count() > 0 {
         return Err(CalibrationError::Interrupted { unkept: None });
     }
     Ok(ProbePrice { slices, ..price })
 }
 
-fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {
+fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<LoadSpec, String> {
     let listener = Listener { addr, protocol: of.workload.protocol, authority: None };
     let (load, step) = (of.load.clone(), of.step().clone());
     // Polling is measured even if generator and server share a CPU.
     let spin = polling(load.spin, &step.arrivals, true);
     let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
     let conditions = archive::arm(of, placement).conditions;
-    Ok(Spec { spin, ..point.at(&listener, &conditions, true, &|_| Err("no files".into()))? })
+    Ok(LoadSpec {
+        spin,
+        ..point.load_spec(&listener, &conditions, true, &|_| Err("no files".into()))?
+    })
 }
 
 /// Checks that a measurement has answers: without them it is useless, except for refusals.
 fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
-    let ok: u64 = measured.map(|interval| interval.outcomes.of(Outcome::Ok)).sum();
-    if ok > 0 || of.shows == Shows::Refusals {
+    let ok: u64 = measured.map(|interval| interval.outcomes.get(Outcome::Ok)).sum();
+    if ok > 0 || of.shows == MeasurementPurpose::Refusals {
         return Ok(());
     }
     Err("a control was not answered once within its window; calibrate for longer, with \
@@ -331,14 +346,14 @@ mod tests {
     #[test]
     fn everything_is_measured_once_and_each_for_its_time() {
         let all = measurements(3 * S);
-        let of = |shows: Shows| all.iter().filter(move |m| m.shows == shows);
-        assert_eq!(of(Shows::Pacing).count(), 6);
-        assert_eq!(of(Shows::Stamps).count(), 4);
-        assert!(of(Shows::Stamps).all(|m| m.load.driver == DriverKind::Epoll));
-        assert!(of(Shows::Ceiling).count() >= 4);
+        let of = |shows: MeasurementPurpose| all.iter().filter(move |m| m.shows == shows);
+        assert_eq!(of(MeasurementPurpose::Pacing).count(), 6);
+        assert_eq!(of(MeasurementPurpose::Stamps).count(), 4);
+        assert!(of(MeasurementPurpose::Stamps).all(|m| m.load.driver == DriverKind::Epoll));
+        assert!(of(MeasurementPurpose::Ceiling).count() >= 4);
         for (i, measurement) in all.iter().enumerate() {
             assert!(!all[..i].contains(measurement), "twice: {measurement:?}");
-            let is_timed = measurement.shows != Shows::Refusals;
+            let is_timed = measurement.shows != MeasurementPurpose::Refusals;
             assert_eq!(measurement.load.set_duration_ns(), is_timed.then_some(3 * S));
             assert_eq!(measurement.load.requests.is_some(), !is_timed);
         }
@@ -354,7 +369,10 @@ mod tests {
                 (&spec.load, &spec.step, spec.protocol),
                 (&of.load, of.step(), of.workload.protocol)
             );
-            assert_eq!(spec.endpoint.stamps == Stamps::Kernel, of.shows == Shows::Stamps);
+            assert_eq!(
+                spec.endpoint.stamps == Stamps::Kernel,
+                of.shows == MeasurementPurpose::Stamps
+            );
             assert_eq!((spec.cpus.as_slice(), spec.threads()), (&[1][..], 1));
         }
     }

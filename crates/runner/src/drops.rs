@@ -17,7 +17,7 @@ impl DropWatch {
 
     /// Returns the growth of the counters since then.
     pub(crate) fn growth(self) -> PathUse {
-        read().since(self.0)
+        read().growth_since(self.0)
     }
 
     /// Returns the failure of a server, or of the machine if it dropped packets since then.
@@ -27,7 +27,7 @@ impl DropWatch {
 }
 
 fn read() -> PathUse {
-    path::counters(&Files::of_at_most(0))
+    path::counters(&Files::with_limit(0))
 }
 
 /// Returns the failure of a server, or of the machine if it dropped packets meanwhile. A server
@@ -37,7 +37,7 @@ pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
         failure.kind,
         FailureKind::NeverReady | FailureKind::Deaf | FailureKind::DataFailed
     );
-    let Some(explained) = drops.explained().filter(|_| is_silence) else { return failure };
+    let Some(explained) = drops.explanation().filter(|_| is_silence) else { return failure };
     let message = format!(
         "the machine dropped packets: {}. The server {}: {}\nhint: {}",
         explained.causes,

@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::Plan;
-use dyno_launch::folder::within;
-use dyno_workload::inside::{Inside, Stray};
+use dyno_launch::folder::resolve_within;
+use dyno_workload::relative_path::{RelativePath, Stray};
 use sha2::{Digest as _, Sha256};
 
 /// A folder whose names cannot lead out of it.
@@ -37,7 +37,7 @@ impl Folder {
 
     /// Returns the folder of a suite file.
     #[must_use]
-    pub fn of_suite(suite: &Path) -> Folder {
+    pub fn from_suite(suite: &Path) -> Folder {
         let folder = suite.parent().unwrap_or(Path::new(""));
         Folder::new(folder, "a suite's files lie in its own folder or below it; put the file there")
     }
@@ -45,8 +45,8 @@ impl Folder {
     /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
     /// its requests are no longer those of the plan.
     #[must_use]
-    pub fn of_plan(plan: &Plan) -> Folder {
-        let folder = Folder::of_suite(Path::new(&plan.suite.path));
+    pub fn from_plan(plan: &Plan) -> Folder {
+        let folder = Folder::from_suite(Path::new(&plan.suite.path));
         Folder { planned: plan.files.clone(), ..folder }
     }
 
@@ -67,23 +67,24 @@ impl Folder {
 
     /// SHA-256 of each file read so far, in hexadecimal digits, by its name.
     #[must_use]
-    pub fn seen(&self) -> BTreeMap<String, String> {
+    pub fn file_hashes(&self) -> BTreeMap<String, String> {
         self.seen.borrow().clone()
     }
 
     /// Returns the path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
         let outside = |what: &str| format!("{what}; {}", self.otherwise);
-        let inside = Inside::of(name).map_err(|stray| match stray {
+        let inside = RelativePath::from_text(name).map_err(|stray| match stray {
             Stray::Empty => "no file is named".into(),
             Stray::Nul => "no file's name holds a NUL".into(),
             Stray::Absolute => outside("this is an absolute path"),
             Stray::Above => outside("this leads out of the folder"),
         })?;
-        let file = within(inside.path(), &self.path).map_err(|error| match error.kind() {
-            ErrorKind::InvalidInput => outside("a link leads out of the folder"),
-            _ => error.to_string(),
-        })?;
+        let file =
+            resolve_within(inside.path(), &self.path).map_err(|error| match error.kind() {
+                ErrorKind::InvalidInput => outside("a link leads out of the folder"),
+                _ => error.to_string(),
+            })?;
         // Reading a pipe or a device could block, or never end.
         if !file.is_file() {
             return Err("this is no regular file".into());
@@ -125,9 +126,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("users.csv"), "one").unwrap();
         let suite = root.path().join("suite.toml");
-        let planning = Folder::of_suite(&suite);
+        let planning = Folder::from_suite(&suite);
         planning.read("users.csv").unwrap();
-        let folder = Folder { planned: planning.seen(), ..Folder::of_suite(&suite) };
+        let folder = Folder { planned: planning.file_hashes(), ..Folder::from_suite(&suite) };
         assert_eq!(folder.read("users.csv").unwrap(), b"one");
         std::fs::write(root.path().join("users.csv"), "two").unwrap();
         let error = folder.read("users.csv").unwrap_err();
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_suite_in_the_current_folder_has_that_as_its_own() {
-        assert_eq!(Folder::of_suite(Path::new("suite.toml")).path, Path::new("."));
-        assert_eq!(Folder::of_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
+        assert_eq!(Folder::from_suite(Path::new("suite.toml")).path, Path::new("."));
+        assert_eq!(Folder::from_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
     }
 }

@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod backends;
-mod beside;
+mod background_load;
 pub mod bodies;
 pub mod calibrate;
+mod contract_check;
 mod drops;
 pub mod files;
 pub mod limits;
@@ -21,7 +22,6 @@ pub mod plan;
 pub mod prepare;
 pub mod price;
 pub mod profile;
-mod proof;
 pub mod revisions;
 pub mod run;
 mod runtime;

@@ -11,9 +11,9 @@ use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
-use dyno_engine::{Http2, Spin, Traffic};
+use dyno_engine::{Http2, SpinPolicy, Traffic};
 use dyno_launch::network;
-use dyno_workload::{compile, own};
+use dyno_workload::{compile, request_values};
 
 use crate::files::Folder;
 use crate::{limits, load};
@@ -23,7 +23,7 @@ use crate::{limits, load};
 /// # Errors
 /// A file that a request names cannot be read, or a request cannot be sent as it is written; as a
 /// sentence.
-pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::LoadSpec, String> {
     trial_with(listener, plan, trial, &|point| point)
 }
 
@@ -33,9 +33,9 @@ pub(crate) fn trial_with(
     plan: &Plan,
     trial: usize,
     otherwise: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
-) -> Result<load::Spec, String> {
+) -> Result<load::LoadSpec, String> {
     let planned = plan.trials[trial];
-    let files = Folder::of_plan(plan);
+    let files = Folder::from_plan(plan);
     let load = plan.load_of_trial(&planned);
     let point = LoadPoint {
         workload: &plan.workloads[planned.workload],
@@ -46,7 +46,7 @@ pub(crate) fn trial_with(
     let is_apart = plan.has_generator_apart(planned.arm);
     let placement = plan.placement_in(planned.launch, planned.arm);
     let conditions = Conditions { placement, ..plan.arms[planned.arm].conditions.clone() };
-    otherwise(point).at(listener, &conditions, is_apart, &|file| files.read(file))
+    otherwise(point).load_spec(listener, &conditions, is_apart, &|file| files.read(file))
 }
 
 /// One workload at one step.
@@ -60,26 +60,26 @@ pub(crate) struct LoadPoint<'a> {
 impl LoadPoint<'_> {
     /// Returns the load under an arm's conditions, sent to a listener. `is_apart`: the generator
     /// has CPUs of its own; `read`: the files that its requests name.
-    pub(crate) fn at(
+    pub(crate) fn load_spec(
         self,
         listener: &Listener,
         conditions: &Conditions,
         is_apart: bool,
         read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
-    ) -> Result<load::Spec, String> {
+    ) -> Result<load::LoadSpec, String> {
         let LoadPoint { workload, load, step, seed } = self;
         let Conditions { placement, observe, .. } = conditions;
-        let sent = own::filled(workload, &conditions.request);
+        let sent = request_values::fill_placeholders(workload, &conditions.request);
         let traffic = compile::compile(&sent, &listener.host(), &load.http2, read)?;
         let stamps = stamps(observe, load.driver)?;
         let base = once(listener, traffic, load.http2);
-        Ok(load::Spec {
+        Ok(load::LoadSpec {
             endpoint: Endpoint { stamps, sources: sources(conditions, &load), ..base.endpoint },
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
                 // A real-time worker wakes at once, and must leave its CPUs to others in between.
-                Priority::Realtime => Spin::Never,
+                Priority::Realtime => SpinPolicy::Never,
                 Priority::Normal => load::polling(load.spin, &step.arrivals, is_apart),
             },
             cpus: placement.generator.clone(),
@@ -113,9 +113,9 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
 /// Returns a load of one request with long time-outs, sent to a listener, as a base for other
 /// loads.
 #[must_use]
-pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
+pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::LoadSpec {
     let patience_ns = CHECK.as_nanos() as u64;
-    load::Spec {
+    load::LoadSpec {
         endpoint: listener.addr.into(),
         protocol: listener.protocol,
         tls: listener.tls(),
@@ -130,14 +130,14 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
             drain_ns: patience_ns,
             check_one_in: 1,
             http2,
-            ..load::usual()
+            ..load::default_load()
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),
         slices: None,
         at_once: None,
         seed: 0,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         cpus: Vec::new(),
     }
 }

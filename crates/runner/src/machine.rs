@@ -52,7 +52,7 @@ impl MachineWatch {
             bound: !bound.is_empty(),
             quota: Layout::read().own_quota(),
             // Read with the list of processes: their shares are of the time between the two lists.
-            others: (monotonic_ns(), proc::others()),
+            others: (monotonic_ns(), proc::other_processes()),
             heat: heat(),
             path: DropWatch::begin(),
             opens: None,
@@ -90,21 +90,22 @@ impl MachineWatch {
         let first = self.opens?;
         let cpus = last.cpus.iter().filter_map(|cpu| {
             let earlier = first.cpus.iter().find(|c| c.cpu == cpu.cpu)?;
-            Some(cpu.since(earlier))
+            Some(cpu.growth_since(earlier))
         });
         // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
         let most_ns = spent_ns.saturating_mul(host::each_cpu().len() as u64);
-        let everywhere = others(&self.others.1, &proc::others(), &proc::own_tree(), most_ns);
+        let everywhere =
+            other_uses(&self.others.1, &proc::other_processes(), &proc::own_tree(), most_ns);
         let here = everywhere.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
             cpus: cpus.collect(),
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
-            quota: last.quota.zip(first.quota).map(|(last, first)| since(last, first)),
-            others: named(here, spent_ns, NAMED),
-            everywhere: Some(named(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
+            quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),
+            others: largest_uses(here, spent_ns, NAMED),
+            everywhere: Some(largest_uses(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
             heat: host::hottest(&self.heat, &heat()),
             path: Some(self.path.growth()),
@@ -119,7 +120,7 @@ fn heat() -> host::Heat {
     host::heat(&all)
 }
 
-fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
+fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     QuotaUse {
         cpus: last.cpus,
         periods: last.periods.saturating_sub(first.periods),
@@ -129,7 +130,7 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
 
 /// Returns the CPU time that processes used between two lists, the most first, each with the CPU on
 /// which it ran last. `most_ns`: capacity of the CPUs between the two.
-fn others(
+fn other_uses(
     before: &[Other],
     after: &[Other],
     ours: &BTreeSet<u32>,
@@ -139,12 +140,12 @@ fn others(
         (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
     let mut all: Vec<(u32, OtherUse)> =
-        proc::used_between(before, after, ours, most_ns).into_iter().map(used).collect();
+        proc::cpu_time_between(before, after, ours, most_ns).into_iter().map(used).collect();
     all.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
     all
 }
 
-fn named<'a>(
+fn largest_uses<'a>(
     others: impl Iterator<Item = &'a (u32, OtherUse)>,
     spent_ns: u64,
     most: usize,
@@ -166,11 +167,11 @@ mod tests {
     fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
-        let used = others(&before, &after, &BTreeSet::new(), u64::MAX);
+        let used = other_uses(&before, &after, &BTreeSet::new(), u64::MAX);
         let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
         assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
         let here = used.iter().filter(|(cpu, _)| *cpu == 0);
-        let pids: Vec<u32> = named(here, 1000, NAMED).iter().map(|o| o.pid).collect();
+        let pids: Vec<u32> = largest_uses(here, 1000, NAMED).iter().map(|o| o.pid).collect();
         assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
     }
 

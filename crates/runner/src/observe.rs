@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 /// Returns the probes that are enabled by default.
 #[must_use]
-pub fn usual() -> BTreeSet<Probe> {
-    Probe::ALL.into_iter().filter(|probe| probe.is_usual()).collect()
+pub fn default_probes() -> BTreeSet<Probe> {
+    Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()).collect()
 }
 
 /// The `[observe]` of a suite: each probe on or off.
@@ -38,7 +38,10 @@ impl RawObserve {
             Probe::Profile => self.profile,
             Probe::Runtime => self.runtime,
         };
-        Probe::ALL.into_iter().filter(|probe| said(*probe).unwrap_or(probe.is_usual())).collect()
+        Probe::ALL
+            .into_iter()
+            .filter(|probe| said(*probe).unwrap_or(probe.is_enabled_by_default()))
+            .collect()
     }
 }
 
@@ -64,7 +67,7 @@ pub fn help() -> String {
         "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for \
          {}; `{NONE}`; {WITHOUT}NAME for all but one [default: the suite's]",
         names(&mut Probe::ALL.into_iter()),
-        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_usual()))
+        names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
     )
 }
 
@@ -78,7 +81,7 @@ impl Choice {
         let mut choice = Choice { instead: None, without: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {
             match word {
-                USUAL => choice.instead.get_or_insert_default().extend(usual()),
+                USUAL => choice.instead.get_or_insert_default().extend(default_probes()),
                 NONE => drop(choice.instead.get_or_insert_default()),
                 _ => match word.strip_prefix(WITHOUT) {
                     Some(name) => drop(choice.without.insert(probe(name, word)?)),
@@ -91,7 +94,7 @@ impl Choice {
 
     /// Returns the probes to use if the suite has these.
     #[must_use]
-    pub fn of(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
+    pub fn choose(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
         self.instead.as_ref().unwrap_or(suite).difference(&self.without).copied().collect()
     }
 }
@@ -117,13 +120,13 @@ mod tests {
     use super::*;
 
     fn chosen(text: &str) -> BTreeSet<Probe> {
-        Choice::parse(text).unwrap().of(&[Probe::States, Probe::Modes].into())
+        Choice::parse(text).unwrap().choose(&[Probe::States, Probe::Modes].into())
     }
 
     #[test]
     fn probes_are_named_in_place_of_the_suites_or_taken_away() {
         assert_eq!(chosen("none"), [].into());
-        assert_eq!(chosen("default"), usual());
+        assert_eq!(chosen("default"), default_probes());
         assert_eq!(
             chosen("default, modes"),
             [Probe::Syscalls, Probe::States, Probe::Modes, Probe::Runtime].into()
@@ -147,7 +150,7 @@ mod tests {
         let docs = include_str!("../../../docs/suites.md");
         for probe in Probe::ALL {
             let key = probe.name().replace('-', "_");
-            let default = if probe.is_usual() { "yes" } else { "no" };
+            let default = if probe.is_enabled_by_default() { "yes" } else { "no" };
             assert!(
                 docs.contains(&format!("| `{key}` | {default} |")),
                 "docs/suites.md: {key} is {default} by default"
@@ -169,6 +172,6 @@ mod tests {
     fn a_suite_turns_each_probe_on_or_off() {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
         assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
-        assert_eq!(RawObserve::default().probes(), usual());
+        assert_eq!(RawObserve::default().probes(), default_probes());
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use dyno_analysis::ranking::Ranking;
-    use dyno_analysis::series::{Point, Series};
+    use dyno_analysis::series::{RepeatValue, Series};
     use dyno_analysis::stats::{Looks, holm};
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     /// In how many of the orders the first arm stands before the second.
-    fn before(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
+    fn count_first(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
         orders.iter().filter(|order| place(order, a) < place(order, b)).count()
     }
 
@@ -123,7 +123,7 @@ mod tests {
             // A run may also end after any of its blocks.
             for n in 1..=all.len() {
                 for (a, b) in (0..arms).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                    let first = before(&all[..n], a, b);
+                    let first = count_first(&all[..n], a, b);
                     prop_assert!(first.min(n - first) >= n / 2, "{a} {b} in {n}: {first}");
                 }
             }
@@ -188,7 +188,7 @@ mod tests {
     fn equal_servers(orders: &[Vec<usize>], drift: Drift, size: f64, rng: &mut Rng) -> Vec<Series> {
         let arms = orders[0].len();
         let starts = (orders.len() * arms) as f64;
-        let mut values: Vec<Vec<(u32, Point)>> = vec![Vec::new(); arms];
+        let mut values: Vec<Vec<(u32, RepeatValue)>> = vec![Vec::new(); arms];
         let mut level = 0.0;
         for (start, (block, arm)) in (0u32..)
             .zip(orders)
@@ -203,7 +203,7 @@ mod tests {
                     Drift::Wandering => normal(rng),
                 };
             let rps = 10_000.0 * (NOISE * normal(rng) - level).exp();
-            values[arm].push((block, Point::Known(rps)));
+            values[arm].push((block, RepeatValue::Known(rps)));
         }
         values.into_iter().map(|of_arm| of_arm.into_iter().collect()).collect()
     }

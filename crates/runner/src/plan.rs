@@ -90,7 +90,7 @@ impl Planned {
     ///
     /// # Errors
     /// A definition is missing or cannot be read, or the suite has changed.
-    pub fn again(plan: Plan) -> Result<Planned, FileError> {
+    pub fn from_archived(plan: Plan) -> Result<Planned, FileError> {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
         let whole = |message: String| FileError::whole(&suite, message);
@@ -129,7 +129,7 @@ impl Planned {
 }
 
 /// Returns why this machine cannot run a subject, as a sentence; `None`: it can.
-pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
+pub type UnmetNeed<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
 /// Checks that the bodies in flight at each step fit into memory.
 fn check_bodies(plan: &Plan) -> Result<(), String> {
@@ -146,13 +146,13 @@ pub fn resolve(
     folders: &Folders,
     overrides: &Overrides,
     allowed_cpus: &[u32],
-    unmet: &Unmet<'_>,
+    unmet: &UnmetNeed<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, subject_of, served, others } =
+    let ChosenSubjects { entries, definitions, subject_of, served, others } =
         choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
-    let document = profile::of_suite(&suite.suite)?;
+    let document = profile::suite_document(&suite.suite)?;
     let located = |mistake: Mistake| document.locate(mistake);
     let mut subjects = planned_subjects((&entries, &subject_of), &definitions, &served, unmet);
     check_arms(&entries, &suite, overrides).map_err(located)?;
@@ -165,8 +165,8 @@ pub fn resolve(
     let needs = needs_of_arms((&entries, &subject_of), &definitions);
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
-    let backends = behind.planned(&placement, allowed_cpus, unmet);
-    backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
+    let backends = behind.to_plan(&placement, allowed_cpus, unmet);
+    backends::skip_subjects_without_backends(&mut subjects, &subject_of, &behind.of_arm, &backends);
     let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
     let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
     experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
@@ -175,7 +175,7 @@ pub fn resolve(
     duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
     let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
-    let load = suite.load.on(placement.generator.len() as u32, driver);
+    let load = suite.load.with_driver(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
     let plan = Plan {
         suite: suite.suite,
@@ -214,7 +214,7 @@ pub fn resolve(
 fn needs_of_arms(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
     let (entries, subject_of) = arms;
     let pairs = entries.iter().zip(subject_of);
-    pairs.map(|(entry, subject)| Needs::of(&definitions[*subject], entry)).collect()
+    pairs.map(|(entry, subject)| Needs::from_definition(&definitions[*subject], entry)).collect()
 }
 
 /// Returns the probes of the suite, as changed by the command line, and the driver of the load.
@@ -222,8 +222,10 @@ fn probes_and_driver(
     suite: &SuiteFile,
     overrides: &Overrides,
 ) -> Result<(BTreeSet<Probe>, DriverKind), Mistake> {
-    let observe =
-        overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
+    let observe = overrides
+        .observe
+        .as_ref()
+        .map_or_else(|| suite.observe.clone(), |o| o.choose(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe)?;
     Ok((observe, driver))
 }
@@ -233,7 +235,7 @@ fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Driver
     match (named, observe.contains(&Probe::KernelStamps)) {
         (None, true) => Ok(DriverKind::Epoll),
         (None, false) => Ok(dyno_driver::best_driver().0),
-        (Some(DriverKind::Uring), true) => Err(mistake("driver", NO_STAMPS).within("load")),
+        (Some(DriverKind::Uring), true) => Err(mistake("driver", NO_STAMPS).with_parent("load")),
         (Some(driver), _) => Ok(driver),
     }
 }
@@ -242,7 +244,7 @@ const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps
                          or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
-struct Chosen {
+struct ChosenSubjects {
     /// One per arm.
     entries: Vec<SuiteSubject>,
     /// One per subject: several arms may be of one.
@@ -259,9 +261,9 @@ fn choose(
     suite: &SuiteFile,
     folders: &Folders,
     overrides: &Overrides,
-) -> Result<Chosen, FileError> {
+) -> Result<ChosenSubjects, FileError> {
     let path = Path::new(&suite.suite.path);
-    let document = profile::of_suite(&suite.suite)?;
+    let document = profile::suite_document(&suite.suite)?;
     let mut entries = suite.subjects.clone();
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
@@ -287,9 +289,11 @@ fn choose(
         .iter()
         .map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect())
         .collect();
-    let others =
-        left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
-    Ok(Chosen { entries, definitions, subject_of, served, others })
+    let others = left_out
+        .iter()
+        .filter_map(|entry| Some(Needs::from_definition(&find(entry).ok()?, entry)))
+        .collect();
+    Ok(ChosenSubjects { entries, definitions, subject_of, served, others })
 }
 
 /// Returns one arm per entry.
@@ -323,7 +327,7 @@ fn planned_arm(
     placement: &Placement,
 ) -> Arm {
     let conditions = Conditions {
-        limits: limits_keys::over(&entry.limits, limits).limits,
+        limits: limits_keys::override_limits(&entry.limits, limits).limits,
         placement: placement.clone(),
         env: entry.env.clone(),
         request: entry.request.clone(),
@@ -350,13 +354,13 @@ fn check_arms(
                 "subject {:?} is listed twice; list it once, or give one a `variant` or a `name`",
                 entry.id()
             );
-            return Err(mistake("subjects", message).below(entry.place).below("use"));
+            return Err(mistake("subjects", message).with_child(entry.place).with_child("use"));
         }
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
         Some(baseline) if !entries.iter().any(|entry| entry.id() == *baseline) => {
             let message = format!("the baseline {baseline:?} is not among the subjects");
-            Err(mistake("baseline", message).within("report"))
+            Err(mistake("baseline", message).with_parent("report"))
         }
         _ => Ok(()),
     }
@@ -366,11 +370,11 @@ fn check_arms(
 /// by too many CPUs.
 fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     if let Some(cpuset) = &suite.limits.cpuset {
-        check_cpuset(cpuset, allowed).map_err(|m| m.within("limits"))?;
+        check_cpuset(cpuset, allowed).map_err(|m| m.with_parent("limits"))?;
     }
     for (i, backend) in suite.backends.iter().enumerate() {
         if let Some(cpuset) = &backend.limits.cpuset {
-            check_cpuset(cpuset, allowed).map_err(|m| m.within(i).within("backends"))?;
+            check_cpuset(cpuset, allowed).map_err(|m| m.with_parent(i).with_parent("backends"))?;
         }
     }
     Ok(())
@@ -412,7 +416,7 @@ fn names_of(entry: &SuiteSubject) -> [String; 3] {
 /// Locates a mistake in a key of a subject's entry in the suite. An entry that is only a name is
 /// marked as a whole.
 fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
-    mistake("subjects", message).below(entry.place).below(key)
+    mistake("subjects", message).with_child(entry.place).with_child(key)
 }
 
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's
@@ -438,7 +442,7 @@ fn planned_subjects(
     (entries, subject_of): (&[SuiteSubject], &[usize]),
     definitions: &[Definition],
     served: &[Vec<Result<(), String>>],
-    unmet: &Unmet<'_>,
+    unmet: &UnmetNeed<'_>,
 ) -> Vec<Subject> {
     let subject = |subject: usize| {
         let arm = subject_of.iter().position(|of| *of == subject).expect("it has an arm");
@@ -451,7 +455,7 @@ fn planned_subject(
     entry: &SuiteSubject,
     definition: &Definition,
     served: &[Result<(), String>],
-    unmet: &Unmet<'_>,
+    unmet: &UnmetNeed<'_>,
 ) -> Subject {
     Subject {
         name: entry.name.clone(),
@@ -602,7 +606,7 @@ fn list_trials(
 /// Returns whether the subjects of a plan would take the same turns with loads of another length.
 #[must_use]
 pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
-    turns::keeps(plan, duration_ns)
+    turns::has_same_turns(plan, duration_ns)
 }
 
 /// Returns the CPUs of subject and generator, separate if there are at least two: the generator

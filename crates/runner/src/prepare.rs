@@ -9,7 +9,7 @@ use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
 use crate::plan::Planned;
-use crate::run::{Event, Service};
+use crate::run::{BuiltBackend, RunEvent};
 
 /// Checks that this machine has what the plan's starts need besides CPUs, tools and files.
 ///
@@ -34,7 +34,7 @@ pub struct Builds {
     /// part.
     pub subjects: Vec<Option<Built>>,
     /// Back ends in the plan's order; `None`: unavailable, and no subject that needs it takes part.
-    pub backends: Vec<Option<Service>>,
+    pub backends: Vec<Option<BuiltBackend>>,
 }
 
 /// Builds every back end and subject of a plan that can be built, and learns versions. A failed
@@ -46,7 +46,7 @@ pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
     supervision: &Supervision<'_>,
-    on: &mut dyn FnMut(Event<'_>),
+    on: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
         // An interrupt may have ended earlier checks of the machine, whose results must not be
@@ -61,9 +61,9 @@ pub fn prepare(
         backend.build = made.built.as_ref().and_then(|built| built.build.clone());
         builds
             .backends
-            .push(made.built.map(|built| Service { definition: definition.clone(), built }));
+            .push(made.built.map(|built| BuiltBackend { definition: definition.clone(), built }));
     }
-    leave_out_those_behind(planned);
+    exclude_without_backends(planned);
     for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
         let made = builder.make(&subject.id(), definition, subject.skipped.is_some())?;
         (subject.version, subject.build_failed) = (made.version, made.failed);
@@ -76,12 +76,12 @@ pub fn prepare(
 struct Builder<'a> {
     cache: &'a Path,
     supervision: &'a Supervision<'a>,
-    on: &'a mut dyn FnMut(Event<'_>),
+    on: &'a mut dyn FnMut(RunEvent<'_>),
 }
 
 /// Result of a build. All `None`: no build was requested.
 #[derive(Default)]
-struct Made {
+struct BuildOutcome {
     built: Option<Built>,
     version: Option<String>,
     failed: Option<String>,
@@ -93,37 +93,37 @@ impl Builder<'_> {
         name: &str,
         definition: &Definition,
         is_skipped: bool,
-    ) -> Result<Made, Interrupted> {
+    ) -> Result<BuildOutcome, Interrupted> {
         if is_skipped {
-            return Ok(Made::default());
+            return Ok(BuildOutcome::default());
         }
-        (self.on)(Event::Building { name });
+        (self.on)(RunEvent::Building { name });
         let built = build::build(definition, self.cache, self.supervision, &mut |line| {
-            (self.on)(Event::Printed { name, line });
+            (self.on)(RunEvent::Printed { name, line });
         });
         if self.supervision.interrupts.count() > 0 {
             return Err(Interrupted);
         }
-        (self.on)(Event::Built { name, result: built.as_ref() });
+        (self.on)(RunEvent::Built { name, result: built.as_ref() });
         let version = built.as_ref().ok();
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
         Ok(match built {
-            Ok(built) => Made { built: Some(built), version, failed: None },
-            Err(why) => Made { failed: Some(why), ..Made::default() },
+            Ok(built) => BuildOutcome { built: Some(built), version, failed: None },
+            Err(why) => BuildOutcome { failed: Some(why), ..BuildOutcome::default() },
         })
     }
 }
 
 /// Excludes the subjects whose back ends could not be built.
-fn leave_out_those_behind(planned: &mut Planned) {
-    for (subject, why) in not_built_behind(&planned.plan) {
+fn exclude_without_backends(planned: &mut Planned) {
+    for (subject, why) in subjects_without_backends(&planned.plan) {
         planned.plan.subjects[subject].skipped.get_or_insert(why);
     }
 }
 
 /// Returns the subjects whose back ends could not be built, each with the reason.
-fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
+fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
     let why = |arm: &Arm| {
         let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
         let (backend, why) = behind.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
@@ -134,8 +134,8 @@ fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
 
 /// Includes those subjects of an archived plan again that were excluded only because of a back
 /// end's build, which may succeed now. Returns their indexes.
-pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
-    let mut back = not_built_behind(plan);
+pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
+    let mut back = subjects_without_backends(plan);
     back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
     back.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
     back.into_iter().map(|(subject, _)| subject).collect()

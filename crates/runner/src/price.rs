@@ -6,12 +6,12 @@ use std::thread;
 
 use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{Counting, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 
-use crate::beside::{IsEnded, count, loaded};
+use crate::background_load::{IsEnded, count, run_while_loaded};
 use crate::limits::{PRICE_PAIRS, PRICE_SETTLES, PRICE_SLICE};
-use crate::load::{Answers, Spec};
+use crate::load::{AnswerCounts, LoadSpec};
 
 /// Returns the total length of the slices, nanoseconds.
 #[must_use]
@@ -21,22 +21,22 @@ pub fn length_ns() -> u64 {
 
 /// A server to be loaded while its probes are alternately on and off.
 #[allow(missing_debug_implementations)] // It holds a closure.
-pub struct Priced<'a> {
-    pub spec: &'a Spec,
+pub struct PricedServer<'a> {
+    pub spec: &'a LoadSpec,
     pub watched: &'a Arc<Watching>,
     /// Reads its CPU time so far, nanoseconds; `None`: not known.
     pub cpu_ns: &'a (dyn Fn() -> Option<u64> + Sync),
     pub interrupts: &'a Interrupts,
 }
 
-impl Priced<'_> {
+impl PricedServer<'_> {
     /// Measures the slices. Fewer than twice [`PRICE_PAIRS`]: the user interrupted it.
     ///
     /// # Errors
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
         // The cost per request is measured, so the server is kept busy for the whole time.
-        loaded(&self.spec.clone().kept_busy(), self.interrupts, |answers, is_ended| {
+        run_while_loaded(&self.spec.clone().to_busy_loop(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
             // Attached again in any case: the rest of the start is monitored.
             self.watched.inside().attach(true)?;
@@ -44,8 +44,12 @@ impl Priced<'_> {
         })
     }
 
-    fn pairs(&self, answers: &Answers, is_ended: &IsEnded<'_>) -> Result<Vec<PriceSlice>, String> {
-        let mut counting = Counting::new(vec![vec![Arc::clone(self.watched)]]);
+    fn pairs(
+        &self,
+        answers: &AnswerCounts,
+        is_ended: &IsEnded<'_>,
+    ) -> Result<Vec<PriceSlice>, String> {
+        let mut counting = CallCounter::new(vec![vec![Arc::clone(self.watched)]]);
         let mut slices = Vec::new();
         // Off, on, on, off: a linear drift affects both states equally.
         for attached in (0..PRICE_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
@@ -65,8 +69,8 @@ impl Priced<'_> {
     fn slice(
         &self,
         attached: bool,
-        answers: &Answers,
-        counting: Option<&mut Counting>,
+        answers: &AnswerCounts,
+        counting: Option<&mut CallCounter>,
     ) -> Result<PriceSlice, String> {
         let (to_counter, stop) = mpsc::channel::<()>();
         thread::scope(|scope| {

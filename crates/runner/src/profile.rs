@@ -7,14 +7,14 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 use dyno_observer::stacks::Sampling;
 
-use crate::beside::loaded;
+use crate::background_load::run_while_loaded;
 use crate::limits::PROFILE;
-use crate::load::Spec;
+use crate::load::LoadSpec;
 
 /// A server to be profiled.
 #[allow(missing_debug_implementations)] // It holds closures.
-pub struct Profiled<'a> {
-    pub spec: &'a Spec,
+pub struct ProfiledServer<'a> {
+    pub spec: &'a LoadSpec,
     /// Its processes.
     pub pids: &'a (dyn Fn() -> Vec<u32> + Sync),
     /// Reads its CPU time so far, nanoseconds; `None`: not known.
@@ -24,7 +24,7 @@ pub struct Profiled<'a> {
     pub interrupts: &'a Interrupts,
 }
 
-impl Profiled<'_> {
+impl ProfiledServer<'_> {
     /// Profiles it.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Profiled<'_> {
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
         sampling.know(&(self.pids)());
-        let (taken, edges) = loaded(self.spec, self.interrupts, |answers, is_ended| {
+        let (taken, edges) = run_while_loaded(self.spec, self.interrupts, |answers, is_ended| {
             let mut edges = Vec::new();
             // Both are read as sampling begins, and again as it ends.
             let mut edge = || edges.push((answers.total(), (self.cpu_ns)()));
@@ -50,7 +50,7 @@ impl Profiled<'_> {
             return Err("the user ended it".into());
         }
         let unnamed = (self.list_compiled)().err();
-        let sampled = taken.named();
+        let sampled = taken.resolve_names();
         let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
             unreachable!("it has a beginning and an end")
         };

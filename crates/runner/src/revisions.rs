@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::Revision;
-use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_launch::tool::{Answer, Tool};
+use dyno_launch::tool::{ToolAnswer, ToolCommand};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
@@ -17,7 +17,7 @@ use crate::limits::CHECK_OUT;
 
 /// Location of the definitions of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revised {
+pub struct RevisionFolders {
     pub revision: Revision,
     pub folders: Folders,
 }
@@ -43,7 +43,7 @@ impl NoRevision {
     }
 
     /// Makes the error of a git command whose request was valid.
-    fn failed(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+    fn as_git_failure(self, sentence: impl Fn(&str) -> String) -> NoRevision {
         let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
         NoRevision::Failed(sentence(&why))
     }
@@ -63,7 +63,7 @@ impl Repository {
     ///
     /// # Errors
     /// There is no such definition, or it lies in no repository; as a sentence.
-    pub fn of(
+    pub fn from_subject(
         name: &str,
         folders: &Folders,
         supervision: &Supervision<'_>,
@@ -122,8 +122,8 @@ impl Repository {
 
     /// Returns the work tree in its present state.
     #[must_use]
-    pub fn as_it_lies(folders: &Folders) -> Revised {
-        Revised {
+    pub fn as_it_lies(folders: &Folders) -> RevisionFolders {
+        RevisionFolders {
             revision: Revision { name: WORK_TREE.into(), commit: None },
             folders: folders.clone(),
         }
@@ -179,7 +179,7 @@ impl<'a> WorkTrees<'a> {
         revision: Revision,
         folders: &Folders,
         supervision: &Supervision<'_>,
-    ) -> Result<Revised, NoRevision> {
+    ) -> Result<RevisionFolders, NoRevision> {
         let Revision { name, commit } = &revision;
         let tree = self.folder.join(self.trees.len().to_string());
         let path = tree.to_string_lossy().into_owned();
@@ -188,7 +188,7 @@ impl<'a> WorkTrees<'a> {
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
-            why.failed(|why| format!("revision {name} cannot be checked out: {why}"))
+            why.as_git_failure(|why| format!("revision {name} cannot be checked out: {why}"))
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
@@ -197,14 +197,14 @@ impl<'a> WorkTrees<'a> {
                 definition.display()
             )));
         }
-        let folders = Folders(self.moved(&tree, folders));
+        let folders = Folders(self.folders_in_tree(&tree, folders));
         self.check(&tree, &folders)?;
-        Ok(Revised { folders, revision })
+        Ok(RevisionFolders { folders, revision })
     }
 
     /// Returns the folders of subjects within a work tree; folders outside of the repository are
     /// unchanged.
-    fn moved(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
+    fn folders_in_tree(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let moved = folders.0.iter().map(|folder| {
             let inside = folder
                 .canonicalize()
@@ -270,20 +270,21 @@ fn git(
     variables: &[(&str, &str)],
     supervision: &Supervision<'_>,
 ) -> Result<String, NoRevision> {
-    let mut environment = Environment::of_tool(&Ours::read(), &[], &std::env::temp_dir());
+    let mut environment = Environment::for_tool(&DynoVariables::read(), &[], &std::env::temp_dir());
     variables.iter().for_each(|(name, value)| environment.set(name, value));
     let command = format!("{GIT} {command} 2>&1");
-    let tool = Tool { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
+    let tool =
+        ToolCommand { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
     match tool.ask(supervision) {
-        Answer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+        ToolAnswer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        Answer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
+        ToolAnswer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
             "git is not there, by which revisions are had; install it".into(),
         )),
-        Answer::Ended { output, .. } => {
+        ToolAnswer::Ended { output, .. } => {
             Err(NoRevision::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
         }
-        Answer::None(why) => Err(NoRevision::Failed(format!("git {why}"))),
+        ToolAnswer::None(why) => Err(NoRevision::Failed(format!("git {why}"))),
     }
 }
 

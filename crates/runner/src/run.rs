@@ -1,15 +1,15 @@
 //! A run: executes its plan, launch by launch, and records the results.
 
 mod canary;
-mod first;
+mod first_start;
 mod judge;
+mod lifecycle_check;
 mod price;
 mod profile;
-mod rehearsal;
+mod running_parts;
 pub mod search;
 mod start;
 mod trial;
-mod up;
 mod walk;
 pub(crate) mod warm;
 
@@ -38,19 +38,19 @@ pub struct Runner<'a> {
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
-    pub on: &'a mut dyn FnMut(Event<'_>),
+    pub on: &'a mut dyn FnMut(RunEvent<'_>),
 }
 
 /// A service that subjects need, ready to be started.
 #[derive(Clone, Debug)]
-pub struct Service {
+pub struct BuiltBackend {
     pub definition: Definition,
     pub built: Built,
 }
 
 /// An event of a run, for the screen.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum RunEvent<'a> {
     /// Id of the subject, or name of the back end.
     Building {
         name: &'a str,
@@ -114,7 +114,7 @@ pub enum Event<'a> {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     Complete,
     /// Its question was answered before all repeats were made.
     Answered,

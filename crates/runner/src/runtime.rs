@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use dyno_archive::probe::{Probe, Refused};
+use dyno_archive::probe::{Probe, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_observer::{Sampler, hsperfdata, monotonic_ns};
 use dyno_subject::definition::RuntimeSpec;
@@ -55,15 +55,15 @@ fn base(work: &Path) -> PathBuf {
 
 /// A runtime with statistics.
 #[derive(Clone, Debug)]
-pub(crate) struct Runtime {
+pub(crate) struct SampledRuntime {
     of: RuntimeSpec,
     work: PathBuf,
     sampler: Sampler,
 }
 
-impl Runtime {
-    pub(crate) fn new(of: RuntimeSpec, work: &Path, sampler: &Sampler) -> Runtime {
-        Runtime { of, work: work.into(), sampler: sampler.clone() }
+impl SampledRuntime {
+    pub(crate) fn new(of: RuntimeSpec, work: &Path, sampler: &Sampler) -> SampledRuntime {
+        SampledRuntime { of, work: work.into(), sampler: sampler.clone() }
     }
 
     /// Reads the statistics repeatedly until the sender of `stop` is dropped. Returns the readings,
@@ -71,7 +71,7 @@ impl Runtime {
     pub(crate) fn follow(
         &self,
         stop: &mpsc::Receiver<()>,
-    ) -> (Vec<RuntimeReading>, Option<Refused>) {
+    ) -> (Vec<RuntimeReading>, Option<RefusedProbe>) {
         let mut readings = Vec::new();
         let mut refused = None;
         loop {
@@ -107,7 +107,7 @@ impl Runtime {
         Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, sockets, values })
     }
 
-    fn refusal(&self, why: String) -> Refused {
+    fn refusal(&self, why: String) -> RefusedProbe {
         let hint = match self.of {
             RuntimeSpec::Jvm => {
                 "A JVM has statistics unless it runs with -XX:-UsePerfData or with a /tmp that \
@@ -118,7 +118,7 @@ impl Runtime {
             }
             RuntimeSpec::Own => "docs/subjects.md describes how a server provides statistics.",
         };
-        Refused { probe: Probe::Runtime, why, hint: hint.into() }
+        RefusedProbe { probe: Probe::Runtime, why, hint: hint.into() }
     }
 }
 
@@ -302,9 +302,9 @@ mod tests {
         for of in [RuntimeSpec::Jvm, RuntimeSpec::Own] {
             let (to, stop) = mpsc::channel::<()>();
             drop(to);
-            let (readings, refused) = Runtime::new(of, work.path(), &sampler).follow(&stop);
+            let (readings, refused) = SampledRuntime::new(of, work.path(), &sampler).follow(&stop);
             assert!(readings.is_empty());
-            let Refused { probe, why, hint } = refused.unwrap();
+            let RefusedProbe { probe, why, hint } = refused.unwrap();
             assert_eq!(probe, Probe::Runtime);
             assert_eq!(why, "no process of the server answered with statistics");
             assert!(!hint.is_empty());

@@ -12,11 +12,11 @@ use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::Ceiling;
 use dyno_archive::{LoadRecord, RunDir, StartRecord, TrialRecord};
 
-use crate::load::Spec;
+use crate::load::LoadSpec;
 
 /// The loaded server, which dyno did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct LoadedServer {
     /// Host and port.
     pub name: String,
     /// Its address for display, without secrets.
@@ -27,9 +27,9 @@ pub struct Server {
 /// SHA-256 of each file that its requests name.
 #[must_use]
 pub fn plan(
-    server: &Server,
+    server: &LoadedServer,
     workload: &Workload,
-    spec: &Spec,
+    spec: &LoadSpec,
     files: BTreeMap<String, String>,
 ) -> Plan {
     let generator =
@@ -85,7 +85,7 @@ pub fn plan(
 
 /// How a load ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ended<'a> {
+pub enum LoadEnd<'a> {
     /// It ran to its end, or until the server failed.
     Done(&'a LoadRecord),
     /// The user interrupted it; the numbers measured so far are valid.
@@ -94,15 +94,15 @@ pub enum Ended<'a> {
     Never(String),
 }
 
-impl<'a> Ended<'a> {
+impl<'a> LoadEnd<'a> {
     /// Returns whether the load was cut short. A load that had sent all its requests when it was
     /// interrupted is complete.
     #[must_use]
-    pub fn of(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> Ended<'a> {
+    pub fn from_record(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> LoadEnd<'a> {
         if was_interrupted && !is_done(record, asked) {
-            Ended::Interrupted(record)
+            LoadEnd::Interrupted(record)
         } else {
-            Ended::Done(record)
+            LoadEnd::Done(record)
         }
     }
 }
@@ -114,13 +114,13 @@ impl<'a> Ended<'a> {
 /// The archive cannot be written.
 pub fn write(
     dir: &RunDir,
-    ended: &Ended<'_>,
+    ended: &LoadEnd<'_>,
     ceiling: Option<Ceiling>,
 ) -> Result<(), ArchiveError> {
     let (load, failure) = match ended {
-        Ended::Done(load) => (Some(*load), None),
-        Ended::Interrupted(load) => (Some(*load), Some(interrupted())),
-        Ended::Never(words) => {
+        LoadEnd::Done(load) => (Some(*load), None),
+        LoadEnd::Interrupted(load) => (Some(*load), Some(interrupted_failure())),
+        LoadEnd::Never(words) => {
             (None, Some(Failure { kind: FailureKind::Harness, message: words.clone() }))
         }
     };
@@ -135,6 +135,6 @@ pub fn write(
     })
 }
 
-fn interrupted() -> Failure {
+fn interrupted_failure() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the load".into() }
 }

@@ -2,7 +2,7 @@
 //! changes no setting of the machine.
 
 use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
-use dyno_observer::tracking::Table;
+use dyno_observer::tracking::TrackingTable;
 
 /// Time that a closed connection stays in the table where the kernel does not report it, seconds
 /// (net/netfilter/nf_conntrack_proto_tcp.c).
@@ -52,7 +52,7 @@ pub struct Tracked {
 impl Tracked {
     /// `None`: loopback is not tracked, or the kernel does not show the table's size.
     #[must_use]
-    pub fn from_table(table: &Table) -> Option<Tracked> {
+    pub fn from_table(table: &TrackingTable) -> Option<Tracked> {
         table.has_loopback.filter(|is_tracked| *is_tracked)?;
         Some(Tracked {
             entries: table.entries?,
@@ -92,7 +92,7 @@ struct Opening {
 /// Returns the note to show before a plan is run. `None`: loopback is not tracked, or not used by
 /// any load.
 #[must_use]
-pub fn note(plan: &Plan, table: &Table) -> Option<String> {
+pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
     let is_over_loopback = |arm: usize| plan.arms[arm].conditions.isolation == Isolation::None;
     if !plan.trials.iter().any(|trial| is_over_loopback(trial.arm)) {
         return None;
@@ -160,13 +160,13 @@ pub fn forecast(plan: &Plan, tracked: &Tracked) -> Forecast {
             forecast.fills_at_rps = Some(forecast.fills_at_rps.map_or(rps, |least| least.min(rps)));
         }
         openings.push(opening);
-        forecast.peak = forecast.peak.max(within(&openings, stays_s));
+        forecast.peak = forecast.peak.max(recent_connections(&openings, stays_s));
     }
     forecast
 }
 
 /// Returns the connections that the last loads opened within this time before their end.
-fn within(openings: &[Opening], stays_s: f64) -> f64 {
+fn recent_connections(openings: &[Opening], stays_s: f64) -> f64 {
     let (mut left_s, mut sum) = (stays_s, 0.0);
     for opening in openings.iter().rev() {
         let share = if opening.length_s > left_s { left_s / opening.length_s } else { 1.0 };
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
-        let load = crate::load::usual();
+        let load = crate::load::default_load();
         Load { warmup_ns: 0, duration_ns: 10 * S, requests_per_connection, ..load }
     }
 
@@ -272,10 +272,10 @@ mod tests {
     fn connections_count_as_long_as_they_stay() {
         let opening = |length_s, connections| Opening { length_s, connections };
         let all = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
-        assert_eq!(within(&all, 120.0), 10.0 + 10.0 + 200.0);
-        assert_eq!(within(&all, 25.0), 5.0);
-        assert_eq!(within(&all, 1e6), 1020.0);
-        assert_eq!(within(&[], 120.0), 0.0);
+        assert_eq!(recent_connections(&all, 120.0), 10.0 + 10.0 + 200.0);
+        assert_eq!(recent_connections(&all, 25.0), 5.0);
+        assert_eq!(recent_connections(&all, 1e6), 1020.0);
+        assert_eq!(recent_connections(&[], 120.0), 0.0);
     }
 
     #[test]
@@ -301,13 +301,13 @@ mod tests {
 
     #[test]
     fn table_without_loopback_is_not_tracked() {
-        let table = Table { entries: Some(3), most: Some(9), ..Table::default() };
+        let table = TrackingTable { entries: Some(3), most: Some(9), ..TrackingTable::default() };
         assert_eq!(Tracked::from_table(&table), None);
-        let no = Table { has_loopback: Some(false), ..table };
+        let no = TrackingTable { has_loopback: Some(false), ..table };
         assert_eq!(Tracked::from_table(&no), None);
-        let yes = Table { has_loopback: Some(true), ..table };
+        let yes = TrackingTable { has_loopback: Some(true), ..table };
         assert_eq!(Tracked::from_table(&yes), Some(tracked(3, 9)));
         assert_eq!(tracked(3, 9).fills_at_per_s(), 0.05);
-        assert_eq!(Tracked::from_table(&Table { most: None, ..yes }), None);
+        assert_eq!(Tracked::from_table(&TrackingTable { most: None, ..yes }), None);
     }
 }

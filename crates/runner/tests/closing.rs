@@ -12,7 +12,7 @@ use dyno_archive::plan::{Load, Request, Step, Workload};
 use dyno_archive::{Interval, LoadRecord, Protocol, Sample};
 use dyno_contract::listener::Listener;
 use dyno_engine::Http2;
-use dyno_runner::load::{Edge, Reason, Spec, Watch, Watched, run_together};
+use dyno_runner::load::{Edge, LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 use dyno_runner::load_at;
 use dyno_workload::compile;
 
@@ -45,7 +45,7 @@ fn server(open: &Arc<AtomicU32>) -> SocketAddr {
 }
 
 /// Three connections on two workers. `requests`: as many, without a duration.
-fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
+fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
     let listener = Listener { addr: server(open), protocol: Protocol::H1, authority: None };
     let request =
         Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
@@ -68,7 +68,7 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> Spec {
         threads: 2,
         ..base.load
     };
-    Spec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
+    LoadSpec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
 }
 
 /// Notes how many connections each server has a while after the closing sample is due.
@@ -94,15 +94,15 @@ impl Watch for Counts {
         self.ends_after = self.ends_after.map(|left| left.saturating_sub(1));
     }
 
-    fn stop(&mut self) -> Option<Reason> {
-        (self.ends_after == Some(0)).then_some(Reason::Stopped)
+    fn stop(&mut self) -> Option<LoadStopReason> {
+        (self.ends_after == Some(0)).then_some(LoadStopReason::Stopped)
     }
 }
 
 /// Runs loads at once, each with a server of its own. Returns the counts at each closing sample.
 fn run(loads: &[(Option<u64>, Option<u32>)]) -> (Vec<LoadRecord>, Vec<Vec<u32>>) {
     let opens: Vec<Arc<AtomicU32>> = loads.iter().map(|_| Arc::default()).collect();
-    let specs: Vec<Spec> =
+    let specs: Vec<LoadSpec> =
         loads.iter().zip(&opens).map(|((requests, _), open)| spec(open, *requests)).collect();
     let watch = |(_, ends_after): &(Option<u64>, Option<u32>)| Counts {
         opens: opens.clone(),
@@ -110,8 +110,8 @@ fn run(loads: &[(Option<u64>, Option<u32>)]) -> (Vec<LoadRecord>, Vec<Vec<u32>>)
         ends_after: *ends_after,
     };
     let mut watches: Vec<Counts> = loads.iter().map(watch).collect();
-    let mut watched: Vec<Watched<'_>> =
-        specs.iter().zip(&mut watches).map(|(spec, watch)| Watched { spec, watch }).collect();
+    let mut watched: Vec<MonitoredLoad<'_>> =
+        specs.iter().zip(&mut watches).map(|(spec, watch)| MonitoredLoad { spec, watch }).collect();
     let records = run_together(&mut watched).unwrap();
     (records, watches.into_iter().flat_map(|watch| watch.at_closing).collect())
 }

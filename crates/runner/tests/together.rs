@@ -10,7 +10,7 @@ use dyno_archive::{Interval, LoadRecord, Phase, Protocol};
 use dyno_contract::listener::Listener;
 use dyno_engine::Http2;
 use dyno_engine::slices::Slices;
-use dyno_runner::load::{Reason, Spec, Watch, Watched, run_together};
+use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
 use dyno_runner::load_at;
 use dyno_workload::compile;
 
@@ -37,7 +37,7 @@ fn server() -> SocketAddr {
 }
 
 /// Returns one of two loads that alternate: a round to warm up, and six that are measured.
-fn spec(own: u32) -> Spec {
+fn spec(own: u32) -> LoadSpec {
     let listener = Listener { addr: server(), protocol: Protocol::H1, authority: None };
     let request =
         Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
@@ -53,7 +53,7 @@ fn spec(own: u32) -> Spec {
     let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
     let slices = Slices { length_ns: 40 * MS, of: 2, own, seed: 5 };
     let base = load_at::once(&listener, traffic, http2);
-    Spec {
+    LoadSpec {
         step: Step { connections: 2, ..base.step },
         load: Load {
             requests: None,
@@ -76,17 +76,17 @@ impl Watch for EndsAfter {
         self.0 = self.0.map(|left| left.saturating_sub(1));
     }
 
-    fn stop(&mut self) -> Option<Reason> {
-        (self.0 == Some(0)).then_some(Reason::Stopped)
+    fn stop(&mut self) -> Option<LoadStopReason> {
+        (self.0 == Some(0)).then_some(LoadStopReason::Stopped)
     }
 }
 
-fn run(ends_after: [Option<u32>; 2]) -> Vec<(Spec, LoadRecord)> {
+fn run(ends_after: [Option<u32>; 2]) -> Vec<(LoadSpec, LoadRecord)> {
     let specs = [spec(0), spec(1)];
     let [mut first, mut second] = ends_after.map(EndsAfter);
     let mut loads = [
-        Watched { spec: &specs[0], watch: &mut first },
-        Watched { spec: &specs[1], watch: &mut second },
+        MonitoredLoad { spec: &specs[0], watch: &mut first },
+        MonitoredLoad { spec: &specs[1], watch: &mut second },
     ];
     let records = run_together(&mut loads).unwrap();
     specs.into_iter().zip(records).collect()
@@ -99,7 +99,7 @@ fn loads_begin_at_once_and_alternate() {
     for (spec, record) in ran {
         assert!(record.books.balance(), "{:?}", record.books);
         assert!(!record.cut_short && record.connections.opened == 2, "{:?}", record.connections);
-        let own = spec.slices.unwrap().within(0, 2_000 * MS);
+        let own = spec.slices.unwrap().slices_between(0, 2_000 * MS);
         let is_own = |interval: &&Interval| {
             own.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns))
         };

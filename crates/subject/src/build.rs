@@ -12,13 +12,13 @@ use dyno_launch::environment::Environment;
 use dyno_launch::folder;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{self, Answer, Ending, Tool};
+use dyno_launch::tool::{self, ToolAnswer, ToolCommand, ToolEnd};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{BuildSpec, Definition};
-use crate::key::Key;
+use crate::key::PartsHash;
 use crate::limits::{COPIES, LOCK_GLANCE};
-use crate::paths::{self, Found, FoundKind};
+use crate::paths::{self, EntryKind, FolderEntry};
 use crate::placeholders::Placeholders;
 
 /// Incremented when the build procedure changes, so that old artefacts are not reused.
@@ -72,7 +72,7 @@ pub fn build(
 /// the build that was made there; its artefact is useless if the folder's path went into it.
 pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // A folder that cannot be removed only wastes space.
-    for folder in kept_for(definition, cache) {
+    for folder in build_folders(definition, cache) {
         drop(fs::remove_dir_all(folder));
     }
     let is_bound = definition.build.as_ref().is_some_and(names_its_folder);
@@ -83,7 +83,7 @@ pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
 
 /// Returns the folders that builds keep for a definition's folder.
 #[must_use]
-pub fn kept_for(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
+pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
     ["kept", "none"].map(|kind| of_place(kind, definition, &cache.join(&definition.name)))
 }
 
@@ -100,7 +100,7 @@ fn names_its_folder(spec: &BuildSpec) -> bool {
 
 /// Returns eight digits that distinguish a definition's folder from others of the same name.
 fn place_of(definition: &Definition) -> String {
-    let mut key = Key::default();
+    let mut key = PartsHash::default();
     let folder =
         std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
     key.add(folder.as_os_str().as_encoded_bytes());
@@ -116,7 +116,7 @@ struct Recipe<'a> {
     spec: &'a BuildSpec,
     supervision: &'a Supervision<'a>,
     /// Reads an input.
-    read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
+    read: &'a mut dyn FnMut(&FolderEntry) -> io::Result<Vec<u8>>,
     /// Receives each line that the build prints.
     on_line: &'a mut dyn FnMut(&str),
 }
@@ -158,13 +158,13 @@ impl Recipe<'_> {
     }
 
     /// Returns the key of a build from the current inputs.
-    fn key(&mut self, without_inputs: Key) -> Result<String, String> {
+    fn key(&mut self, without_inputs: PartsHash) -> Result<String, String> {
         self.visit(without_inputs, |_, _| Ok(()))
     }
 
     /// Copies the inputs to their names in a new folder, and returns the key of a build from these
     /// copies.
-    fn copy(&mut self, without_inputs: Key, source: &Path) -> Result<String, String> {
+    fn copy(&mut self, without_inputs: PartsHash, source: &Path) -> Result<String, String> {
         self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
     }
 
@@ -179,7 +179,7 @@ impl Recipe<'_> {
         let io = |e: io::Error| folder.error(&e);
         let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
         let deadline = self.spec.deadline.duration();
-        let tool = Tool { command, folder: &source, environment, deadline };
+        let tool = ToolCommand { command, folder: &source, environment, deadline };
         let ending =
             tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
         for folder in [&source, &temporary] {
@@ -188,17 +188,17 @@ impl Recipe<'_> {
         let failed =
             |how: String| Err(format!("`{}` {how}:\n{}", first_line_of(command), log.tail(30)));
         match ending {
-            Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
+            ToolEnd::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
                 cpu_ns,
                 artefact_bytes: size_of(&out).map_err(io)?,
-                environment: environment.recorded(),
+                environment: environment.to_record(),
             }),
-            Ending::Ended { status, .. } => failed(format!("ended with {status}")),
-            Ending::Interrupted => Err(INTERRUPTED.into()),
-            Ending::Late | Ending::Talkative => failed(format!(
+            ToolEnd::Ended { status, .. } => failed(format!("ended with {status}")),
+            ToolEnd::Interrupted => Err(INTERRUPTED.into()),
+            ToolEnd::Late | ToolEnd::Talkative => failed(format!(
                 "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
-                tool::words(deadline)
+                tool::duration_text(deadline)
             )),
         }
     }
@@ -206,18 +206,18 @@ impl Recipe<'_> {
     /// Reads each input once, adds it to the key, and passes it on.
     fn visit(
         &mut self,
-        mut key: Key,
-        mut hand_on: impl FnMut(&Found, &[u8]) -> io::Result<()>,
+        mut key: PartsHash,
+        mut hand_on: impl FnMut(&FolderEntry, &[u8]) -> io::Result<()>,
     ) -> Result<String, String> {
         for (name, found) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
             key.add(name.as_os_str().as_encoded_bytes());
             let bytes = match found.kind {
                 // The build may need an empty folder.
-                FoundKind::Folder => {
+                EntryKind::Folder => {
                     key.add(b"/");
                     Vec::new()
                 }
-                FoundKind::File { mode } => {
+                EntryKind::File { mode } => {
                     key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
                     (self.read)(&found).map_err(|e| unreadable(&e))?
                 }
@@ -300,8 +300,8 @@ pub fn version(
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
     match definition.ask(&command, spec.deadline, supervision) {
-        Answer::Ended { output, .. } => first_line(&output).map(String::from),
-        Answer::None(_) => None,
+        ToolAnswer::Ended { output, .. } => first_line(&output).map(String::from),
+        ToolAnswer::None(_) => None,
     }
 }
 
@@ -328,14 +328,14 @@ fn key_without_inputs(
     definition: &Definition,
     spec: &BuildSpec,
     supervision: &Supervision<'_>,
-) -> Result<Key, String> {
-    let mut key = Key::default();
+) -> Result<PartsHash, String> {
+    let mut key = PartsHash::default();
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
     // The path of temporary files is no part of the key.
     let environment = spec.environment(Path::new("/"), &Placeholders::default());
-    for (name, value) in &environment.of_key() {
+    for (name, value) in &environment.key_variables() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
@@ -359,10 +359,10 @@ fn key_without_inputs(
         definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.ask(&command, deadline, supervision) {
-            Answer::Ended { output, .. } => {
+            ToolAnswer::Ended { output, .. } => {
                 key.add(first_line(&output).unwrap_or_default().as_bytes());
             }
-            Answer::None(why) => return Err(format!("`{command}` {why}")),
+            ToolAnswer::None(why) => return Err(format!("`{command}` {why}")),
         }
     }
     Ok(key)
@@ -380,10 +380,10 @@ fn unreadable(error: &io::Error) -> String {
 }
 
 /// Returns the inputs of a build by their names, each once.
-fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
+fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, FolderEntry>> {
     let mut all = BTreeMap::new();
     // The parts of the definition that decide a build are already in the key.
-    let is_own = |found: &Found| found.name == Path::new(definition.role.file());
+    let is_own = |found: &FolderEntry| found.name == Path::new(definition.role.file());
     for input in &spec.inputs {
         let found =
             paths::walk(&definition.folder, input)?.into_iter().filter(|found| !is_own(found));
@@ -392,7 +392,7 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
     Ok(all)
 }
 
-fn read_input(found: &Found) -> io::Result<Vec<u8>> {
+fn read_input(found: &FolderEntry) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut from =
         fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
@@ -401,9 +401,9 @@ fn read_input(found: &Found) -> io::Result<Vec<u8>> {
 }
 
 /// Writes one input to its name in a new folder. It never overwrites a file.
-fn copy(found: &Found, bytes: &[u8], source: &Path) -> io::Result<()> {
+fn copy(found: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
     let to = source.join(&found.name);
-    let FoundKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
+    let EntryKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }

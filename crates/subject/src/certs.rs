@@ -73,13 +73,13 @@ impl Drop for Certs {
 }
 
 /// The authority's certificate, the server's (`leaf`), and the server's private key, as PEM.
-struct Made {
+struct CertificateTexts {
     authority: String,
     leaf: String,
     key: String,
 }
 
-fn issue() -> Result<Made, rcgen::Error> {
+fn issue() -> Result<CertificateTexts, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "dyno's authority of one run");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -100,7 +100,7 @@ fn issue() -> Result<Made, rcgen::Error> {
     date(&mut params);
     let key = KeyPair::generate()?;
     let leaf = params.signed_by(&key, &authority)?;
-    Ok(Made { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
+    Ok(CertificateTexts { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
 }
 
 fn date(params: &mut CertificateParams) {
@@ -120,7 +120,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-    use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
+    use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 
     /// A client that trusts the authority accepts the server's chain for the name and both
     /// addresses.
@@ -155,7 +155,7 @@ mod tests {
             });
             let options = TlsOptions {
                 name: name.into(),
-                trust: Trust::File(certs.authority()),
+                trust: TrustedCertificates::File(certs.authority()),
                 identity: None,
                 resumption: SessionResumption::Off,
                 alpn: Vec::new(),

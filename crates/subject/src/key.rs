@@ -4,9 +4,9 @@ use sha2::{Digest as _, Sha256};
 
 /// A hash over a list of parts.
 #[derive(Clone, Default)]
-pub(crate) struct Key(Sha256);
+pub(crate) struct PartsHash(Sha256);
 
-impl Key {
+impl PartsHash {
     /// Lengths first, so that no two lists of parts run together.
     pub(crate) fn add(&mut self, part: &[u8]) {
         self.0.update((part.len() as u64).to_le_bytes());

@@ -57,7 +57,7 @@ impl RawLimits {
 
 /// Returns these limits with some of them overridden.
 #[must_use]
-pub fn over(given: &CheckedLimits, otherwise: &CheckedLimits) -> CheckedLimits {
+pub fn override_limits(given: &CheckedLimits, otherwise: &CheckedLimits) -> CheckedLimits {
     let (new, old) = (&given.limits, &otherwise.limits);
     CheckedLimits {
         limits: Limits {

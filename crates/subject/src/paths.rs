@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use dyno_launch::folder;
-use dyno_workload::inside::Inside;
-use dyno_workload::text::parsed;
+use dyno_workload::relative_path::RelativePath;
+use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 
 /// A name that is one part of a path: of a subject, whose folder is called so.
@@ -34,21 +34,21 @@ impl Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        parsed(from, Name::parse)
+        parse_string(from, Name::parse)
     }
 }
 
 /// A file or folder, by its name within a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FolderEntry {
     pub name: PathBuf,
     /// Its path, with links resolved.
     pub path: PathBuf,
-    pub kind: FoundKind,
+    pub kind: EntryKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundKind {
+pub enum EntryKind {
     Folder,
     File { mode: u32 },
 }
@@ -59,7 +59,7 @@ pub enum FoundKind {
 /// # Errors
 /// An entry cannot be read, a link leads out of the folder or in a circle, or an entry is neither
 /// file nor folder.
-pub fn walk(folder: &Path, from: &Inside) -> io::Result<Vec<Found>> {
+pub fn walk(folder: &Path, from: &RelativePath) -> io::Result<Vec<FolderEntry>> {
     let mut walk = Walk { root: folder.canonicalize()?, above: Vec::new(), found: Vec::new() };
     walk.visit(from.path())?;
     Ok(walk.found)
@@ -69,7 +69,7 @@ struct Walk {
     root: PathBuf,
     /// The parents of the current folder, to detect circles.
     above: Vec<PathBuf>,
-    found: Vec<Found>,
+    found: Vec<FolderEntry>,
 }
 
 impl Walk {
@@ -81,17 +81,21 @@ impl Walk {
         }
         let metadata = fs::metadata(&path).map_err(named)?;
         if metadata.is_file() {
-            let kind = FoundKind::File { mode: metadata.mode() };
-            self.found.push(Found { name: name.into(), path, kind });
+            let kind = EntryKind::File { mode: metadata.mode() };
+            self.found.push(FolderEntry { name: name.into(), path, kind });
             return Ok(());
         }
         if !metadata.is_dir() {
-            return Err(odd(name, "is neither a file nor a folder"));
+            return Err(invalid_path(name, "is neither a file nor a folder"));
         }
         if self.above.contains(&path) {
-            return Err(odd(name, "is a link that leads round in a circle"));
+            return Err(invalid_path(name, "is a link that leads round in a circle"));
         }
-        self.found.push(Found { name: name.into(), path: path.clone(), kind: FoundKind::Folder });
+        self.found.push(FolderEntry {
+            name: name.into(),
+            path: path.clone(),
+            kind: EntryKind::Folder,
+        });
         let entries: Result<Vec<_>, _> =
             fs::read_dir(&path).map_err(named)?.map(|e| e.map(|e| e.file_name())).collect();
         let mut entries = entries.map_err(named)?;
@@ -103,7 +107,7 @@ impl Walk {
     }
 }
 
-fn odd(name: &Path, what: &str) -> io::Error {
+fn invalid_path(name: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{} {what}", name.display()))
 }
 
@@ -129,7 +133,7 @@ mod tests {
         fs::write(folder.join("src/a"), "1").unwrap();
         fs::write(root.path().join("secret"), "2").unwrap();
         symlink("a", folder.join("src/b")).unwrap();
-        let all = Inside::parse("src").unwrap();
+        let all = RelativePath::parse("src").unwrap();
         let names: Vec<_> = walk(&folder, &all).unwrap().into_iter().map(|f| f.name).collect();
         assert_eq!(names, ["src", "src/a", "src/b", "src/deep"].map(PathBuf::from));
 

@@ -63,7 +63,7 @@ impl Placeholders {
     /// # Errors
     /// A sentence on the value.
     pub fn fill_command(&self, command: &str) -> Result<String, String> {
-        let is_used = |name: &str| named(command).any(|used| used == name);
+        let is_used = |name: &str| names(command).any(|used| used == name);
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
@@ -81,7 +81,7 @@ impl Placeholders {
 }
 
 /// Returns the names of all placeholders in a text.
-pub fn named(text: &str) -> impl Iterator<Item = &str> {
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).into_iter().filter_map(|piece| match piece {
         Piece::Place(name) => Some(name),
         Piece::Text(_) => None,
@@ -90,12 +90,12 @@ pub fn named(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the names of the back ends whose ports a text uses.
 pub fn backends_in(text: &str) -> impl Iterator<Item = &str> {
-    named(text).filter_map(|name| Some(name.split_once('.')?.0))
+    names(text).filter_map(|name| Some(name.split_once('.')?.0))
 }
 
 /// Place of a text in a file, which decides the placeholders that it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PlaceholderScope {
     /// A command about the subject, such as that for its version.
     Question,
     Build,
@@ -104,20 +104,20 @@ pub enum Place {
     Profile,
 }
 
-impl Place {
-    fn known(self) -> Vec<&'static str> {
+impl PlaceholderScope {
+    fn placeholder_names(self) -> Vec<&'static str> {
         let (more, most): (&[&str], &[&str]) = match self {
-            Place::Question => (&[], &[]),
-            Place::Build => (&OF_BUILD, &[]),
-            Place::Start => (&OF_START, &[]),
-            Place::Profile => (&OF_START, &OF_PROFILE),
+            PlaceholderScope::Question => (&[], &[]),
+            PlaceholderScope::Build => (&OF_BUILD, &[]),
+            PlaceholderScope::Start => (&OF_START, &[]),
+            PlaceholderScope::Profile => (&OF_START, &OF_PROFILE),
         };
         ALWAYS.iter().chain(more).chain(most).copied().collect()
     }
 
     /// Returns whether the ports of back ends are known there.
     const fn is_of_a_start(self) -> bool {
-        matches!(self, Place::Start | Place::Profile)
+        matches!(self, PlaceholderScope::Start | PlaceholderScope::Profile)
     }
 
     /// Checks that all placeholders of a text are known at its place.
@@ -138,13 +138,13 @@ impl Place {
     /// # Errors
     /// As for [`check`](Self::check).
     pub fn check_contents(self, text: &str) -> Result<(), String> {
-        let known = self.known();
+        let known = self.placeholder_names();
         let is_port = |name: &str| {
             let of_backend = name.split_once('.').filter(|_| self.is_of_a_start());
             of_backend
                 .is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
         };
-        let Some(unknown) = named(text).find(|name| !known.contains(name) && !is_port(name)) else {
+        let Some(unknown) = names(text).find(|name| !known.contains(name) && !is_port(name)) else {
             return Ok(());
         };
         let hint = match nearest(unknown, known.iter().copied()) {
@@ -236,18 +236,24 @@ mod tests {
 
     #[test]
     fn misspelt_placeholder_is_reported_with_the_correct_one() {
-        let wrong = |place: Place, text: &str| place.check(text).unwrap_err();
+        let wrong = |place: PlaceholderScope, text: &str| place.check(text).unwrap_err();
         assert!(
-            wrong(Place::Start, "a {prot}")
+            wrong(PlaceholderScope::Start, "a {prot}")
                 .contains("no placeholder {prot} here; did you mean {port}?")
         );
-        assert!(wrong(Place::Build, "{port}").contains("there are {out}, {dir}, {dyno}, {cache}"));
-        assert!(wrong(Place::Start, "{db.prot}").contains("no placeholder {db.prot}"));
-        assert!(wrong(Place::Question, "{cache}").ends_with("written {{cache}})"));
+        assert!(
+            wrong(PlaceholderScope::Build, "{port}")
+                .contains("there are {out}, {dir}, {dyno}, {cache}")
+        );
+        assert!(wrong(PlaceholderScope::Start, "{db.prot}").contains("no placeholder {db.prot}"));
+        assert!(wrong(PlaceholderScope::Question, "{cache}").ends_with("written {{cache}})"));
         for (place, text) in [
-            (Place::Start, "{port} {tls_port} {db.port} {db.host} {{prot}} ${HOME} { x }"),
-            (Place::Build, "{cache} {out} awk '{{print}}'"),
-            (Place::Question, "{out} {dir} {dyno}"),
+            (
+                PlaceholderScope::Start,
+                "{port} {tls_port} {db.port} {db.host} {{prot}} ${HOME} { x }",
+            ),
+            (PlaceholderScope::Build, "{cache} {out} awk '{{print}}'"),
+            (PlaceholderScope::Question, "{out} {dir} {dyno}"),
         ] {
             assert_eq!(place.check(text), Ok(()), "{text}");
         }

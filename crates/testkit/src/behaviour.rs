@@ -7,22 +7,22 @@ pub struct Behaviour {
     /// The bottleneck, as a phrase.
     pub cause: &'static str,
     pub program: Program,
-    pub conditions: Conditions,
+    pub conditions: TestConditions,
     pub back_end: Option<BackEnd>,
     pub needs: &'static [Need],
-    pub loads: &'static [Load],
+    pub loads: &'static [ExpectedVerdict],
 }
 
 /// A load, and the verdicts that are right under it.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
-    pub at: At,
+pub struct ExpectedVerdict {
+    pub at: LoadLevel,
     /// Names of resources, as reports have them. Several: two names for the same truth.
     pub right: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum LoadLevel {
     /// A closed loop over so many connections.
     Connections(u32),
     /// Requests per second over 16 connections.
@@ -31,7 +31,7 @@ pub enum At {
 
 /// The conditions of a start that differ from a suite's defaults.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Conditions {
+pub struct TestConditions {
     /// CPU quota in thousandths of a CPU.
     pub quota_milli: Option<u32>,
     /// The server may use at least two CPUs, if need be one that it shares with the generator.
@@ -75,18 +75,18 @@ pub enum Runtime {
 #[derive(Clone, Copy, Debug)]
 pub enum Program {
     /// The program `testkit`.
-    Testkit(Model, Work),
+    Testkit(ThreadModel, RequestWork),
     /// A file of `servers/`, with options of the runtime before it and arguments after the port.
     Server { runtime: Runtime, options: &'static [&'static str], mode: &'static str },
 }
 
 /// The threads of a server, and what each of them does.
 #[derive(Clone, Copy, Debug)]
-pub enum Model {
+pub enum ThreadModel {
     ThreadPerConnection,
     /// One thread receives requests, and so many workers answer them.
     Pool(u32),
-    /// One thread does everything. `Work::Sleep` blocks it, `Work::Timer` does not.
+    /// One thread does everything. `RequestWork::Sleep` blocks it, `RequestWork::Timer` does not.
     EventLoop,
     /// One thread that polls for events without ever waiting for them.
     BusyLoop,
@@ -101,7 +101,7 @@ pub enum Model {
 
 /// The work of one request. Times are in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub enum Work {
+pub enum RequestWork {
     Nothing,
     /// Computes.
     Burn(u32),

@@ -10,14 +10,14 @@ const END: &[u8] = b"\r\n\r\n";
 
 /// A connection, and what was read of the next request.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ServerConnection {
     pub stream: TcpStream,
     read: Vec<u8>,
 }
 
-impl Connection {
-    pub fn new(stream: TcpStream) -> Connection {
-        Connection { stream, read: Vec::new() }
+impl ServerConnection {
+    pub fn new(stream: TcpStream) -> ServerConnection {
+        ServerConnection { stream, read: Vec::new() }
     }
 
     /// Reads once. Returns how many requests are complete; `None` once the connection is at its

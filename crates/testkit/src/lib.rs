@@ -7,7 +7,8 @@ mod runtimes;
 mod rust;
 
 pub use behaviour::{
-    At, BackEnd, Behaviour, Conditions, Load, Model, Need, Program, Runtime, Work,
+    BackEnd, Behaviour, ExpectedVerdict, LoadLevel, Need, Program, RequestWork, Runtime,
+    TestConditions, ThreadModel,
 };
 
 /// All behaviours, those of the Rust server first.

@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use dyno_testkit::{Model, Program, Work, behaviours, find};
+use dyno_testkit::{Program, RequestWork, ThreadModel, behaviours, find};
 
 use task::Task;
 
@@ -44,7 +44,7 @@ fn run() -> Result<(), String> {
     let (model, work) = behaviour(name)?;
     let work = number(&words, "--us")?.map_or(work, |us| with_time(work, us));
     let model = match (number(&words, "--workers")?, model) {
-        (Some(workers), Model::Pool(_)) => Model::Pool(workers),
+        (Some(workers), ThreadModel::Pool(_)) => ThreadModel::Pool(workers),
         (_, model) => model,
     };
     let back_end = number(&words, "--backend")?.map(|port| port as u16);
@@ -54,7 +54,7 @@ fn run() -> Result<(), String> {
     model::serve(&listener, model, &Arc::new(task)).map_err(|error| format!("{name}: {error}"))
 }
 
-fn behaviour(name: &str) -> Result<(Model, Work), String> {
+fn behaviour(name: &str) -> Result<(ThreadModel, RequestWork), String> {
     let is_ours = |p: &Program| matches!(p, Program::Testkit(..));
     let names = || {
         let ours = behaviours().filter(|b| is_ours(&b.program)).map(|b| b.name);
@@ -67,20 +67,20 @@ fn behaviour(name: &str) -> Result<(Model, Work), String> {
 }
 
 /// The work, with another time where it has one.
-const fn with_time(work: Work, us: u32) -> Work {
+const fn with_time(work: RequestWork, us: u32) -> RequestWork {
     match work {
-        Work::Burn(_) => Work::Burn(us),
-        Work::BurnWithIdlers(_) => Work::BurnWithIdlers(us),
-        Work::Sleep(_) => Work::Sleep(us),
-        Work::ConditionWait(_) => Work::ConditionWait(us),
-        Work::ChannelWait(_) => Work::ChannelWait(us),
-        Work::Timer(_) => Work::Timer(us),
-        Work::Turn(_) => Work::Turn(us),
-        Work::Spinlock(_) => Work::Spinlock(us),
-        Work::Process(_) => Work::Process(us),
-        Work::Leak(_) => Work::Leak(us),
-        Work::Dearer(_) => Work::Dearer(us),
-        Work::Lock { burn, .. } => Work::Lock { burn, sleep: us },
+        RequestWork::Burn(_) => RequestWork::Burn(us),
+        RequestWork::BurnWithIdlers(_) => RequestWork::BurnWithIdlers(us),
+        RequestWork::Sleep(_) => RequestWork::Sleep(us),
+        RequestWork::ConditionWait(_) => RequestWork::ConditionWait(us),
+        RequestWork::ChannelWait(_) => RequestWork::ChannelWait(us),
+        RequestWork::Timer(_) => RequestWork::Timer(us),
+        RequestWork::Turn(_) => RequestWork::Turn(us),
+        RequestWork::Spinlock(_) => RequestWork::Spinlock(us),
+        RequestWork::Process(_) => RequestWork::Process(us),
+        RequestWork::Leak(_) => RequestWork::Leak(us),
+        RequestWork::Dearer(_) => RequestWork::Dearer(us),
+        RequestWork::Lock { burn, .. } => RequestWork::Lock { burn, sleep: us },
         other => other,
     }
 }

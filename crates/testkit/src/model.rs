@@ -8,38 +8,39 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dyno_testkit::{Model, Work};
+use dyno_testkit::{RequestWork, ThreadModel};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::http::Connection;
+use crate::http::ServerConnection;
 use crate::task::Task;
 
 const LISTENER: u64 = u64::MAX;
 const BACKLOG: i32 = 1024;
 
 /// Serves until the process ends.
-pub fn serve(listener: &TcpListener, model: Model, task: &Arc<Task>) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, model: ThreadModel, task: &Arc<Task>) -> io::Result<()> {
     // Listening again sets the length of the queue, which the standard library chooses.
-    let backlog = if let Model::SlowAccept { backlog, .. } = model { backlog } else { BACKLOG };
+    let backlog =
+        if let ThreadModel::SlowAccept { backlog, .. } = model { backlog } else { BACKLOG };
     rustix::net::listen(listener, backlog)?;
-    if matches!(task.work, Work::BurnWithIdlers(_)) {
+    if matches!(task.work, RequestWork::BurnWithIdlers(_)) {
         for _ in 0..3 {
             let task = Arc::clone(task);
             thread::spawn(move || task.idle());
         }
     }
     match model {
-        Model::ThreadPerConnection => accept_all(listener, task, Duration::ZERO),
-        Model::SlowAccept { every_us, .. } => {
+        ThreadModel::ThreadPerConnection => accept_all(listener, task, Duration::ZERO),
+        ThreadModel::SlowAccept { every_us, .. } => {
             accept_all(listener, task, Duration::from_micros(every_us.into()))
         }
-        Model::EventLoop => EventLoop::new(listener)?.run(listener, task, false),
-        Model::BusyLoop => EventLoop::new(listener)?.run(listener, task, true),
-        Model::Pool(workers) => dispatch(listener, task, Some(workers)),
-        Model::ThreadPerRequest => dispatch(listener, task, None),
+        ThreadModel::EventLoop => EventLoop::new(listener)?.run(listener, task, false),
+        ThreadModel::BusyLoop => EventLoop::new(listener)?.run(listener, task, true),
+        ThreadModel::Pool(workers) => dispatch(listener, task, Some(workers)),
+        ThreadModel::ThreadPerRequest => dispatch(listener, task, None),
     }
 }
 
@@ -49,7 +50,7 @@ fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::
         let Ok((stream, _)) = listener.accept() else { continue };
         let task = Arc::clone(task);
         thread::spawn(move || {
-            let mut connection = Connection::new(stream);
+            let mut connection = ServerConnection::new(stream);
             set_nodelay(&connection.stream, &task);
             while step(&mut connection, &task) {}
         });
@@ -58,11 +59,11 @@ fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::
 
 fn set_nodelay(stream: &TcpStream, task: &Task) {
     // Fails only if the peer has gone, which the next read finds.
-    let _ = stream.set_nodelay(!matches!(task.work, Work::TwoWrites));
+    let _ = stream.set_nodelay(!matches!(task.work, RequestWork::TwoWrites));
 }
 
 /// Reads once and answers. Returns whether the connection goes on.
-fn step(connection: &mut Connection, task: &Task) -> bool {
+fn step(connection: &mut ServerConnection, task: &Task) -> bool {
     let Some(requests) = connection.receive() else { return false };
     (0..requests).all(|_| {
         let done = task.perform();
@@ -76,9 +77,9 @@ fn report(error: &io::Error) {
     }
 }
 
-fn answer(connection: &mut Connection, task: &Task) -> io::Result<()> {
+fn answer(connection: &mut ServerConnection, task: &Task) -> io::Result<()> {
     match task.work {
-        Work::TwoWrites => connection.answer_in_two_writes(),
+        RequestWork::TwoWrites => connection.answer_in_two_writes(),
         _ => connection.answer(),
     }
 }
@@ -87,7 +88,7 @@ fn answer(connection: &mut Connection, task: &Task) -> io::Result<()> {
 struct EventLoop {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-    connections: HashMap<u64, Connection>,
+    connections: HashMap<u64, ServerConnection>,
     /// Connections to answer, and when, in the order of time.
     timers: VecDeque<(Instant, u64)>,
 }
@@ -122,7 +123,7 @@ impl EventLoop {
             set_nodelay(&stream, task);
             let id = stream.as_raw_fd() as u64;
             epoll::add(&self.epoll, &stream, EventData::new_u64(id), EventFlags::IN)?;
-            self.connections.insert(id, Connection::new(stream));
+            self.connections.insert(id, ServerConnection::new(stream));
         }
         Ok(())
     }
@@ -130,7 +131,7 @@ impl EventLoop {
     fn receive(&mut self, id: u64, task: &Task) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let goes_on = match task.work {
-            Work::Timer(us) => connection.receive().map(|requests| {
+            RequestWork::Timer(us) => connection.receive().map(|requests| {
                 // Read to know when the answers are due.
                 let due = Instant::now() + Duration::from_micros(us.into());
                 self.timers.extend((0..requests).map(|_| (due, id)));
@@ -176,19 +177,19 @@ fn wait(
 /// Connections from which something can be read, for the workers to take.
 #[derive(Default)]
 struct Queue {
-    ready: Mutex<VecDeque<Connection>>,
+    ready: Mutex<VecDeque<ServerConnection>>,
     is_ready: Condvar,
 }
 
 impl Queue {
-    fn push(&self, connection: Connection) {
+    fn push(&self, connection: ServerConnection) {
         self.ready.lock().expect("no thread panics").push_back(connection);
         self.is_ready.notify_one();
     }
 
-    fn take(&self) -> Connection {
+    fn take(&self) -> ServerConnection {
         let ready = self.ready.lock().expect("no thread panics");
-        let is_empty = |ready: &mut VecDeque<Connection>| ready.is_empty();
+        let is_empty = |ready: &mut VecDeque<ServerConnection>| ready.is_empty();
         let mut ready = self.is_ready.wait_while(ready, is_empty).expect("no thread panics");
         ready.pop_front().expect("waited for one")
     }
@@ -197,11 +198,11 @@ impl Queue {
 /// Connections that wait for a request, each armed for one event.
 struct Waiting {
     epoll: OwnedFd,
-    connections: Mutex<HashMap<u64, Connection>>,
+    connections: Mutex<HashMap<u64, ServerConnection>>,
 }
 
 impl Waiting {
-    fn keep(&self, connection: Connection, is_new: bool) -> io::Result<()> {
+    fn keep(&self, connection: ServerConnection, is_new: bool) -> io::Result<()> {
         let id = connection.stream.as_raw_fd() as u64;
         let armed = EventFlags::IN | EventFlags::ONESHOT;
         // Held until the event is armed, so that no thread finds the event without its connection.
@@ -214,7 +215,7 @@ impl Waiting {
         Ok(())
     }
 
-    fn serve(&self, mut connection: Connection, task: &Task) {
+    fn serve(&self, mut connection: ServerConnection, task: &Task) {
         if step(&mut connection, task) {
             // Fails only without memory; the connection is closed then.
             let _ = self.keep(connection, false);
@@ -245,7 +246,7 @@ fn dispatch(listener: &TcpListener, task: &Arc<Task>, workers: Option<u32>) -> i
                 while let Ok((stream, _)) = listener.accept() {
                     stream.set_nonblocking(true)?;
                     set_nodelay(&stream, task);
-                    waiting.keep(Connection::new(stream), true)?;
+                    waiting.keep(ServerConnection::new(stream), true)?;
                 }
                 continue;
             }

@@ -1,19 +1,20 @@
 //! The behaviours of servers of other runtimes, whose files are in `servers/`.
 
 use crate::behaviour::{
-    At::Connections, Behaviour, Conditions, Load, Need, Program, Runtime, Runtime::*,
+    Behaviour, ExpectedVerdict, LoadLevel::Connections, Need, Program, Runtime, Runtime::*,
+    TestConditions,
 };
 
-const fn at(connections: u32, right: &'static [&'static str]) -> Load {
-    Load { at: Connections(connections), right }
+const fn expected_verdict(connections: u32, right: &'static [&'static str]) -> ExpectedVerdict {
+    ExpectedVerdict { at: Connections(connections), right }
 }
 
-const fn of(
+const fn behaviour(
     name: &'static str,
     cause: &'static str,
     runtime: Runtime,
     mode: &'static str,
-    loads: &'static [Load],
+    loads: &'static [ExpectedVerdict],
 ) -> Behaviour {
     let needs: &[Need] = match runtime {
         Java => &[Need::Runtime(Java)],
@@ -28,7 +29,7 @@ const fn of(
 /// A JVM that has compiled what requests need before it is measured: compiled once, by the quick
 /// compiler, and after a longer warm-up, since few requests come per second.
 const fn warm(behaviour: Behaviour) -> Behaviour {
-    let conditions = Conditions { warmup_ms: Some(5000), ..LONGER };
+    let conditions = TestConditions { warmup_ms: Some(5000), ..LONGER };
     Behaviour { conditions, ..with_options(behaviour, &["-XX:TieredStopAtLevel=1"]) }
 }
 
@@ -42,7 +43,7 @@ const fn with_options(behaviour: Behaviour, options: &'static [&'static str]) ->
 }
 
 /// Compilers need some time.
-const LONGER: Conditions = Conditions {
+const LONGER: TestConditions = TestConditions {
     quota_milli: None,
     is_on_several_cpus: false,
     memory_mib: None,
@@ -52,77 +53,107 @@ const LONGER: Conditions = Conditions {
     is_machine_busy: false,
 };
 
-const TIMED: &[Load] =
-    &[at(1, &["concurrency"]), at(8, &["concurrency"]), at(32, &["concurrency"])];
+const TIMED: &[ExpectedVerdict] = &[
+    expected_verdict(1, &["concurrency"]),
+    expected_verdict(8, &["concurrency"]),
+    expected_verdict(32, &["concurrency"]),
+];
 
 pub const BEHAVIOURS: &[Behaviour] = &[
-    warm(of("java-sleep", "`Thread.sleep`, a thread per request", Java, "sleep", TIMED)),
-    warm(of(
+    warm(behaviour("java-sleep", "`Thread.sleep`, a thread per request", Java, "sleep", TIMED)),
+    warm(behaviour(
         "java-pool",
         "`Thread.sleep` in four workers",
         Java,
         "pool",
-        &[at(4, &["concurrency", "workers"]), at(16, &["workers"]), at(32, &["workers"])],
+        &[
+            expected_verdict(4, &["concurrency", "workers"]),
+            expected_verdict(16, &["workers"]),
+            expected_verdict(32, &["workers"]),
+        ],
     )),
-    warm(of(
+    warm(behaviour(
         "java-lock",
         "`synchronized`, held while asleep",
         Java,
         "lock",
-        &[at(1, &["concurrency", "lock"]), at(8, &["lock"]), at(32, &["lock"])],
+        &[
+            expected_verdict(1, &["concurrency", "lock"]),
+            expected_verdict(8, &["lock"]),
+            expected_verdict(32, &["lock"]),
+        ],
     )),
     with_options(
-        of("java-gc", "a heap that is nearly full", Java, "gc", &[at(4, &["gc"]), at(8, &["gc"])]),
+        behaviour(
+            "java-gc",
+            "a heap that is nearly full",
+            Java,
+            "gc",
+            &[expected_verdict(4, &["gc"]), expected_verdict(8, &["gc"])],
+        ),
         &["-Xms60m", "-Xmx60m", "-Xmn6m", "-XX:+UseParallelGC"],
     ),
     Behaviour {
-        conditions: Conditions { is_cold: true, ..LONGER },
+        conditions: TestConditions { is_cold: true, ..LONGER },
         ..with_options(
-            of("java-jit", "new code to compile", Java, "jit", &[at(2, &["jit"]), at(4, &["jit"])]),
+            behaviour(
+                "java-jit",
+                "new code to compile",
+                Java,
+                "jit",
+                &[expected_verdict(2, &["jit"]), expected_verdict(4, &["jit"])],
+            ),
             &["-Xcomp", "-XX:-TieredCompilation", "-XX:CompileCommand=quiet"],
         )
     },
-    of("go-sleep", "`time.Sleep`", Go, "sleep", TIMED),
-    of(
+    behaviour("go-sleep", "`time.Sleep`", Go, "sleep", TIMED),
+    behaviour(
         "go-lock",
         "`sync.Mutex`, held while asleep",
         Go,
         "lock",
         &[
-            at(1, &["concurrency", "lock", "elsewhere"]),
-            at(8, &["lock", "elsewhere"]),
-            at(32, &["lock", "elsewhere"]),
+            expected_verdict(1, &["concurrency", "lock", "elsewhere"]),
+            expected_verdict(8, &["lock", "elsewhere"]),
+            expected_verdict(32, &["lock", "elsewhere"]),
         ],
     ),
-    of("node-timeout", "`setTimeout`", Node, "timeout", TIMED),
-    of(
+    behaviour("node-timeout", "`setTimeout`", Node, "timeout", TIMED),
+    behaviour(
         "node-pool-one",
         "a pool of one, which every request waits for",
         Node,
         "pool",
         &[
-            at(1, &["concurrency", "elsewhere", "workers", "lock"]),
-            at(8, &["elsewhere", "workers", "lock"]),
-            at(32, &["elsewhere", "workers", "lock"]),
+            expected_verdict(1, &["concurrency", "elsewhere", "workers", "lock"]),
+            expected_verdict(8, &["elsewhere", "workers", "lock"]),
+            expected_verdict(32, &["elsewhere", "workers", "lock"]),
         ],
     ),
-    of("asyncio-sleep", "`asyncio.sleep`", Python, "sleep", TIMED),
-    of(
+    behaviour("asyncio-sleep", "`asyncio.sleep`", Python, "sleep", TIMED),
+    behaviour(
         "asyncio-cpu",
         "one thread that computes",
         Python,
         "cpu",
-        &[at(4, &["server_cpu", "server_thread"]), at(16, &["server_cpu", "server_thread"])],
+        &[
+            expected_verdict(4, &["server_cpu", "server_thread"]),
+            expected_verdict(16, &["server_cpu", "server_thread"]),
+        ],
     ),
     Behaviour {
-        conditions: Conditions { memory_mib: Some(64), ..LONGER },
+        conditions: TestConditions { memory_mib: Some(64), ..LONGER },
         needs: &[Need::Root, Need::Disk, Need::Runtime(Python)],
-        ..of(
+        ..behaviour(
             "memory",
             "more memory is in use than the limit of 64 MiB lets stay",
             Python,
             "memory",
-            &[at(1, &["memory", "concurrency"]), at(4, &["memory"]), at(16, &["memory"])],
+            &[
+                expected_verdict(1, &["memory", "concurrency"]),
+                expected_verdict(4, &["memory"]),
+                expected_verdict(16, &["memory"]),
+            ],
         )
     },
 ];

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, mpsc};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use dyno_testkit::Work;
+use dyno_testkit::RequestWork;
 use rustix::fs::OFlags;
 
 use crate::burn::Burner;
@@ -36,7 +36,7 @@ const BEFORE_CALL_US: u32 = 20;
 /// The work of requests, and what they share.
 #[derive(Debug)]
 pub struct Task {
-    pub work: Work,
+    pub work: RequestWork,
     burner: Burner,
     back_end: Option<u16>,
     answered: AtomicU32,
@@ -60,12 +60,12 @@ thread_local! {
 }
 
 impl Task {
-    pub fn new(work: Work, back_end: Option<u16>) -> io::Result<Task> {
+    pub fn new(work: RequestWork, back_end: Option<u16>) -> io::Result<Task> {
         let file = match work {
-            Work::ReadDisk => Some(file_past_cache()?),
+            RequestWork::ReadDisk => Some(file_past_cache()?),
             _ => None,
         };
-        let pooled = if let Work::CallPooled(n) = work { n } else { 0 };
+        let pooled = if let RequestWork::CallPooled(n) = work { n } else { 0 };
         let connections = (0..pooled).map(|_| connect(back_end)).collect::<io::Result<_>>()?;
         Ok(Task {
             work,
@@ -89,32 +89,32 @@ impl Task {
     pub fn perform(&self) -> io::Result<()> {
         let before = self.answered.fetch_add(1, Ordering::Relaxed);
         match self.work {
-            Work::Nothing | Work::TwoWrites | Work::Timer(_) => {}
-            Work::Burn(us) | Work::BurnWithIdlers(us) => self.burner.burn(us),
-            Work::Cache { requests, cold, warm } => {
+            RequestWork::Nothing | RequestWork::TwoWrites | RequestWork::Timer(_) => {}
+            RequestWork::Burn(us) | RequestWork::BurnWithIdlers(us) => self.burner.burn(us),
+            RequestWork::Cache { requests, cold, warm } => {
                 self.burner.burn(if before < requests { cold } else { warm });
             }
-            Work::Dearer(us) => self.burner.burn(us + us / 100 * (before / 10)),
-            Work::Leak(us) => {
+            RequestWork::Dearer(us) => self.burner.burn(us + us / 100 * (before / 10)),
+            RequestWork::Leak(us) => {
                 self.kept.lock().expect("no thread panics").push(vec![1; PAGE]);
                 self.burner.burn(us);
             }
-            Work::Sleep(us) => sleep(micros(us)),
-            Work::ConditionWait(us) => wait_on_condition(micros(us)),
-            Work::ChannelWait(us) => wait_on_channel(micros(us)),
-            Work::Lock { burn, sleep: us } => {
+            RequestWork::Sleep(us) => sleep(micros(us)),
+            RequestWork::ConditionWait(us) => wait_on_condition(micros(us)),
+            RequestWork::ChannelWait(us) => wait_on_channel(micros(us)),
+            RequestWork::Lock { burn, sleep: us } => {
                 let _held = self.lock.lock().expect("no thread panics");
                 self.burner.burn(burn);
                 sleep(micros(us));
             }
-            Work::Turn(us) => self.take_turn(micros(us)),
-            Work::Spinlock(us) => self.hold_spinlock(micros(us)),
-            Work::CallBackEnd => self.call()?,
-            Work::CallPooled(_) => self.call_pooled()?,
-            Work::Sync => self.sync()?,
-            Work::ReadDisk => self.read(before)?,
-            Work::Process(us) => start_process(self.burner.rounds(us))?,
-            Work::Stall { every_ms, stop_ms } => self.stall(every_ms, stop_ms),
+            RequestWork::Turn(us) => self.take_turn(micros(us)),
+            RequestWork::Spinlock(us) => self.hold_spinlock(micros(us)),
+            RequestWork::CallBackEnd => self.call()?,
+            RequestWork::CallPooled(_) => self.call_pooled()?,
+            RequestWork::Sync => self.sync()?,
+            RequestWork::ReadDisk => self.read(before)?,
+            RequestWork::Process(us) => start_process(self.burner.rounds(us))?,
+            RequestWork::Stall { every_ms, stop_ms } => self.stall(every_ms, stop_ms),
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Task {
                 Some(file) => file,
                 none => none.insert(file_of_thread()?),
             };
-            on_aligned(WRITE_BYTES, |buffer| file.write_all_at(buffer, 0))?;
+            with_aligned_buffer(WRITE_BYTES, |buffer| file.write_all_at(buffer, 0))?;
             file.sync_data()
         })
     }
@@ -185,7 +185,7 @@ impl Task {
         (0..STEPS).try_for_each(|step| {
             // Jumps over the file, so that no read is next to the one before it.
             let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
-            on_aligned(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
+            with_aligned_buffer(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
         })
     }
 
@@ -236,7 +236,10 @@ fn file_of_thread() -> io::Result<File> {
 const PAST_CACHE: i32 = OFlags::DIRECT.bits() as i32;
 
 /// Reads and writes past the cache need a buffer that is aligned to blocks.
-fn on_aligned<T>(bytes: usize, act: impl FnOnce(&mut [u8]) -> io::Result<T>) -> io::Result<T> {
+fn with_aligned_buffer<T>(
+    bytes: usize,
+    act: impl FnOnce(&mut [u8]) -> io::Result<T>,
+) -> io::Result<T> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(bytes + PAGE, 1);
         let begin = buffer.as_ptr().align_offset(PAGE);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_testkit::{At, Model, Need, Program, Work, behaviours, find};
+use dyno_testkit::{LoadLevel, Need, Program, RequestWork, ThreadModel, behaviours, find};
 
 #[test]
 fn names_are_unique() {
@@ -23,9 +23,9 @@ fn every_load_has_right_verdicts() {
 
 #[test]
 fn loads_are_listed_from_low_to_high() {
-    let size = |at: At| match at {
-        At::Connections(n) => (0, n),
-        At::Rate(n) => (1, n),
+    let size = |at: LoadLevel| match at {
+        LoadLevel::Connections(n) => (0, n),
+        LoadLevel::Rate(n) => (1, n),
     };
     for behaviour in behaviours() {
         assert!(
@@ -42,7 +42,7 @@ fn back_ends_are_servers_of_the_table_and_are_called() {
     for behaviour in behaviours() {
         let calls = matches!(
             behaviour.program,
-            Program::Testkit(_, Work::CallBackEnd | Work::CallPooled(_))
+            Program::Testkit(_, RequestWork::CallBackEnd | RequestWork::CallPooled(_))
         );
         assert_eq!(calls, behaviour.back_end.is_some(), "{}", behaviour.name);
         let Some(back_end) = behaviour.back_end else { continue };
@@ -54,8 +54,8 @@ fn back_ends_are_servers_of_the_table_and_are_called() {
 #[test]
 fn timers_are_only_in_event_loops() {
     for behaviour in behaviours() {
-        if let Program::Testkit(model, Work::Timer(_)) = behaviour.program {
-            assert!(matches!(model, Model::EventLoop), "{}", behaviour.name);
+        if let Program::Testkit(model, RequestWork::Timer(_)) = behaviour.program {
+            assert!(matches!(model, ThreadModel::EventLoop), "{}", behaviour.name);
         }
     }
 }

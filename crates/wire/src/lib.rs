@@ -5,7 +5,8 @@
 //! the compiler hold that line.
 //!
 //! A peer that breaks the protocol is an expected event of a load test. Every way of breaking it is
-//! a named [`h1::Error`], [`h2::Error`] or [`h2::Malformed`], and none of them is a panic.
+//! a named [`h1::Http1Error`], [`h2::Http2Error`] or [`h2::Malformed`], and none of them is a
+//! panic.
 //!
 //! # What HTTP/1.x tolerates on purpose
 //!
@@ -35,17 +36,17 @@
 //!
 //! | refused | as | the RFC |
 //! |---|---|---|
-//! | lines that end in a bare line feed | [`h1::Error::BareLineFeed`] | may be recognised (§2.2) |
-//! | a CR without LF anywhere in a head, a chunk's line or trailers | [`h1::Error::BareCarriageReturn`] | invalid, or to be replaced by a blank (§2.2) |
-//! | an empty line before a status line or a request line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | servers should pass over one; of clients nothing is said (§2.2) |
-//! | a folded field of a request | [`h1::Error::FoldedField`] | a server may answer 400 (§5.2) |
-//! | blanks before the first field | [`h1::Error::FoldedField`] | may be passed over (§2.2) |
-//! | blanks between a field's name and the colon | [`h1::Error::FieldName`] | proxies remove them (§5.1) |
-//! | more than one blank, or a tab, between the words of the first line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | may be accepted (§3, §4) |
-//! | versions other than 1.0 and 1.1 | [`h1::Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
-//! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Error::TransferCoding`] | it has none (§7.1); senders must not generate an empty list (RFC 9110 §5.6.1.1), and its length would be a guess |
-//! | Content-Length beside Transfer-Encoding | [`h1::Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
-//! | blanks behind a chunk's size that no extension follows | [`h1::Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
+//! | lines that end in a bare line feed | [`h1::Http1Error::BareLineFeed`] | may be recognised (§2.2) |
+//! | a CR without LF anywhere in a head, a chunk's line or trailers | [`h1::Http1Error::BareCarriageReturn`] | invalid, or to be replaced by a blank (§2.2) |
+//! | an empty line before a status line or a request line | [`h1::Http1Error::StatusLine`], [`h1::Http1Error::RequestLine`] | servers should pass over one; of clients nothing is said (§2.2) |
+//! | a folded field of a request | [`h1::Http1Error::FoldedField`] | a server may answer 400 (§5.2) |
+//! | blanks before the first field | [`h1::Http1Error::FoldedField`] | may be passed over (§2.2) |
+//! | blanks between a field's name and the colon | [`h1::Http1Error::FieldName`] | proxies remove them (§5.1) |
+//! | more than one blank, or a tab, between the words of the first line | [`h1::Http1Error::StatusLine`], [`h1::Http1Error::RequestLine`] | may be accepted (§3, §4) |
+//! | versions other than 1.0 and 1.1 | [`h1::Http1Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
+//! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Http1Error::TransferCoding`] | it has none (§7.1); senders must not generate an empty list (RFC 9110 §5.6.1.1), and its length would be a guess |
+//! | Content-Length beside Transfer-Encoding | [`h1::Http1Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
+//! | blanks behind a chunk's size that no extension follows | [`h1::Http1Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -53,4 +54,4 @@ extern crate alloc;
 
 pub mod h1;
 pub mod h2;
-pub mod talk;
+pub mod server_protocol;

@@ -1,8 +1,8 @@
 //! Requests: what we write is what the server half reads.
 
-use dyno_wire::h1::Error;
+use dyno_wire::h1::Http1Error;
 use dyno_wire::h1::encode::{self, Invalid};
-use dyno_wire::h1::request::{Event, Reader};
+use dyno_wire::h1::request::{RequestEvent, RequestReader};
 use proptest::prelude::*;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -12,16 +12,16 @@ struct Seen {
     body: Vec<u8>,
 }
 
-fn read(bytes: &[u8], piece: usize) -> Result<Vec<Seen>, Error> {
-    let mut reader = Reader::new();
+fn read(bytes: &[u8], piece: usize) -> Result<Vec<Seen>, Http1Error> {
+    let mut reader = RequestReader::new();
     let mut seen: Vec<Seen> = Vec::new();
     for mut rest in bytes.chunks(piece) {
         loop {
             let (used, event) = reader.next(rest)?;
             rest = &rest[used..];
             match event {
-                Event::NeedMore => break,
-                Event::Head(head) => seen.push(Seen {
+                RequestEvent::NeedMore => break,
+                RequestEvent::Head(head) => seen.push(Seen {
                     line: (
                         String::from_utf8_lossy(head.method).into(),
                         String::from_utf8_lossy(head.target).into(),
@@ -29,8 +29,10 @@ fn read(bytes: &[u8], piece: usize) -> Result<Vec<Seen>, Error> {
                     persists: head.persists(),
                     body: Vec::new(),
                 }),
-                Event::Body(data) => seen.last_mut().expect("a head came first").body.extend(data),
-                Event::End => {}
+                RequestEvent::Body(data) => {
+                    seen.last_mut().expect("a head came first").body.extend(data)
+                }
+                RequestEvent::End => {}
             }
         }
     }
@@ -53,12 +55,12 @@ fn pipelined_requests_come_out_in_order() {
 fn bad_request_lines_are_refused() {
     for line in ["GET /", "GET  / HTTP/1.1", "G T / HTTP/1.1", "GET / HTTP/1.1 x", " / HTTP/1.1"] {
         let bytes = format!("{line}\r\nHost: x\r\n\r\n");
-        assert_eq!(read(bytes.as_bytes(), 1000), Err(Error::RequestLine), "{line:?}");
+        assert_eq!(read(bytes.as_bytes(), 1000), Err(Http1Error::RequestLine), "{line:?}");
     }
-    assert_eq!(read(b"GET / HTTP/3.0\r\n\r\n", 100), Err(Error::Version));
+    assert_eq!(read(b"GET / HTTP/3.0\r\n\r\n", 100), Err(Http1Error::Version));
     assert_eq!(
         read(b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 100),
-        Err(Error::RequestNotChunked)
+        Err(Http1Error::RequestNotChunked)
     );
 }
 

@@ -1,7 +1,7 @@
 //! Responses, read whole and in every way of cutting them.
 
-use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Closed, End, Event, HeadCache, Reader, RequestKind};
+use dyno_wire::h1::Http1Error;
+use dyno_wire::h1::response::{Closed, End, HeadCache, RequestKind, ResponseEvent, ResponseReader};
 use proptest::prelude::*;
 
 /// Events of a reader, in a form that does not depend on how the bytes were cut.
@@ -11,7 +11,7 @@ enum Seen {
     Head(u16),
     Body(Vec<u8>),
     End(End),
-    Error(Error),
+    Error(Http1Error),
     Closed(Closed),
 }
 
@@ -25,7 +25,7 @@ fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<Seen> {
 }
 
 fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadCache) -> Vec<Seen> {
-    let mut reader = Reader::new();
+    let mut reader = ResponseReader::new();
     let mut seen = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
@@ -34,19 +34,19 @@ fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadC
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
-                        Event::NeedMore => {
+                        ResponseEvent::NeedMore => {
                             assert!(rest.is_empty(), "NeedMore with {} bytes unread", rest.len());
                             break;
                         }
-                        Event::Informational(head) => seen.push(Seen::Interim(head.status)),
-                        Event::Upgraded(head) | Event::Head(head) => {
+                        ResponseEvent::Informational(head) => seen.push(Seen::Interim(head.status)),
+                        ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => {
                             seen.push(Seen::Head(head.status));
                         }
-                        Event::Body(data) => match seen.last_mut() {
+                        ResponseEvent::Body(data) => match seen.last_mut() {
                             Some(Seen::Body(body)) => body.extend_from_slice(data),
                             _ => seen.push(Seen::Body(data.to_vec())),
                         },
-                        Event::End(end) => seen.push(Seen::End(end)),
+                        ResponseEvent::End(end) => seen.push(Seen::End(end)),
                     }
                 }
                 Err(error) => {
@@ -66,7 +66,7 @@ fn whole(bytes: &str) -> Vec<Seen> {
     read(&[bytes.as_bytes()], RequestKind::Other, false)
 }
 
-fn error_of(bytes: &str) -> Error {
+fn error_of(bytes: &str) -> Http1Error {
     match whole(bytes).last() {
         Some(Seen::Error(error)) => *error,
         other => panic!("expected an error, saw {other:?}"),
@@ -126,10 +126,10 @@ fn interim_responses_come_before_the_final_one() {
             Seen::End(End::Reusable)
         ]
     );
-    assert_eq!(error_of(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Error::TooManyInformational);
+    assert_eq!(error_of(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Http1Error::TooManyInformational);
     assert_eq!(
         error_of("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"),
-        Error::UnexpectedUpgrade
+        Http1Error::UnexpectedUpgrade
     );
 }
 
@@ -162,61 +162,61 @@ fn bodies_until_close() {
 fn an_early_close_is_named_by_where_it_came() {
     let closed = |bytes: &str| read(&[bytes.as_bytes()], RequestKind::Other, true).pop().unwrap();
     assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
-    assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Error::ClosedInHead));
-    assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Error::ClosedInHead));
+    assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Http1Error::ClosedInHead));
+    assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Http1Error::ClosedInHead));
     assert_eq!(
         closed("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"),
-        Seen::Error(Error::ClosedInBody)
+        Seen::Error(Http1Error::ClosedInBody)
     );
     assert_eq!(
         closed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na"),
-        Seen::Error(Error::ClosedInBody)
+        Seen::Error(Http1Error::ClosedInBody)
     );
 }
 
 #[test]
 fn every_mistake_has_its_name() {
     let head = |fields: &str| error_of(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"));
-    assert_eq!(error_of("HTTP/1.1 20 OK\r\n\r\n"), Error::StatusLine);
-    assert_eq!(error_of("HTTP/1.1 2000 OK\r\n\r\n"), Error::StatusLine);
-    assert_eq!(error_of("SSH-2.0-OpenSSH\r\n\r\n"), Error::StatusLine);
-    assert_eq!(error_of("HTTP/2.0 200 OK\r\n\r\n"), Error::Version);
-    assert_eq!(error_of("HTTP/1.1 200 OK\nA: b\n\n"), Error::BareLineFeed);
-    assert_eq!(head("no colon"), Error::FieldName);
-    assert_eq!(head("spaced : x"), Error::FieldName);
-    assert_eq!(head(": x"), Error::FieldName);
-    assert_eq!(head(" folded"), Error::FoldedField);
-    assert_eq!(head("A: b\0c"), Error::FieldValue);
-    assert_eq!(head("Content-Length: -1"), Error::ContentLength);
-    assert_eq!(head("Content-Length: 99999999999999999999"), Error::ContentLength);
-    assert_eq!(head("Content-Length: 1\r\nContent-Length: 2"), Error::ContentLength);
+    assert_eq!(error_of("HTTP/1.1 20 OK\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(error_of("HTTP/1.1 2000 OK\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(error_of("SSH-2.0-OpenSSH\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(error_of("HTTP/2.0 200 OK\r\n\r\n"), Http1Error::Version);
+    assert_eq!(error_of("HTTP/1.1 200 OK\nA: b\n\n"), Http1Error::BareLineFeed);
+    assert_eq!(head("no colon"), Http1Error::FieldName);
+    assert_eq!(head("spaced : x"), Http1Error::FieldName);
+    assert_eq!(head(": x"), Http1Error::FieldName);
+    assert_eq!(head(" folded"), Http1Error::FoldedField);
+    assert_eq!(head("A: b\0c"), Http1Error::FieldValue);
+    assert_eq!(head("Content-Length: -1"), Http1Error::ContentLength);
+    assert_eq!(head("Content-Length: 99999999999999999999"), Http1Error::ContentLength);
+    assert_eq!(head("Content-Length: 1\r\nContent-Length: 2"), Http1Error::ContentLength);
     assert_eq!(
         head("Content-Length: 1\r\nTransfer-Encoding: chunked"),
-        Error::LengthAndTransferEncoding
+        Http1Error::LengthAndTransferEncoding
     );
     assert_eq!(
         error_of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-        Error::TransferEncodingInHttp10
+        Http1Error::TransferEncodingInHttp10
     );
     let chunked = |rest: &str| {
         error_of(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"))
     };
-    assert_eq!(chunked("\r\n"), Error::ChunkSize);
-    assert_eq!(chunked("g\r\n"), Error::ChunkSize);
-    assert_eq!(chunked("11112222333344445\r\n"), Error::ChunkSize);
-    assert_eq!(chunked("1\rx"), Error::BareCarriageReturn);
-    assert_eq!(chunked("1\n"), Error::BareLineFeed);
-    assert_eq!(chunked("1;a\n"), Error::BareLineFeed);
-    assert_eq!(chunked("1\r\nab"), Error::ChunkEnd);
-    assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Error::ChunkLineTooLong);
-    assert_eq!(chunked(&format!("0\r\n{}", "T: x\r\n".repeat(3000))), Error::TrailersTooLarge);
+    assert_eq!(chunked("\r\n"), Http1Error::ChunkSize);
+    assert_eq!(chunked("g\r\n"), Http1Error::ChunkSize);
+    assert_eq!(chunked("11112222333344445\r\n"), Http1Error::ChunkSize);
+    assert_eq!(chunked("1\rx"), Http1Error::BareCarriageReturn);
+    assert_eq!(chunked("1\n"), Http1Error::BareLineFeed);
+    assert_eq!(chunked("1;a\n"), Http1Error::BareLineFeed);
+    assert_eq!(chunked("1\r\nab"), Http1Error::ChunkEnd);
+    assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Http1Error::ChunkLineTooLong);
+    assert_eq!(chunked(&format!("0\r\n{}", "T: x\r\n".repeat(3000))), Http1Error::TrailersTooLarge);
     assert_eq!(
         error_of(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))),
-        Error::HeadTooLarge
+        Http1Error::HeadTooLarge
     );
     assert_eq!(
         error_of(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(70_000))),
-        Error::HeadTooLarge
+        Http1Error::HeadTooLarge
     );
 }
 
@@ -228,9 +228,9 @@ fn identical_content_lengths_count_as_one() {
 
 #[test]
 fn fields_are_found_without_regard_to_case() {
-    let mut reader = Reader::new();
+    let mut reader = ResponseReader::new();
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nContent-Length: 0\r\n\r\n";
-    let (_, Event::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else {
+    let (_, ResponseEvent::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else {
         panic!("no head")
     };
     assert_eq!(head.fields().get("content-type"), Some(&b"text/plain"[..]));
@@ -303,11 +303,11 @@ proptest! {
 #[test]
 fn between_messages_nothing_of_the_next_has_been_read() {
     let after = |bytes: &[u8]| {
-        let mut reader = Reader::new();
+        let mut reader = ResponseReader::new();
         let mut rest = bytes;
         loop {
             let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
-            let needs_more = matches!(event, Event::NeedMore);
+            let needs_more = matches!(event, ResponseEvent::NeedMore);
             rest = &rest[used..];
             if needs_more || rest.is_empty() {
                 break reader.is_between_messages();

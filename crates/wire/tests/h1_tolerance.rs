@@ -1,33 +1,33 @@
 //! Deviations of HTTP/1.x that are accepted on purpose, and that are refused: a case for each line
 //! of the lists in the crate's docs.
 
-use dyno_wire::h1::response::{End, Event, Reader, RequestKind};
-use dyno_wire::h1::{Error, request};
+use dyno_wire::h1::response::{End, RequestKind, ResponseEvent, ResponseReader};
+use dyno_wire::h1::{Http1Error, request};
 
 /// An accepted answer: its status, its body, and its end; `None`: it continues until the close.
 type Answer = (u16, Vec<u8>, Option<End>);
 
 /// Reads an answer whole and byte by byte, which must come to the same.
-fn answer(bytes: &[u8], kind: RequestKind) -> Result<Answer, Error> {
+fn answer(bytes: &[u8], kind: RequestKind) -> Result<Answer, Http1Error> {
     let whole = read(&[bytes], kind);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
     assert_eq!(whole, read(&single, kind), "cut into single bytes {bytes:?} is read differently");
     whole
 }
 
-fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<Answer, Error> {
-    let mut reader = Reader::new();
+fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<Answer, Http1Error> {
+    let mut reader = ResponseReader::new();
     let (mut status, mut body) = (0, Vec::new());
     for mut rest in pieces.iter().copied() {
         loop {
             let (used, event) = reader.next(rest, kind)?;
             rest = &rest[used..];
             match event {
-                Event::NeedMore => break,
-                Event::Informational(_) => {}
-                Event::Upgraded(head) | Event::Head(head) => status = head.status,
-                Event::Body(data) => body.extend_from_slice(data),
-                Event::End(end) => return Ok((status, body, Some(end))),
+                ResponseEvent::NeedMore => break,
+                ResponseEvent::Informational(_) => {}
+                ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => status = head.status,
+                ResponseEvent::Body(data) => body.extend_from_slice(data),
+                ResponseEvent::End(end) => return Ok((status, body, Some(end))),
             }
         }
     }
@@ -39,7 +39,7 @@ fn is_read_as(bytes: &str, expected: (u16, &str, Option<End>)) {
     assert_eq!(seen, Ok((expected.0, expected.1.into(), expected.2)), "{bytes:?}");
 }
 
-fn is_refused(bytes: &str, error: Error) {
+fn is_refused(bytes: &str, error: Http1Error) {
     assert_eq!(answer(bytes.as_bytes(), RequestKind::Other), Err(error), "{bytes:?}");
 }
 
@@ -174,15 +174,15 @@ fn folded_fields_are_joined() {
     is_read_as(chunked, (200, "ok", REUSABLE));
     let interim = "HTTP/1.1 103 Early\r\nLink: a,\r\n b\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
     is_read_as(interim, (204, "", REUSABLE));
-    is_refused(&fields("Content-Length: 1\r\n 2"), Error::ContentLength);
+    is_refused(&fields("Content-Length: 1\r\n 2"), Http1Error::ContentLength);
 }
 
 #[test]
 fn folded_values_are_read_without_their_line_breaks() {
     let bytes = fields("A: b\r\n\t c\r\n d\r\nContent-Length: 2");
-    let mut reader = Reader::new();
+    let mut reader = ResponseReader::new();
     let (used, event) = reader.next(bytes.as_bytes(), RequestKind::Other).unwrap();
-    let Event::Head(head) = event else { panic!("a whole head came") };
+    let ResponseEvent::Head(head) = event else { panic!("a whole head came") };
     assert_eq!((used, head.wire_bytes), (bytes.len() - 2, bytes.len() - 2));
     assert_eq!(head.fields().get("a"), Some(&b"b    c   d"[..]));
 }
@@ -208,13 +208,13 @@ fn a_bare_carriage_return_is_refused_wherever_it_stands() {
         // However many of them come, no LF need come to have it named.
         "HTTP/1.1 200 OK\rA: b\r\r",
     ] {
-        is_refused(head, Error::BareCarriageReturn);
+        is_refused(head, Http1Error::BareCarriageReturn);
     }
-    is_refused(&chunk("2\r"), Error::BareCarriageReturn);
-    is_refused(&chunk("2;a\r"), Error::BareCarriageReturn);
+    is_refused(&chunk("2\r"), Http1Error::BareCarriageReturn);
+    is_refused(&chunk("2;a\r"), Http1Error::BareCarriageReturn);
     is_refused(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\rC: d\r\n\r\n",
-        Error::BareCarriageReturn,
+        Http1Error::BareCarriageReturn,
     );
 }
 
@@ -222,8 +222,11 @@ fn a_bare_carriage_return_is_refused_wherever_it_stands() {
 fn a_bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
     for before in [65_533, 65_534, 65_535, 65_536, 65_537] {
         let head = format!("HTTP/1.1 200 OK\r\nA: {}\rx", "b".repeat(before - 20));
-        let error =
-            if before + 2 <= 65_536 { Error::BareCarriageReturn } else { Error::HeadTooLarge };
+        let error = if before + 2 <= 65_536 {
+            Http1Error::BareCarriageReturn
+        } else {
+            Http1Error::HeadTooLarge
+        };
         is_refused(&head, error);
     }
 }
@@ -252,13 +255,15 @@ fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
         let bytes = chunk(&format!("2{junk}"));
         assert_eq!(
             answer(bytes.as_bytes(), RequestKind::Other),
-            Err(Error::ChunkExtension),
+            Err(Http1Error::ChunkExtension),
             "{junk:?}"
         );
     }
-    for (line, error) in
-        [("2x", Error::ChunkSize), (" 2", Error::ChunkSize), ("0x2", Error::ChunkSize)]
-    {
+    for (line, error) in [
+        ("2x", Http1Error::ChunkSize),
+        (" 2", Http1Error::ChunkSize),
+        ("0x2", Http1Error::ChunkSize),
+    ] {
         is_refused(&chunk(line), error);
     }
 }
@@ -274,29 +279,29 @@ fn what_is_no_list_of_codings_is_refused() {
         &[" ;a"],
         &[" \"chunked\""],
     ] {
-        is_refused(&coded(lines), Error::TransferCoding);
+        is_refused(&coded(lines), Http1Error::TransferCoding);
     }
     for lines in
         [&[" chunked, chunked"][..], &[" chunked", " chunked"], &[" chunked, gzip, Chunked"]]
     {
-        is_refused(&coded(lines), Error::ChunkedTwice);
+        is_refused(&coded(lines), Http1Error::ChunkedTwice);
     }
 }
 
 #[test]
 fn what_others_may_let_pass_is_refused() {
     for (bytes, error) in [
-        ("HTTP/1.1 200 OK\nA: b\n\n", Error::BareLineFeed),
-        ("HTTP/1.1 200 OK\r\nA: b\n\r\n", Error::BareLineFeed),
-        ("\r\nHTTP/1.1 200 OK\r\n\r\n", Error::StatusLine),
-        ("HTTP/1.1 200 OK\r\n A: b\r\n\r\n", Error::FoldedField),
-        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", Error::FieldName),
-        ("HTTP/1.1  200 OK\r\n\r\n", Error::StatusLine),
-        ("HTTP/1.1\t200 OK\r\n\r\n", Error::StatusLine),
-        ("HTTP/1.2 200 OK\r\n\r\n", Error::Version),
+        ("HTTP/1.1 200 OK\nA: b\n\n", Http1Error::BareLineFeed),
+        ("HTTP/1.1 200 OK\r\nA: b\n\r\n", Http1Error::BareLineFeed),
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", Http1Error::StatusLine),
+        ("HTTP/1.1 200 OK\r\n A: b\r\n\r\n", Http1Error::FoldedField),
+        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", Http1Error::FieldName),
+        ("HTTP/1.1  200 OK\r\n\r\n", Http1Error::StatusLine),
+        ("HTTP/1.1\t200 OK\r\n\r\n", Http1Error::StatusLine),
+        ("HTTP/1.2 200 OK\r\n\r\n", Http1Error::Version),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Error::LengthAndTransferEncoding,
+            Http1Error::LengthAndTransferEncoding,
         ),
     ] {
         is_refused(bytes, error);
@@ -307,13 +312,19 @@ fn what_others_may_let_pass_is_refused() {
 #[test]
 fn requests_are_refused_alike() {
     for (bytes, error) in [
-        ("GET / HTTP/1.1\rHost: x\r\n\r\n", Error::BareCarriageReturn),
-        ("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", Error::RequestLine),
-        ("GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", Error::FoldedField),
-        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", Error::RequestNotChunked),
-        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", Error::ChunkedTwice),
+        ("GET / HTTP/1.1\rHost: x\r\n\r\n", Http1Error::BareCarriageReturn),
+        ("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", Http1Error::RequestLine),
+        ("GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", Http1Error::FoldedField),
+        (
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+            Http1Error::RequestNotChunked,
+        ),
+        (
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
+            Http1Error::ChunkedTwice,
+        ),
     ] {
-        let mut reader = request::Reader::new();
+        let mut reader = request::RequestReader::new();
         assert_eq!(reader.next(bytes.as_bytes()).err(), Some(error), "{bytes:?}");
     }
 }

@@ -121,7 +121,7 @@ struct Part {
     fields: Vec<(u8, u8)>,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn messages() -> impl Strategy<Value = Said> {
     let setting = prop_oneof![
         4 => (Just(HEADER_TABLE_SIZE), 0..5000u32),
         2 => (Just(MAX_CONCURRENT_STREAMS), 0..5u32),
@@ -314,7 +314,7 @@ proptest! {
     #[test]
     fn any_cut_of_a_conversation_is_seen_alike(
         side in side(),
-        said in proptest::collection::vec(said(), 0..60),
+        said in proptest::collection::vec(messages(), 0..60),
         cuts in proptest::collection::vec(any::<usize>(), 0..12),
     ) {
         let bytes = converse(&side, &said);
@@ -338,7 +338,7 @@ proptest! {
     #[test]
     fn any_cut_of_a_damaged_conversation_is_seen_alike(
         side in side(),
-        said in proptest::collection::vec(said(), 0..30),
+        said in proptest::collection::vec(messages(), 0..30),
         damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
         cuts in proptest::collection::vec(any::<usize>(), 0..5),
     ) {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
-use dyno_wire::h2::encode::Shared;
-use dyno_wire::h2::frame::{self, Header, Kind, flag};
-use dyno_wire::h2::server::{self, Answer, Cut, Server};
+use dyno_wire::h2::client::{Client, ClientEvent, EncodedRequest, Io};
+use dyno_wire::h2::encode::SharedFields;
+use dyno_wire::h2::frame::{self, FrameHeader, Kind, flag};
+use dyno_wire::h2::server::{self, Cut, EncodedAnswer, Server};
 use dyno_wire::h2::settings::{ClientSettings, ServerSettings};
-use dyno_wire::h2::{Code, Counts, Error};
+use dyno_wire::h2::{ErrorCode, FrameCounts, Http2Error};
 use proptest::prelude::*;
 
 /// One exchange as both sides must see it.
@@ -70,15 +70,15 @@ struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Whole,
-    Reset(Code),
+    Reset(ErrorCode),
 }
 
 struct World {
     plans: Vec<Plan>,
-    shared: Shared,
+    shared: SharedFields,
     client: Client<usize>,
     server: Server,
-    counts: Counts,
+    counts: FrameCounts,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     opened: usize,
@@ -92,8 +92,8 @@ struct World {
 impl World {
     fn new(plans: Vec<Plan>, own: ClientSettings, settings: ServerSettings) -> World {
         let (mut to_server, mut to_client, mut counts) =
-            (Vec::new(), Vec::new(), Counts::default());
-        let shared = Shared::of(&[fields(0), fields(1)]);
+            (Vec::new(), Vec::new(), FrameCounts::default());
+        let shared = SharedFields::from_requests(&[fields(0), fields(1)]);
         let mut io = Io { out: &mut to_server, counts: &mut counts };
         World {
             client: Client::new(own, shared.table_bytes(), &mut io),
@@ -138,9 +138,9 @@ impl World {
             let (used, event) = self.server.next(rest, &mut self.to_client).unwrap();
             rest = &rest[used..];
             let complete = match event {
-                server::Event::NeedMore => break,
-                server::Event::Handled => None,
-                server::Event::Request { stream, end, repeated } => {
+                server::ServerEvent::NeedMore => break,
+                server::ServerEvent::Handled => None,
+                server::ServerEvent::Request { stream, end, repeated } => {
                     if !repeated {
                         let path =
                             self.server.fields().iter().find(|(n, _)| n == b":path").unwrap().1;
@@ -149,11 +149,11 @@ impl World {
                     self.asked.insert(stream, (self.last_index, Vec::new()));
                     end.then_some(stream)
                 }
-                server::Event::Body { stream, data, end } => {
+                server::ServerEvent::Body { stream, data, end } => {
                     self.asked.get_mut(&stream).unwrap().1.extend_from_slice(data);
                     end.then_some(stream)
                 }
-                server::Event::Reset { stream } => panic!("unexpected reset of {stream}"),
+                server::ServerEvent::Reset { stream } => panic!("unexpected reset of {stream}"),
             };
             if let Some(stream) = complete {
                 self.answer_or_defer(stream);
@@ -168,7 +168,9 @@ impl World {
         assert!(*got == body(*index, plan.request), "the body of request {index} came otherwise");
         match plan.fate {
             Fate::Prompt => self.answer(stream),
-            Fate::Refused => self.server.reset(stream, Code::RefusedStream, &mut self.to_client),
+            Fate::Refused => {
+                self.server.reset(stream, ErrorCode::RefusedStream, &mut self.to_client)
+            }
             Fate::Deferred => {
                 self.server.defer(stream);
                 self.deferred.push_back(stream);
@@ -181,7 +183,7 @@ impl World {
         let plan = &self.plans[index];
         let length = plan.answer.to_string();
         let fields = [(":status", "200"), ("content-length", &length)];
-        let answer = Answer::new(&fields, &body(index + 1, plan.answer), plan.cut);
+        let answer = EncodedAnswer::new(&fields, &body(index + 1, plan.answer), plan.cut);
         self.server.answer(stream, &answer, &mut self.to_client);
     }
 
@@ -192,24 +194,26 @@ impl World {
         while !rest.is_empty() {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
             match self.client.next(&mut rest, &mut io).unwrap() {
-                Event::Head { stream, status: 200, end } => self.ended(stream, end),
-                Event::Body { stream, data, end } => {
+                ClientEvent::Head { stream, status: 200, end } => self.ended(stream, end),
+                ClientEvent::Body { stream, data, end } => {
                     let index = *self.client.data(stream).unwrap();
                     self.seen[index].body.extend_from_slice(data);
                     self.ended(stream, end);
                 }
-                Event::Reset { stream, code } => {
+                ClientEvent::Reset { stream, code } => {
                     let index = self.client.take(stream);
                     self.seen[index].end = Some(End::Reset(code));
                 }
-                Event::Settings | Event::Window => self.client.resume(&mut io, &mut |_| {}),
-                Event::Handled | Event::NeedMore => {}
+                ClientEvent::Settings | ClientEvent::Window => {
+                    self.client.resume(&mut io, &mut |_| {})
+                }
+                ClientEvent::Handled | ClientEvent::NeedMore => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    fn ended(&mut self, stream: dyno_wire::h2::Key, end: bool) {
+    fn ended(&mut self, stream: dyno_wire::h2::StreamKey, end: bool) {
         if end {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
             let index = *self.client.data(stream).unwrap();
@@ -255,7 +259,7 @@ proptest! {
         }
         for (index, (plan, seen)) in world.plans.iter().zip(&world.seen).enumerate() {
             if plan.fate == Fate::Refused {
-                let refused = Some(End::Reset(Code::RefusedStream));
+                let refused = Some(End::Reset(ErrorCode::RefusedStream));
                 prop_assert_eq!(seen.end, refused, "request {}", index);
             } else {
                 prop_assert_eq!(seen.end, Some(End::Whole), "request {}", index);
@@ -275,7 +279,7 @@ proptest! {
         let mut input = if begins_right { frame::PREFACE.to_vec() } else { bytes.clone() };
         for (kind, flags, stream, length) in frames {
             let kind = Kind::from_wire(kind);
-            let header = Header { length: length as u32, kind, flags, stream };
+            let header = FrameHeader { length: length as u32, kind, flags, stream };
             if header.kind != Kind::Unknown {
                 frame::put_header(header.kind, flags, stream, length, &mut input);
                 input.extend(bytes.iter().cycle().take(if bytes.is_empty() { 0 } else { length }));
@@ -288,7 +292,7 @@ proptest! {
 
 /// Passes input to a server in pieces of this size. Returns its output, the number of requests and
 /// resets, and its error.
-fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
+fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Http2Error>) {
     let (mut out, mut events) = (Vec::new(), 0);
     let mut server = Server::new(ServerSettings::default(), &mut out);
     for mut rest in input.chunks(piece) {
@@ -298,8 +302,8 @@ fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
-                        server::Event::NeedMore => break,
-                        server::Event::Handled => {}
+                        server::ServerEvent::NeedMore => break,
+                        server::ServerEvent::Handled => {}
                         _ => events += 1,
                     }
                 }
@@ -313,10 +317,10 @@ fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
 #[test]
 fn other_protocols_are_named_wherever_they_are_cut() {
     for (bytes, why) in [
-        ("GET / HTTP/1.1\r\n", Error::SpokeHttp1),
+        ("GET / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
         // It begins like PRI.
-        ("POST / HTTP/1.1\r\n", Error::SpokeHttp1),
-        ("PRI * HTTP/2.0\r\n\r\nXX", Error::NoPreface),
+        ("POST / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
+        ("PRI * HTTP/2.0\r\n\r\nXX", Http2Error::NoPreface),
     ] {
         assert_eq!(served(bytes.as_bytes(), usize::MAX).2, Some(why), "{bytes}");
         assert_eq!(served(bytes.as_bytes(), 1).2, Some(why), "{bytes}");
@@ -349,7 +353,7 @@ fn data(stream: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
 fn kinds(mut bytes: &[u8]) -> Vec<(Kind, u8, u32)> {
     let mut all = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk() {
-        let header = Header::parse(header);
+        let header = FrameHeader::parse(header);
         all.push((header.kind, header.flags, header.stream));
         bytes = &rest[header.length as usize..];
     }
@@ -370,15 +374,15 @@ fn the_preface_tells_the_protocol_as_soon_as_it_can() {
 fn answers_lie_ready_in_two_or_three_frames() {
     let (mut server, mut out) = begun();
     let fields = [(":status", "200"), ("content-length", "2")];
-    server.answer(7, &Answer::new(&fields, b"ok", Cut::Two), &mut out);
+    server.answer(7, &EncodedAnswer::new(&fields, b"ok", Cut::Two), &mut out);
     let head = (Kind::Headers, flag::END_HEADERS, 7);
     assert_eq!(kinds(&out), [head, (Kind::Data, flag::END_STREAM, 7)]);
     out.clear();
-    server.answer(9, &Answer::new(&fields, b"ok", Cut::Three), &mut out);
+    server.answer(9, &EncodedAnswer::new(&fields, b"ok", Cut::Three), &mut out);
     let head = (Kind::Headers, flag::END_HEADERS, 9);
     assert_eq!(kinds(&out), [head, (Kind::Data, 0, 9), (Kind::Data, flag::END_STREAM, 9)]);
     out.clear();
-    server.answer(11, &Answer::new(&fields, b"", Cut::Three), &mut out);
+    server.answer(11, &EncodedAnswer::new(&fields, b"", Cut::Three), &mut out);
     assert_eq!(kinds(&out), [(Kind::Headers, flag::END_HEADERS | flag::END_STREAM, 11)]);
 }
 
@@ -388,7 +392,7 @@ fn requests_that_repeat_are_recognised() {
     for (stream, repeated) in [(1, false), (3, true), (5, true)] {
         let request = get(stream, true);
         let event = server.next(&request, &mut out).unwrap().1;
-        assert_eq!(event, server::Event::Request { stream, end: true, repeated });
+        assert_eq!(event, server::ServerEvent::Request { stream, end: true, repeated });
     }
     assert_eq!(server.open(), 0);
 }
@@ -398,32 +402,32 @@ fn trailers_end_a_body_and_are_no_request() {
     let (mut server, mut out) = begun();
     assert_eq!(
         server.next(&get(1, false), &mut out).unwrap().1,
-        server::Event::Request { stream: 1, end: false, repeated: false }
+        server::ServerEvent::Request { stream: 1, end: false, repeated: false }
     );
     let mut padded = data(1, flag::PADDED, b"\x02ab..");
     assert_eq!(
         server.next(&padded, &mut out).unwrap().1,
-        server::Event::Body { stream: 1, data: b"ab", end: false }
+        server::ServerEvent::Body { stream: 1, data: b"ab", end: false }
     );
     // The same in two parts.
     let tail = padded.split_off(7);
-    assert_eq!(server.next(&padded, &mut out).unwrap(), (7, server::Event::NeedMore));
+    assert_eq!(server.next(&padded, &mut out).unwrap(), (7, server::ServerEvent::NeedMore));
     assert_eq!(
         server.next(&tail, &mut out).unwrap(),
-        (tail.len(), server::Event::Body { stream: 1, data: b"ab", end: false })
+        (tail.len(), server::ServerEvent::Body { stream: 1, data: b"ab", end: false })
     );
     assert_eq!(
         server.next(&get(1, true), &mut out).unwrap().1,
-        server::Event::Body { stream: 1, data: b"", end: true }
+        server::ServerEvent::Body { stream: 1, data: b"", end: true }
     );
-    assert_eq!(server.next(&get(1, true), &mut out), Err(Error::StreamClosed));
+    assert_eq!(server.next(&get(1, true), &mut out), Err(Http2Error::StreamClosed));
 }
 
 #[test]
 fn a_window_of_a_stream_that_is_over_is_forgotten() {
     let (mut server, mut out) = begun();
     server.next(&get(1, true), &mut out).unwrap();
-    server.answer(1, &Answer::new(&[(":status", "200")], b"x", Cut::Two), &mut out);
+    server.answer(1, &EncodedAnswer::new(&[(":status", "200")], b"x", Cut::Two), &mut out);
     let mut update = Vec::new();
     frame::put_window_update(1, 1000, &mut update);
     server.next(&update, &mut out).unwrap();
@@ -444,7 +448,7 @@ fn a_deferred_stream_keeps_its_window() {
     frame::put_window_update(1, 3, &mut update);
     server.next(&update, &mut out).unwrap();
     out.clear();
-    server.answer(1, &Answer::new(&[(":status", "200")], b"abcde", Cut::Two), &mut out);
+    server.answer(1, &EncodedAnswer::new(&[(":status", "200")], b"abcde", Cut::Two), &mut out);
     assert_eq!(kinds(&out), [(Kind::Headers, flag::END_HEADERS, 1), (Kind::Data, 0, 1)]);
     assert!(out.ends_with(b"abc"));
     server.next(&update, &mut out).unwrap();
@@ -456,15 +460,15 @@ fn a_deferred_stream_keeps_its_window() {
 fn after_go_away_later_streams_are_passed_over() {
     let (mut server, mut out) = begun();
     server.next(&get(1, false), &mut out).unwrap();
-    server.go_away(Code::NoError, &mut out);
+    server.go_away(ErrorCode::NoError, &mut out);
     assert!(out.ends_with(&[0, 0, 0, 1, 0, 0, 0, 0]));
     for input in [get(3, false), data(3, flag::END_STREAM, b"late")] {
-        assert_eq!(server.next(&input, &mut out).unwrap().1, server::Event::Handled);
+        assert_eq!(server.next(&input, &mut out).unwrap().1, server::ServerEvent::Handled);
     }
     // Streams that were opened before continue.
     assert_eq!(
         server.next(&data(1, flag::END_STREAM, b"x"), &mut out).unwrap().1,
-        server::Event::Body { stream: 1, data: b"x", end: true }
+        server::ServerEvent::Body { stream: 1, data: b"x", end: true }
     );
 }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::Code;
+use dyno_wire::h2::ErrorCode;
 use dyno_wire::h2::settings::ClientSettings;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
@@ -404,7 +404,7 @@ fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
     let has_body = request.kind != RequestKind::Head;
     match answer.when {
         When::Reset => {
-            Outcome { end: Some(Seen::Reset(id, Code::RefusedStream)), ..Outcome::default() }
+            Outcome { end: Some(Seen::Reset(id, ErrorCode::RefusedStream)), ..Outcome::default() }
         }
         _ => Outcome {
             interim: answer.interim.into(),
@@ -422,7 +422,7 @@ fn check(
 ) -> Result<(), TestCaseError> {
     if answer.when == When::ResetWithin && request.kind != RequestKind::Head && answer.body > 0 {
         // How much of it came first is the library's choice.
-        prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, Code::InternalError)));
+        prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, ErrorCode::InternalError)));
         prop_assert!(outcome.body <= answer.body);
     } else {
         prop_assert_eq!(outcome, &expected(id, request, answer));
@@ -571,7 +571,7 @@ proptest! {
         }
         let unprocessed: Vec<u32> = talk.seen.iter().flat_map(|seen| match seen {
             Seen::GoAway(code, unprocessed) => {
-                assert_eq!(*code, Code::NoError);
+                assert_eq!(*code, ErrorCode::NoError);
                 unprocessed.clone()
             }
             _ => Vec::new(),
@@ -592,7 +592,7 @@ proptest! {
     ) {
         let after = after.min(all.len());
         let (talk, _) = converse(&setting, &all, Shutdown::Abrupt { after });
-        let is_go_away = |seen: &&Seen| matches!(seen, Seen::GoAway(Code::InternalError, _));
+        let is_go_away = |seen: &&Seen| matches!(seen, Seen::GoAway(ErrorCode::InternalError, _));
         prop_assert_eq!(talk.seen.iter().filter(is_go_away).count(), 1);
         prop_assert!(talk.client.is_draining());
         outcomes(&talk.seen);
@@ -636,7 +636,8 @@ fn streams_that_are_given_up_leave_the_others_alone() {
             heard = talk.written.len();
             // The task of the stream that is given up fails; nothing else may.
             server.tasks.retain(|(id, _)| {
-                *id != gives_up || !talk.seen.contains(&Seen::Sent(Sent::Reset(*id, Code::Cancel)))
+                *id != gives_up
+                    || !talk.seen.contains(&Seen::Sent(Sent::Reset(*id, ErrorCode::Cancel)))
             });
             server.turn();
             let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();

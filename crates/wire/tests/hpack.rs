@@ -1,7 +1,7 @@
 //! Header blocks: the examples of RFC 7541, every way of breaking it, and random ones.
 
 use dyno_wire::h2::hpack::encode::{self, Indexing};
-use dyno_wire::h2::hpack::{Decoder, Encoder, Error, huffman, limits};
+use dyno_wire::h2::hpack::{Decoder, Encoder, HpackError, huffman, limits};
 use proptest::prelude::*;
 
 type Field = (Vec<u8>, Vec<u8>);
@@ -14,7 +14,7 @@ fn unhex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, Error> {
+fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, HpackError> {
     let mut seen = Vec::new();
     decoder.decode(block, |name, value| seen.push((name.to_vec(), value.to_vec())))?;
     Ok(seen)
@@ -29,7 +29,7 @@ fn slices(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The error that the first block of a connection gives.
-fn refused(block: &[u8]) -> Error {
+fn refused(block: &[u8]) -> HpackError {
     decode(&mut Decoder::new(4096), block).unwrap_err()
 }
 
@@ -59,7 +59,7 @@ fn c1_integers() {
     encode::put_size_update(1337, &mut out);
     assert_eq!(out, unhex("3f 9a 0a"));
     assert_eq!(decode(&mut Decoder::new(1337), &out), Ok(vec![]));
-    assert_eq!(decode(&mut Decoder::new(1336), &out), Err(Error::SizeAboveLimit));
+    assert_eq!(decode(&mut Decoder::new(1336), &out), Err(HpackError::SizeAboveLimit));
 }
 
 #[test]
@@ -237,22 +237,22 @@ fn c6_responses_with_huffman() {
 
 #[test]
 fn indexes_beyond_the_tables_are_refused() {
-    assert_eq!(refused(&[0x80]), Error::IndexZero);
-    assert_eq!(refused(&[0x80 | 62]), Error::IndexBeyondTables);
-    assert_eq!(refused(&unhex("ff ff ff ff ff 0e")), Error::IndexBeyondTables);
+    assert_eq!(refused(&[0x80]), HpackError::IndexZero);
+    assert_eq!(refused(&[0x80 | 62]), HpackError::IndexBeyondTables);
+    assert_eq!(refused(&unhex("ff ff ff ff ff 0e")), HpackError::IndexBeyondTables);
     // As the name of a literal.
-    assert_eq!(refused(&unhex("7e 00")), Error::IndexBeyondTables);
+    assert_eq!(refused(&unhex("7e 00")), HpackError::IndexBeyondTables);
 }
 
 #[test]
 fn integers_beyond_32_bits_are_refused() {
     // 2^32 - 1, as a string's length, and one more.
-    assert_eq!(refused(&unhex("00 7f 80 ff ff ff 0f")), Error::StringTooLong);
-    assert_eq!(refused(&unhex("00 7f 81 ff ff ff 0f")), Error::IntegerTooLarge);
-    assert_eq!(refused(&unhex("ff ff ff ff ff 7f")), Error::IntegerTooLarge);
+    assert_eq!(refused(&unhex("00 7f 80 ff ff ff 0f")), HpackError::StringTooLong);
+    assert_eq!(refused(&unhex("00 7f 81 ff ff ff 0f")), HpackError::IntegerTooLarge);
+    assert_eq!(refused(&unhex("ff ff ff ff ff 7f")), HpackError::IntegerTooLarge);
     // Zeros in front, as many as allowed and more.
     assert_eq!(decode(&mut Decoder::new(4096), &unhex("3f e1 80 80 80 00")), Ok(vec![]));
-    assert_eq!(refused(&unhex("ff 80 80 80 80 80 00")), Error::IntegerTooLarge);
+    assert_eq!(refused(&unhex("ff 80 80 80 80 80 00")), HpackError::IntegerTooLarge);
 }
 
 #[test]
@@ -261,17 +261,17 @@ fn a_block_that_ends_early_is_refused() {
     let whole_fields = [0, 1, 2, 3, 17, 22];
     for end in 0..=block.len() {
         let seen = decode(&mut Decoder::new(4096), &block[..end]).map(|seen| seen.len());
-        let expected = whole_fields.iter().position(|at| *at == end).ok_or(Error::Truncated);
+        let expected = whole_fields.iter().position(|at| *at == end).ok_or(HpackError::Truncated);
         assert_eq!(seen, expected, "cut at {end}");
     }
-    assert_eq!(refused(&[0xff]), Error::Truncated);
-    assert_eq!(refused(&[0x3f, 0x80]), Error::Truncated);
+    assert_eq!(refused(&[0xff]), HpackError::Truncated);
+    assert_eq!(refused(&[0x3f, 0x80]), HpackError::Truncated);
 }
 
 #[test]
 fn size_updates_are_only_accepted_where_they_belong() {
-    assert_eq!(refused(&[0x82, 0x20]), Error::SizeUpdateNotFirst);
-    assert_eq!(refused(&unhex("3f e2 1f")), Error::SizeAboveLimit);
+    assert_eq!(refused(&[0x82, 0x20]), HpackError::SizeUpdateNotFirst);
+    assert_eq!(refused(&unhex("3f e2 1f")), HpackError::SizeAboveLimit);
     assert_eq!(
         decode(&mut Decoder::new(4096), &unhex("20 3f e1 1f 82")).map(|seen| seen.len()),
         Ok(1)
@@ -291,11 +291,14 @@ fn a_lower_limit_must_be_followed_by_a_size_update() {
         }
         decoder
     };
-    assert_eq!(decode(&mut lowered(&[100]), &[0x82]), Err(Error::SizeUpdateMissing));
-    assert_eq!(decode(&mut lowered(&[100]), &[]), Err(Error::SizeUpdateMissing));
-    assert_eq!(decode(&mut lowered(&[10, 4096]), &[0x82]), Err(Error::SizeUpdateMissing));
-    assert_eq!(decode(&mut lowered(&[10, 4096]), &[0x2b, 0x82]), Err(Error::SizeUpdateMissing));
-    assert_eq!(decode(&mut lowered(&[10]), &[0x2b, 0x82]), Err(Error::SizeAboveLimit));
+    assert_eq!(decode(&mut lowered(&[100]), &[0x82]), Err(HpackError::SizeUpdateMissing));
+    assert_eq!(decode(&mut lowered(&[100]), &[]), Err(HpackError::SizeUpdateMissing));
+    assert_eq!(decode(&mut lowered(&[10, 4096]), &[0x82]), Err(HpackError::SizeUpdateMissing));
+    assert_eq!(
+        decode(&mut lowered(&[10, 4096]), &[0x2b, 0x82]),
+        Err(HpackError::SizeUpdateMissing)
+    );
+    assert_eq!(decode(&mut lowered(&[10]), &[0x2b, 0x82]), Err(HpackError::SizeAboveLimit));
     assert!(decode(&mut lowered(&[10, 4096]), &unhex("2a 3f e1 1f 82")).is_ok());
     assert!(decode(&mut lowered(&[10]), &[0x2a, 0x82]).is_ok());
     assert!(decode(&mut lowered(&[5000, 4096]), &[0x82]).is_ok());
@@ -315,11 +318,14 @@ fn strings_and_lists_are_bounded() {
     };
     let longest = vec![b'\x01'; limits::STRING_BYTES];
     assert!(decode(&mut Decoder::new(4096), &literal(&longest)).is_ok());
-    assert_eq!(refused(&literal(&[longest.as_slice(), b"\x01"].concat())), Error::StringTooLong);
+    assert_eq!(
+        refused(&literal(&[longest.as_slice(), b"\x01"].concat())),
+        HpackError::StringTooLong
+    );
     // Coded to less than the limit, decoded to more.
     let mut block = vec![0x00, 0x01, b'a'];
     encode::put_string(&vec![b'0'; limits::STRING_BYTES + 1], &mut block);
-    assert_eq!(refused(&block), Error::StringTooLong);
+    assert_eq!(refused(&block), HpackError::StringTooLong);
 
     let mut decoder = Decoder::new(4096);
     let value = vec![b'x'; 4096 - 32 - 1];
@@ -328,7 +334,10 @@ fn strings_and_lists_are_bounded() {
     assert!(decode(&mut decoder, &block).is_ok());
     let most = limits::HEADER_LIST_BYTES / 4096;
     assert_eq!(decode(&mut decoder, &vec![0x80 | 62; most]).map(|seen| seen.len()), Ok(most));
-    assert_eq!(decode(&mut decoder, &vec![0x80 | 62; most + 1]), Err(Error::HeaderListTooLarge));
+    assert_eq!(
+        decode(&mut decoder, &vec![0x80 | 62; most + 1]),
+        Err(HpackError::HeaderListTooLarge)
+    );
 }
 
 #[test]
@@ -340,17 +349,17 @@ fn bad_huffman_is_refused() {
     assert_eq!(decoded(""), Ok(vec![]));
     assert_eq!(decoded("07"), Ok(b"0".to_vec()));
     assert_eq!(decoded("00 7f"), Ok(b"01".to_vec()));
-    assert_eq!(decoded("06"), Err(Error::HuffmanPadding));
-    assert_eq!(decoded("00"), Err(Error::HuffmanPadding));
-    assert_eq!(decoded("07 ff"), Err(Error::HuffmanPaddingTooLong));
-    assert_eq!(decoded("ff"), Err(Error::HuffmanPaddingTooLong));
-    assert_eq!(decoded("ff ff ff"), Err(Error::HuffmanPaddingTooLong));
-    assert_eq!(decoded("ff ff ff ff"), Err(Error::HuffmanEndOfString));
-    assert_eq!(decoded("07 ff ff ff ff 00"), Err(Error::HuffmanEndOfString));
+    assert_eq!(decoded("06"), Err(HpackError::HuffmanPadding));
+    assert_eq!(decoded("00"), Err(HpackError::HuffmanPadding));
+    assert_eq!(decoded("07 ff"), Err(HpackError::HuffmanPaddingTooLong));
+    assert_eq!(decoded("ff"), Err(HpackError::HuffmanPaddingTooLong));
+    assert_eq!(decoded("ff ff ff"), Err(HpackError::HuffmanPaddingTooLong));
+    assert_eq!(decoded("ff ff ff ff"), Err(HpackError::HuffmanEndOfString));
+    assert_eq!(decoded("07 ff ff ff ff 00"), Err(HpackError::HuffmanEndOfString));
     // The longest code, and the first bytes of one with 28 bits.
     assert_eq!(decoded("ff ff ff f3"), Ok(b"\x0a".to_vec()));
-    assert_eq!(decoded("ff ff fe"), Err(Error::HuffmanPadding));
-    assert_eq!(refused(&unhex("00 81 ff 00")), Error::HuffmanPaddingTooLong);
+    assert_eq!(decoded("ff ff fe"), Err(HpackError::HuffmanPadding));
+    assert_eq!(refused(&unhex("00 81 ff 00")), HpackError::HuffmanPaddingTooLong);
 }
 
 // The table.
@@ -556,7 +565,7 @@ fn mostly_ones() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Decodes `bytes` by trying each symbol's code at each place.
-fn slowly(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+fn slowly(bytes: &[u8]) -> Result<Vec<u8>, HpackError> {
     let bits: Vec<bool> =
         bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect();
     let codes: Vec<Vec<bool>> = (0..=255).map(code_of).collect();
@@ -566,11 +575,11 @@ fn slowly(bytes: &[u8]) -> Result<Vec<u8>, Error> {
             out.push(symbol as u8);
             rest = &rest[codes[symbol].len()..];
         } else if rest.len() >= 30 {
-            return Err(Error::HuffmanEndOfString);
+            return Err(HpackError::HuffmanEndOfString);
         } else if rest.iter().any(|bit| !bit) {
-            return Err(Error::HuffmanPadding);
+            return Err(HpackError::HuffmanPadding);
         } else if rest.len() > 7 {
-            return Err(Error::HuffmanPaddingTooLong);
+            return Err(HpackError::HuffmanPaddingTooLong);
         } else {
             return Ok(out);
         }

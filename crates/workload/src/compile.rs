@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
-use dyno_engine::expect::{Deep, Room, Wanted};
-use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::expect::{BodyBudget, Deep, ExpectedValue};
+use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
@@ -48,13 +48,13 @@ pub fn compile(
 }
 
 /// Checks that a workload can be sent to any server. `Err`: the part that cannot.
-pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong> {
+pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), CompileError> {
     compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
 }
 
 /// A part of a workload that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct CompileError {
     /// The index of the request, and the part of it that is wrong. `None`: the workload as a whole.
     pub place: Option<(usize, Field)>,
     /// A sentence that names the request.
@@ -87,40 +87,46 @@ fn compile_or_say_where(
     host: &str,
     http2: &Http2,
     read: ReadFile<'_>,
-) -> Result<Traffic, Wrong> {
+) -> Result<Traffic, CompileError> {
     let protocol = workload.protocol;
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
-    let room = Room::default();
+    let room = BodyBudget::default();
     for (i, request) in workload.requests.iter().enumerate() {
-        let named = |at: At| named(i, request, at);
+        let named = |at: At| request_error(i, request, at);
         check_headers(request, protocol).map_err(named)?;
         let mut made = compile_request(request, host, &mut templates).map_err(named)?;
         made.expect.room = room.clone();
         compiled.push((made, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
-            lists.push(FieldList::of(request, scheme, host, &mut templates).map_err(named)?);
+            lists.push(
+                FieldList::from_request(request, scheme, host, &mut templates).map_err(named)?,
+            );
         }
     }
-    let fixed: Vec<_> = lists.iter().map(FieldList::fixed).collect();
-    let shared = h2::Shared::of(&fixed);
+    let fixed: Vec<_> = lists.iter().map(FieldList::constant_fields).collect();
+    let shared = h2::SharedFields::from_requests(&fixed);
     for ((made, _), list) in compiled.iter_mut().zip(lists) {
         made.stream = Some(list.encode(&shared));
     }
     if protocol == Protocol::H2cUpgrade {
         for (i, ((made, _), request)) in compiled.iter_mut().zip(&workload.requests).enumerate() {
             let upgrade = template(&upgrading(request, http2), host, &mut templates);
-            made.upgrade = Some(upgrade.map_err(|at| named(i, request, at))?);
+            made.upgrade = Some(upgrade.map_err(|at| request_error(i, request, at))?);
         }
     }
-    let traffic = Traffic::new(compiled).map_err(|message| Wrong { place: None, message })?;
+    let traffic =
+        Traffic::new(compiled).map_err(|message| CompileError { place: None, message })?;
     Ok(traffic.sharing(shared.table_bytes()))
 }
 
-fn named(i: usize, request: &plan::Request, (field, error): At) -> Wrong {
-    Wrong { place: Some((i, field)), message: format!("request {:?}: {error}", request.name) }
+fn request_error(i: usize, request: &plan::Request, (field, error): At) -> CompileError {
+    CompileError {
+        place: Some((i, field)),
+        message: format!("request {:?}: {error}", request.name),
+    }
 }
 
 /// Checks that the protocol can carry the request's headers.
@@ -173,14 +179,14 @@ fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
 /// A request in the form of HTTP/2: fields with lower-case names and fixed or varying values, and a
 /// body.
 struct FieldList {
-    fields: Vec<(Vec<u8>, Vec<Part>)>,
-    body: Vec<Part>,
+    fields: Vec<(Vec<u8>, Vec<RequestPart>)>,
+    body: Vec<RequestPart>,
 }
 
 impl FieldList {
     /// Returns the fields of a request with checked headers. The host becomes `:authority` (RFC
     /// 9113 §8.3.1).
-    fn of(
+    fn from_request(
         request: &plan::Request,
         scheme: &str,
         host: &str,
@@ -210,7 +216,7 @@ impl FieldList {
             let length = if body.iter().all(is_fixed) {
                 bytes(&concat(&body).len().to_string())
             } else {
-                Part::BodyLength
+                RequestPart::BodyLength
             };
             fields.push((b"content-length".to_vec(), vec![length]));
         }
@@ -218,15 +224,15 @@ impl FieldList {
     }
 
     /// Returns the constant fields whose name no varying field has: reordering them is safe.
-    fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_made =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
         let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
         fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
     }
 
-    fn encode(self, shared: &h2::Shared) -> StreamTemplate {
-        let all_fixed = self.fixed();
+    fn encode(self, shared: &h2::SharedFields) -> StreamTemplate {
+        let all_fixed = self.constant_fields();
         if all_fixed.len() == self.fields.len() && self.body.iter().all(is_fixed) {
             return StreamTemplate::Fixed {
                 block: shared.encode(&all_fixed),
@@ -261,11 +267,11 @@ impl FieldList {
     }
 }
 
-fn bytes(text: &str) -> Part {
-    Part::Bytes(text.as_bytes().into())
+fn bytes(text: &str) -> RequestPart {
+    RequestPart::Bytes(text.as_bytes().into())
 }
 
-fn body(request: &plan::Request, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
+fn body(request: &plan::Request, templates: &mut Templates<'_>) -> Result<Vec<RequestPart>, At> {
     let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
     templates.parse(body).map_err(|error| (Field::Body, error))
 }
@@ -286,7 +292,7 @@ fn template(
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     let is_framed = has("content-length") || has("transfer-encoding");
     if !body_is_fixed && !is_framed {
-        headers.push(("Content-Length".into(), put_mark(Part::BodyLength, &mut holes)));
+        headers.push(("Content-Length".into(), put_mark(RequestPart::BodyLength, &mut holes)));
     }
     // An empty body also gets a length (RFC 9110 §8.6).
     if !is_framed && request.body.as_ref().is_some_and(|body| body.0.is_empty()) {
@@ -312,14 +318,14 @@ fn field_of(invalid: &encode::Invalid) -> Field {
     }
 }
 
-fn is_fixed(part: &Part) -> bool {
-    matches!(part, Part::Bytes(_))
+fn is_fixed(part: &RequestPart) -> bool {
+    matches!(part, RequestPart::Bytes(_))
 }
 
-fn concat(parts: &[Part]) -> Vec<u8> {
+fn concat(parts: &[RequestPart]) -> Vec<u8> {
     parts
         .iter()
-        .flat_map(|part| if let Part::Bytes(bytes) = part { &bytes[..] } else { &[] })
+        .flat_map(|part| if let RequestPart::Bytes(bytes) = part { &bytes[..] } else { &[] })
         .copied()
         .collect()
 }
@@ -329,7 +335,7 @@ fn mark(
     text: &str,
     part: HeadPart<'_>,
     templates: &mut Templates<'_>,
-    holes: &mut Vec<Part>,
+    holes: &mut Vec<RequestPart>,
 ) -> Result<String, At> {
     if text.contains(MARK) {
         return Err((part.field(), "the private character U+F8FF cannot be sent in a head".into()));
@@ -339,7 +345,7 @@ fn mark(
         .into_iter()
         .map(|part| match part {
             // A piece of a string between ASCII braces is a string.
-            Part::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            RequestPart::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             hole => put_mark(hole, holes),
         })
         .collect())
@@ -356,11 +362,11 @@ enum HeadPart<'a> {
 impl HeadPart<'_> {
     /// Splits a text into its parts, and checks that all its values are allowed in this part of the
     /// head.
-    fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
+    fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<RequestPart>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
         let cannot =
-            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.words()));
+            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.text()));
         parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
         Ok(parts)
     }
@@ -372,7 +378,7 @@ impl HeadPart<'_> {
         }
     }
 
-    const fn words(self) -> &'static str {
+    const fn text(self) -> &'static str {
         match self {
             HeadPart::Path => {
                 "a path: it holds blanks or control characters; percent-encode them in the file"
@@ -383,8 +389,8 @@ impl HeadPart<'_> {
 
     /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value
     /// that cannot stand here.
-    fn check(self, part: &Part) -> Result<(), String> {
-        let Part::Column(rows) = part else { return Ok(()) };
+    fn check(self, part: &RequestPart) -> Result<(), String> {
+        let RequestPart::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
             HeadPart::Path => *byte <= b' ' || *byte == 0x7F,
             HeadPart::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
@@ -396,13 +402,13 @@ impl HeadPart<'_> {
     }
 }
 
-fn put_mark(hole: Part, holes: &mut Vec<Part>) -> String {
+fn put_mark(hole: RequestPart, holes: &mut Vec<RequestPart>) -> String {
     holes.push(hole);
     format!("{MARK}{}{MARK}", holes.len() - 1)
 }
 
 /// Puts the placeholders back where their marks are.
-fn fill(head: &[u8], holes: Vec<Part>) -> Vec<Part> {
+fn fill(head: &[u8], holes: Vec<RequestPart>) -> Vec<RequestPart> {
     let mut mark = [0; 4];
     let mark = MARK.encode_utf8(&mut mark).as_bytes();
     let mut parts = Vec::new();
@@ -411,11 +417,11 @@ fn fill(head: &[u8], holes: Vec<Part>) -> Vec<Part> {
     for hole in holes {
         let at = find(rest, mark);
         let end = at + mark.len() + find(&rest[at + mark.len()..], mark) + mark.len();
-        parts.extend((at > 0).then(|| Part::Bytes(rest[..at].into())));
+        parts.extend((at > 0).then(|| RequestPart::Bytes(rest[..at].into())));
         parts.push(hole);
         rest = &rest[end..];
     }
-    parts.push(Part::Bytes(rest.into()));
+    parts.push(RequestPart::Bytes(rest.into()));
     parts
 }
 
@@ -439,19 +445,18 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
         body,
         may_be_coded,
         deep: Arc::new(deep),
-        room: Room::default(),
+        room: BodyBudget::default(),
     })
 }
 
 fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
-    let is = wanted
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), value.clone().map_or(Wanted::Any, Wanted::Is)));
+    let is = wanted.headers.iter().map(|(name, value)| {
+        (name.clone(), value.clone().map_or(ExpectedValue::Any, ExpectedValue::Is))
+    });
     let matches = wanted.headers_match.iter().map(|(name, text)| {
         let expression =
             expression(text).map_err(|error| (Field::ExpectedHeader(name.clone()), error))?;
-        Ok((name.clone(), Wanted::Matches(expression)))
+        Ok((name.clone(), ExpectedValue::Matches(expression)))
     });
     let json_matches = wanted.json_match.iter().map(|(pointer, text)| {
         let field = || Field::JsonMatches(pointer.clone());
@@ -514,7 +519,7 @@ fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
 mod tests {
     use super::*;
     use dyno_engine::Draws;
-    use dyno_wire::h1::request::{Event, Reader};
+    use dyno_wire::h1::request::{RequestEvent, RequestReader};
 
     fn request(method: &str, path: &str, body: Option<&str>) -> plan::Request {
         plan::Request {
@@ -550,15 +555,15 @@ mod tests {
         let template = &traffic.requests()[0].template;
         template.bytes(&mut draws, &mut made);
         let bytes = template.bytes(&mut draws, &mut made).to_vec();
-        let (mut reader, mut rest, mut body) = (Reader::new(), &bytes[..], Vec::new());
+        let (mut reader, mut rest, mut body) = (RequestReader::new(), &bytes[..], Vec::new());
         loop {
             let (used, event) = reader.next(rest).unwrap();
             rest = &rest[used..];
             match event {
-                Event::Body(data) => body.extend_from_slice(data),
-                Event::End => break,
-                Event::NeedMore => panic!("a whole request was sent"),
-                Event::Head(_) => {}
+                RequestEvent::Body(data) => body.extend_from_slice(data),
+                RequestEvent::End => break,
+                RequestEvent::NeedMore => panic!("a whole request was sent"),
+                RequestEvent::Head(_) => {}
             }
         }
         assert!(rest.is_empty());

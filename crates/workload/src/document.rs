@@ -7,10 +7,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::mistake::Mistake;
-use crate::text::{self, FileError, friendly};
+use crate::text::{self, FileError, explain_unknown_field};
 
 /// A table of a file.
-pub type Table<'s> = DeTable<'s>;
+pub type TomlTable<'s> = DeTable<'s>;
 
 /// A file, read as TOML.
 #[derive(Clone, Debug)]
@@ -24,7 +24,8 @@ impl<'s> Document<'s> {
     /// # Errors
     /// The source is not valid TOML.
     pub fn parse(path: &'s Path, source: &'s str) -> Result<Document<'s>, FileError> {
-        let table = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
+        let table =
+            DeTable::parse(source).map_err(|error| text::from_toml(path, source, &error))?;
         Ok(Document { path, source, table: table.into_inner() })
     }
 
@@ -36,7 +37,7 @@ impl<'s> Document<'s> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| {
             let message = format!("`{key}` is a table of tables; write each as [{key}.NAME]");
-            FileError::at(self.path, self.source, span, message)
+            FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
         let DeValue::Table(all) = value.into_inner() else { return Err(wrong(span)) };
@@ -71,10 +72,10 @@ impl<'s> Document<'s> {
         part: Spanned<DeValue<'s>>,
     ) -> Result<T, FileError> {
         T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
-            let message = friendly(error.message());
+            let message = explain_unknown_field(error.message());
             // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
-                Some(span) => FileError::at(self.path, self.source, span, message),
+                Some(span) => FileError::from_span(self.path, self.source, span, message),
                 None => FileError::whole(self.path, message),
             }
         })
@@ -85,7 +86,9 @@ impl<'s> Document<'s> {
     #[must_use]
     pub fn locate(&self, mistake: Mistake) -> FileError {
         match mistake.span_in(&self.table, self.source) {
-            Some(span) => FileError::at(self.path, self.source, span, mistake.into_message()),
+            Some(span) => {
+                FileError::from_span(self.path, self.source, span, mistake.into_message())
+            }
             None => FileError::whole(self.path, mistake.into_message()),
         }
     }
@@ -150,8 +153,9 @@ mod tests {
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();
         let (_, table) = document.take_tables("over").unwrap().remove(0);
         document.overlay(table);
-        let at =
-            |key: &'static str| document.locate(crate::mistake::mistake(key, "wrong").within("a"));
+        let at = |key: &'static str| {
+            document.locate(crate::mistake::mistake(key, "wrong").with_parent("a"))
+        };
         assert_eq!(at("c").position.unwrap().line, 6);
         assert_eq!(at("b").position.unwrap().line, 3);
     }

@@ -13,19 +13,19 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::mistake::Mistake;
-use crate::text::{self, FileError, friendly};
+use crate::text::{self, FileError, explain_unknown_field};
 
 /// The mistakes of one file as they are found.
 #[derive(Debug)]
-struct Found<'a> {
+struct MistakeList<'a> {
     path: &'a Path,
     source: &'a str,
     errors: RefCell<Vec<FileError>>,
 }
 
-impl Found<'_> {
+impl MistakeList<'_> {
     fn add(&self, span: Range<usize>, message: impl Into<String>) {
-        self.errors.borrow_mut().push(FileError::at(self.path, self.source, span, message));
+        self.errors.borrow_mut().push(FileError::from_span(self.path, self.source, span, message));
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Keys<'f> {
     required: Vec<&'static str>,
     /// Whether serde has read all keys, and has refused unknown ones.
     is_read_whole: bool,
-    found: &'f Found<'f>,
+    found: &'f MistakeList<'f>,
 }
 
 /// Reads a file by its keys. `take`: takes them, and returns `None` if a required key is missing or
@@ -54,8 +54,8 @@ pub fn read<T>(
     source: &str,
     take: impl FnOnce(&mut Keys<'_>) -> Option<T>,
 ) -> Result<T, FileError> {
-    let document = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
-    let found = Found { path, source, errors: RefCell::default() };
+    let document = DeTable::parse(source).map_err(|error| text::from_toml(path, source, &error))?;
+    let found = MistakeList { path, source, errors: RefCell::default() };
     let mut keys = Keys {
         table: document.get_ref(),
         name: String::new(),
@@ -84,13 +84,13 @@ impl<'f> Keys<'f> {
     }
 
     /// Takes the value of a required key.
-    pub fn required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
+    pub fn take_required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         self.required.push(key);
         self.optional(key)
     }
 
     /// Takes the value of a key, converted by `parse`.
-    pub fn parsed<T: DeserializeOwned, U>(
+    pub fn parse<T: DeserializeOwned, U>(
         &mut self,
         key: &'static str,
         parse: impl FnOnce(T) -> Result<U, Mistake>,
@@ -117,7 +117,7 @@ impl<'f> Keys<'f> {
     /// Takes the table of a key; `None`: missing, or no table.
     pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         let value = self.take(key)?;
-        self.below(format!("[{}]", self.path_to(key)), value)
+        self.child(format!("[{}]", self.path_to(key)), value)
     }
 
     /// Takes the table of a required key.
@@ -137,7 +137,7 @@ impl<'f> Keys<'f> {
             return Vec::new();
         };
         let name = format!("[[{}]]", self.path_to(key));
-        array.iter().filter_map(|value| self.below(name.clone(), value)).collect()
+        array.iter().filter_map(|value| self.child(name.clone(), value)).collect()
     }
 
     /// Takes the tables below a key, by their names.
@@ -152,7 +152,7 @@ impl<'f> Keys<'f> {
         };
         let all = table.iter().filter_map(|(name, value)| {
             let name = name.get_ref().to_string();
-            let below = self.below(format!("[{}.{name}]", self.path_to(key)), value)?;
+            let below = self.child(format!("[{}.{name}]", self.path_to(key)), value)?;
             Some((name, below))
         });
         all.collect()
@@ -217,7 +217,7 @@ impl<'f> Keys<'f> {
             self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         for key in unknown {
             let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
-            self.found.add(key.span(), friendly(&message));
+            self.found.add(key.span(), explain_unknown_field(&message));
         }
     }
 
@@ -230,12 +230,12 @@ impl<'f> Keys<'f> {
         let read = T::deserialize(ValueDeserializer::from(value.clone()));
         read.map_err(|error| {
             let span = error.span().filter(|span| *span != (0..0)).unwrap_or_else(|| value.span());
-            self.found.add(span, friendly(error.message()));
+            self.found.add(span, explain_unknown_field(error.message()));
         })
         .ok()
     }
 
-    fn below(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
+    fn child(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
         let DeValue::Table(table) = value.get_ref() else {
             self.found.add(value.span(), format!("`{name}` is a table of keys and values"));
             return None;
@@ -284,15 +284,15 @@ mod tests {
 
     fn sample(source: &str) -> Result<Sample, String> {
         let taken = read(Path::new("s.toml"), source, |keys| {
-            let name = keys.required("name");
-            let sizes = keys.required::<Vec<u8>>("sizes");
+            let name = keys.take_required("name");
+            let sizes = keys.take_required::<Vec<u8>>("sizes");
             let even = |n: u8| {
                 if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) }
             };
-            keys.parsed("pairs", even);
+            keys.parse("pairs", even);
             let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
-                let title = part.required("title");
-                part.required::<u8>("weight");
+                let title = part.take_required("title");
+                part.take_required::<u8>("weight");
                 part.end();
                 title
             });

@@ -4,18 +4,18 @@
 //! Pure: files that a text names are read by a function of the caller ([`ReadFile`]). A workload
 //! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
 
+pub mod command_line;
 pub mod compile;
 pub mod document;
 pub mod header;
 pub mod import;
-pub mod inside;
 pub mod keys;
 pub mod limits;
 pub mod mistake;
-pub mod own;
+pub mod relative_path;
+pub mod request_values;
 pub mod template;
 pub mod text;
-pub mod typed;
 pub mod units;
 pub mod workloads;
 

@@ -11,71 +11,71 @@ use crate::text::FileError;
 
 /// One step down into a document: `workloads[1].path` has three.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// A key of a table.
     Key(Cow<'static, str>),
     /// An index of an array, from 0.
     Index(usize),
 }
 
-impl From<&'static str> for Step {
-    fn from(key: &'static str) -> Step {
-        Step::Key(key.into())
+impl From<&'static str> for PathStep {
+    fn from(key: &'static str) -> PathStep {
+        PathStep::Key(key.into())
     }
 }
 
-impl From<String> for Step {
-    fn from(key: String) -> Step {
-        Step::Key(key.into())
+impl From<String> for PathStep {
+    fn from(key: String) -> PathStep {
+        PathStep::Key(key.into())
     }
 }
 
-impl From<usize> for Step {
-    fn from(index: usize) -> Step {
-        Step::Index(index)
+impl From<usize> for PathStep {
+    fn from(index: usize) -> PathStep {
+        PathStep::Index(index)
     }
 }
 
 /// A wrong value in a file. The check that finds it knows its key; callers add the tables and lists
-/// that it is in ([`Mistake::within`]).
+/// that it is in ([`Mistake::with_parent`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    path: Vec<Step>,
+    path: Vec<PathStep>,
     /// The wrong part of the value, if known.
     words: Option<String>,
     message: String,
 }
 
 /// Returns a mistake in the value of a key, or of a table that lacks the key.
-pub fn mistake(key: impl Into<Step>, message: impl Into<String>) -> Mistake {
+pub fn mistake(key: impl Into<PathStep>, message: impl Into<String>) -> Mistake {
     Mistake { path: vec![key.into()], words: None, message: message.into() }
 }
 
 impl Mistake {
     /// Returns the mistake with a key added before its path.
     #[must_use]
-    pub fn within(mut self, step: impl Into<Step>) -> Mistake {
+    pub fn with_parent(mut self, step: impl Into<PathStep>) -> Mistake {
         self.path.insert(0, step.into());
         self
     }
 
     /// Returns the mistake with a key added after its path.
     #[must_use]
-    pub fn below(mut self, step: impl Into<Step>) -> Mistake {
+    pub fn with_child(mut self, step: impl Into<PathStep>) -> Mistake {
         self.path.push(step.into());
         self
     }
 
     /// Returns the mistake limited to some words of the value, if it contains them.
     #[must_use]
-    pub fn about(mut self, words: Option<String>) -> Mistake {
+    pub fn with_words(mut self, words: Option<String>) -> Mistake {
         self.words = words;
         self
     }
 
     /// Returns the mistake with a prefix before its message.
     #[must_use]
-    pub fn of(mut self, whose: &str) -> Mistake {
+    pub fn with_prefix(mut self, whose: &str) -> Mistake {
         self.message = format!("{whose}: {}", self.message);
         self
     }
@@ -92,7 +92,7 @@ impl Mistake {
     pub fn locate(self, path: &Path, source: &str) -> FileError {
         let document = DeTable::parse(source).ok();
         match document.and_then(|document| self.span_in(document.get_ref(), source)) {
-            Some(span) => FileError::at(path, source, span, self.message),
+            Some(span) => FileError::from_span(path, source, span, self.message),
             None => FileError::whole(path, self.message),
         }
     }
@@ -101,7 +101,7 @@ impl Mistake {
     /// on it that exists. `None`: no key of the path exists.
     pub(crate) fn span_in(&self, table: &DeTable<'_>, source: &str) -> Option<Range<usize>> {
         let (first, rest) = self.path.split_first()?;
-        let Step::Key(first) = first else { return None };
+        let PathStep::Key(first) = first else { return None };
         let mut value = table.get(first.as_ref())?;
         for step in rest {
             match down(value, step) {
@@ -120,10 +120,13 @@ impl Mistake {
     }
 }
 
-fn down<'d, 's>(value: &'d Spanned<DeValue<'s>>, step: &Step) -> Option<&'d Spanned<DeValue<'s>>> {
+fn down<'d, 's>(
+    value: &'d Spanned<DeValue<'s>>,
+    step: &PathStep,
+) -> Option<&'d Spanned<DeValue<'s>>> {
     match (value.get_ref(), step) {
-        (DeValue::Table(table), Step::Key(key)) => table.get(key.as_ref()),
-        (DeValue::Array(array), Step::Index(index)) => array.get(*index),
+        (DeValue::Table(table), PathStep::Key(key)) => table.get(key.as_ref()),
+        (DeValue::Array(array), PathStep::Index(index)) => array.get(*index),
         _ => None,
     }
 }
@@ -140,5 +143,5 @@ pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
     }
     all.iter()
         .enumerate()
-        .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.below(i)))
+        .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.with_child(i)))
 }

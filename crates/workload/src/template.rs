@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dyno_engine::traffic::Part;
+use dyno_engine::traffic::RequestPart;
 
 use crate::{ReadFile, units};
 
@@ -38,17 +38,17 @@ impl<'a> Templates<'a> {
 
     /// Splits `text` into its parts. Braces without a known name are literal, because JSON is full
     /// of them.
-    pub fn parse(&mut self, text: &[u8]) -> Result<Vec<Part>, String> {
+    pub fn parse(&mut self, text: &[u8]) -> Result<Vec<RequestPart>, String> {
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
         while let Some(&byte) = rest.first() {
-            if let Some((inside, after)) = escaped(rest) {
+            if let Some((inside, after)) = parse_escaped(rest) {
                 plain.extend_from_slice(inside);
                 rest = after;
             } else if let Some((inside, after)) = placeholder(rest) {
                 if !plain.is_empty() {
-                    parts.push(Part::Bytes(std::mem::take(&mut plain).into()));
+                    parts.push(RequestPart::Bytes(std::mem::take(&mut plain).into()));
                 }
                 parts.push(self.part(inside)?);
                 rest = after;
@@ -58,17 +58,17 @@ impl<'a> Templates<'a> {
             }
         }
         if !plain.is_empty() {
-            parts.push(Part::Bytes(plain.into()));
+            parts.push(RequestPart::Bytes(plain.into()));
         }
         Ok(parts)
     }
 
-    fn part(&mut self, inside: &str) -> Result<Part, String> {
+    fn part(&mut self, inside: &str) -> Result<RequestPart, String> {
         let (name, argument) = inside.split_once(':').map_or((inside, None), |(n, a)| (n, Some(a)));
         match (name, argument) {
-            ("seq", None) => Ok(Part::Sequence),
-            ("uuid", None) => Ok(Part::Uuid),
-            ("intended", None) => Ok(Part::Intended),
+            ("seq", None) => Ok(RequestPart::Sequence),
+            ("uuid", None) => Ok(RequestPart::Uuid),
+            ("intended", None) => Ok(RequestPart::Intended),
             ("rand", Some(range)) => random(range),
             ("fill", Some(size)) => fill(size),
             ("csv", Some(argument)) => {
@@ -78,7 +78,7 @@ impl<'a> Templates<'a> {
                          {{csv:users.csv:2}} for the second column"
                     )
                 })?;
-                Ok(Part::Column(self.column(file, column)?))
+                Ok(RequestPart::Column(self.column(file, column)?))
             }
             _ if name.starts_with(OWN) => Err(format!(
                 "{{{inside}}} has no value here: a suite gives one with each subject (`request = \
@@ -134,7 +134,7 @@ pub fn literal_text(text: &str) -> String {
 }
 
 /// Parses `{{name…}}` at the start of `text`. Returns the literal, and the rest.
-fn escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn parse_escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
     let after = after.strip_prefix(b"}")?;
     Some((&text[1..text.len() - after.len() - 1], after))
@@ -152,7 +152,7 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
 
 /// Treatment of `{{request.NAME}}`.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Doubled {
+pub(crate) enum DoubledBraces {
     /// It stays, for the next search for placeholders.
     Stays,
     /// It is the text `{request.NAME}`: no other search follows.
@@ -161,21 +161,21 @@ pub(crate) enum Doubled {
 
 /// Returns the text with `{request.NAME}` replaced by `value` of NAME. Names without a value are
 /// kept.
-pub(crate) fn with_own(
+pub(crate) fn fill_request_values(
     text: &[u8],
-    doubled: Doubled,
+    doubled: DoubledBraces,
     value: &dyn Fn(&str) -> Option<Vec<u8>>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
-        let kept = escaped(rest);
+        let kept = parse_escaped(rest);
         let own = placeholder(rest).filter(|(inside, _)| inside.starts_with(OWN));
         let put = own.and_then(|(inside, after)| Some((value(&inside[OWN.len()..])?, after)));
         match (kept, put) {
             (Some((inside, after)), _) => {
                 let is_own = inside[1..].starts_with(OWN.as_bytes());
-                let is_itself = is_own && doubled == Doubled::IsItself;
+                let is_itself = is_own && doubled == DoubledBraces::IsItself;
                 out.extend_from_slice(if is_itself {
                     inside
                 } else {
@@ -204,7 +204,7 @@ pub fn length(text: &[u8]) -> u64 {
     while let Some(open) = rest.iter().position(|&byte| byte == b'{') {
         length += open as u64;
         rest = &rest[open..];
-        if let Some((inside, after)) = escaped(rest) {
+        if let Some((inside, after)) = parse_escaped(rest) {
             length += inside.len() as u64;
             rest = after;
         } else if let Some((inside, after)) = placeholder(rest) {
@@ -220,7 +220,7 @@ pub fn length(text: &[u8]) -> u64 {
 }
 
 /// Parses the size of a `{fill:…}`: that many letters x.
-fn fill(size: &str) -> Result<Part, String> {
+fn fill(size: &str) -> Result<RequestPart, String> {
     let bytes =
         units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
     if bytes > MOST_FILL {
@@ -229,16 +229,16 @@ fn fill(size: &str) -> Result<Part, String> {
             MOST_FILL >> 20
         ));
     }
-    Ok(Part::Bytes(vec![b'x'; bytes as usize].into()))
+    Ok(RequestPart::Bytes(vec![b'x'; bytes as usize].into()))
 }
 
-fn random(range: &str) -> Result<Part, String> {
+fn random(range: &str) -> Result<RequestPart, String> {
     let wrong =
         || format!("{{rand:{range}}}: write it like {{rand:1..100}}; both ends are included");
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     let (from, to) = (number(from)?, number(to)?);
-    if from > to { Err(wrong()) } else { Ok(Part::Random(from, to)) }
+    if from > to { Err(wrong()) } else { Ok(RequestPart::Random(from, to)) }
 }
 
 /// Returns the values of a column, by its name in the first line or by its number from 1.
@@ -279,7 +279,7 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Vec<Part>, String> {
+    fn parse(text: &str) -> Result<Vec<RequestPart>, String> {
         let read = |path: &str| match path {
             "u.csv" => Ok(b"id,name\n7,ann\n8,\"b, c\"\n".to_vec()),
             _ => Err("no such file".to_string()),
@@ -287,12 +287,12 @@ mod tests {
         Templates::new(&read).parse(text.as_bytes())
     }
 
-    fn bytes(text: &str) -> Part {
-        Part::Bytes(text.as_bytes().into())
+    fn bytes(text: &str) -> RequestPart {
+        RequestPart::Bytes(text.as_bytes().into())
     }
 
-    fn column(values: &[&str]) -> Part {
-        Part::Column(values.iter().map(|v| Box::from(v.as_bytes())).collect())
+    fn column(values: &[&str]) -> RequestPart {
+        RequestPart::Column(values.iter().map(|v| Box::from(v.as_bytes())).collect())
     }
 
     #[test]
@@ -301,11 +301,11 @@ mod tests {
             parse("/a/{seq}?b={rand:1..9}&u={uuid}").unwrap(),
             [
                 bytes("/a/"),
-                Part::Sequence,
+                RequestPart::Sequence,
                 bytes("?b="),
-                Part::Random(1, 9),
+                RequestPart::Random(1, 9),
                 bytes("&u="),
-                Part::Uuid
+                RequestPart::Uuid
             ]
         );
         assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
@@ -334,7 +334,10 @@ mod tests {
             parse("{{seq}}{{rand:1..2}}{{request.a}}").unwrap(),
             [bytes("{seq}{rand:1..2}{request.a}")]
         );
-        assert_eq!(parse("{\"n\":{seq}}").unwrap(), [bytes("{\"n\":"), Part::Sequence, bytes("}")]);
+        assert_eq!(
+            parse("{\"n\":{seq}}").unwrap(),
+            [bytes("{\"n\":"), RequestPart::Sequence, bytes("}")]
+        );
     }
 
     proptest::proptest! {

@@ -54,7 +54,7 @@ impl FileError {
     }
 
     /// Returns a mistake at a range of bytes. Only its first line is shown.
-    pub fn at(
+    pub fn from_span(
         path: &Path,
         source: &str,
         span: std::ops::Range<usize>,
@@ -103,15 +103,15 @@ impl FileError {
 
 /// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
 pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, FileError> {
-    toml::from_str(source).map_err(|error| of_toml(path, source, &error))
+    toml::from_str(source).map_err(|error| from_toml(path, source, &error))
 }
 
 /// Returns an error of the TOML reader, at its place.
-pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> FileError {
-    let message = friendly(error.message());
+pub(crate) fn from_toml(path: &Path, source: &str, error: &toml::de::Error) -> FileError {
+    let message = explain_unknown_field(error.message());
     // A key that is missing from the outermost table has no position.
     match error.span().filter(|span| *span != (0..0)) {
-        Some(span) => FileError::at(path, source, span, message),
+        Some(span) => FileError::from_span(path, source, span, message),
         None => FileError::whole(path, message),
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> Fil
 /// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the
 /// position of its string, also within a list: reading a string first and parsing it later would
 /// lose the position.
-pub fn parsed<'de, D: Deserializer<'de>, T>(
+pub fn parse_string<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
@@ -142,7 +142,7 @@ pub fn parsed<'de, D: Deserializer<'de>, T>(
 
 /// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of
 /// …".
-pub(crate) fn friendly(message: &str) -> String {
+pub(crate) fn explain_unknown_field(message: &str) -> String {
     let Some(rest) =
         message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
     else {

@@ -12,10 +12,10 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::compile::{Field, Wrong};
-use crate::inside::Inside;
+use crate::compile::{CompileError, Field};
 use crate::mistake::{Mistake, all_positive, mistake};
-use crate::{ReadFile, compile, limits, own};
+use crate::relative_path::RelativePath;
+use crate::{ReadFile, compile, limits, request_values};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -32,7 +32,7 @@ pub struct RawWorkload {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<Inside>,
+    body_file: Option<RelativePath>,
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
@@ -69,7 +69,7 @@ pub struct RawRequest {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<Inside>,
+    body_file: Option<RelativePath>,
     expect: RawExpect,
 }
 
@@ -128,7 +128,7 @@ impl RawExpect {
                         "an expected header is `true`, which means present, its value, or \
                          `{ matches = \"…\" }`; leave out what may be missing",
                     )
-                    .within("headers"));
+                    .with_parent("headers"));
                 }
             }
         }
@@ -219,18 +219,18 @@ pub struct OwnSteps {
 pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
 
 /// A subject's name, and the values of its placeholders.
-pub type Asked<'a> = (String, &'a own::Values);
+pub type SubjectValues<'a> = (String, &'a request_values::Values);
 
 /// Checks the workloads of a suite. `asked`: at least one subject.
 pub fn check_workloads(
     raw: Vec<RawWorkload>,
-    asked: &[Asked<'_>],
+    asked: &[SubjectValues<'_>],
     read: ReadFile<'_>,
 ) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![CheckedWorkload { workload: plaintext(), steps: OwnSteps::default() }]);
     }
-    let of = |i: usize| move |m: Mistake| m.within(i).within("workloads");
+    let of = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("workloads");
     let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(asked, read).map_err(of(i)));
     let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
     for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
@@ -266,7 +266,11 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self, of: &[Asked<'_>], read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
+    fn check(
+        mut self,
+        of: &[SubjectValues<'_>],
+        read: ReadFile<'_>,
+    ) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let requests_per_connection = self.requests_per_connection.take();
@@ -279,7 +283,7 @@ impl RawWorkload {
             return Err(mistake("requests_per_connection", message));
         }
         let steps = self.steps(protocol)?;
-        let (name, asked) = self.asked(page.as_ref(), read)?;
+        let (name, asked) = self.into_requests(page.as_ref(), read)?;
         let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page, requests_per_connection };
@@ -293,10 +297,10 @@ impl RawWorkload {
             if of[..i].iter().any(|(_, others)| others == values) {
                 continue;
             }
-            let sent = own::filled(&workload, values);
+            let sent = request_values::fill_placeholders(&workload, values);
             compile::check(&sent, &read).map_err(|wrong| {
-                let mistake = locate(wrong, &origins).about(refused.take());
-                if has_values { mistake.of(name) } else { mistake }
+                let mistake = locate(wrong, &origins).with_words(refused.take());
+                if has_values { mistake.with_prefix(name) } else { mistake }
             })?;
             check_expected(&workload, name, values)?;
         }
@@ -333,7 +337,7 @@ impl RawWorkload {
     }
 
     /// Returns the workload's name, and its requests.
-    fn asked(
+    fn into_requests(
         self,
         page: Option<&RawPage>,
         read: ReadFile<'_>,
@@ -358,7 +362,7 @@ impl RawWorkload {
                 let name = request.name.clone();
                 let mut asked = vec![(request, Origin::Workload { body })];
                 if let Some(page) = page {
-                    asked.extend(check_page(page).map_err(|m| m.within("page"))?);
+                    asked.extend(check_page(page).map_err(|m| m.with_parent("page"))?);
                 }
                 Ok((name, asked))
             }
@@ -383,8 +387,12 @@ impl RawWorkload {
 
 /// Checks that no expectation contains a placeholder without a value: no later step would report
 /// it.
-fn check_expected(workload: &Workload, subject: &str, values: &own::Values) -> Result<(), Mistake> {
-    match own::names(workload).iter().find(|name| !values.contains_key(*name)) {
+fn check_expected(
+    workload: &Workload,
+    subject: &str,
+    values: &request_values::Values,
+) -> Result<(), Mistake> {
+    match request_values::names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!(
@@ -411,31 +419,35 @@ enum Origin {
 type LocatedRequest = (Request, Origin);
 
 /// Locates a value that cannot be sent, relative to the workload's table.
-fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
+fn locate(wrong: CompileError, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
     match origins[index] {
-        Origin::Workload { body } => of_field(field, body, wrong.message),
+        Origin::Workload { body } => locate_field(field, body, wrong.message),
         Origin::Mix { index, body } => {
-            of_field(field, body, wrong.message).within(index).within("requests")
+            locate_field(field, body, wrong.message).with_parent(index).with_parent("requests")
         }
-        Origin::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
+        Origin::Resource(entry) => {
+            mistake("page", wrong.message).with_child("resources").with_child(entry)
+        }
     }
 }
 
 /// Locates a part of a request that cannot be sent, relative to the request's table. `body`: the
 /// key that has its body.
-pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
+pub(crate) fn locate_field(field: Field, body: &'static str, message: String) -> Mistake {
     match field {
         Field::Method => mistake("method", message),
         Field::Path => mistake("path", message),
-        Field::Header(name) => mistake("headers", message).below(name),
+        Field::Header(name) => mistake("headers", message).with_child(name),
         Field::Body => mistake(body, message),
-        Field::Sha256 => mistake("expect", message).below("body_sha256"),
-        Field::Json(pointer) => mistake("expect", message).below("json").below(pointer),
-        Field::ExpectedHeader(name) => mistake("expect", message).below("headers").below(name),
-        Field::BodyMatches => mistake("expect", message).below("body_matches"),
+        Field::Sha256 => mistake("expect", message).with_child("body_sha256"),
+        Field::Json(pointer) => mistake("expect", message).with_child("json").with_child(pointer),
+        Field::ExpectedHeader(name) => {
+            mistake("expect", message).with_child("headers").with_child(name)
+        }
+        Field::BodyMatches => mistake("expect", message).with_child("body_matches"),
         Field::JsonMatches(pointer) => {
-            mistake("expect", message).below("json_matches").below(pointer)
+            mistake("expect", message).with_child("json_matches").with_child(pointer)
         }
     }
 }
@@ -447,7 +459,8 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     }
     let mut asked = Vec::new();
     for (i, text) in page.resources.iter().enumerate() {
-        let requests = resources(text).map_err(|message| mistake("resources", message).below(i))?;
+        let requests =
+            resources(text).map_err(|message| mistake("resources", message).with_child(i))?;
         asked.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
     }
     if asked.is_empty() {
@@ -520,7 +533,7 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
 }
 
 fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequest>, Mistake> {
-    let of = |i: usize| move |m: Mistake| m.within(i).within("requests");
+    let of = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("requests");
     let mut asked: Vec<LocatedRequest> = Vec::new();
     let unnamed: Vec<bool> = raw.iter().map(|raw| raw.name.is_none()).collect();
     for (index, raw) in raw.into_iter().enumerate() {
@@ -589,7 +602,7 @@ impl RawRequest {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
         if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
-            return Err(mistake("headers", compile::no_framing(name)).below(name.clone()));
+            return Err(mistake("headers", compile::no_framing(name)).with_child(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {
@@ -612,7 +625,7 @@ impl RawRequest {
             path,
             headers: self.headers.into_iter().collect(),
             body,
-            expect: self.expect.check().map_err(|m| m.within("expect"))?,
+            expect: self.expect.check().map_err(|m| m.with_parent("expect"))?,
         })
     }
 }

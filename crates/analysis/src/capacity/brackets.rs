@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Votes;
-use super::failures::{Counts, FailureShares};
-use super::objective::{Judged, judge};
+use super::failures::{FailureCounts, FailureShares};
+use super::objective::{ObjectiveVerdict, judge};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::subject::{SubjectFailure, SubjectResult};
@@ -39,7 +39,7 @@ pub struct Bracket {
     pub rates: Vec<RateVotes>,
     /// The search that chose the rates: then bounds are medians over starts. `None`: rates were
     /// planned.
-    pub searched: Option<Searched>,
+    pub searched: Option<SearchCounts>,
     /// In each repeat alone, the highest rate below all that were missed; 0: it missed them all.
     /// Without undecided repeats.
     pub by_repeat_rps: Vec<f64>,
@@ -49,7 +49,8 @@ pub struct Bracket {
 
 /// Searches, one at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Searched {
+#[schemars(rename = "Searched")]
+pub struct SearchCounts {
     /// Starts with a search.
     pub starts: usize,
     /// Starts that failed before any load. Each counts as one that kept no rate.
@@ -78,39 +79,46 @@ pub struct RateVotes {
 /// Verdicts of the repeats of a cell: whether each kept the objective, and its missed condition.
 #[derive(Default)]
 struct Repeats {
-    by_block: Vec<(u32, Judged)>,
-    counts: Counts,
+    by_block: Vec<(u32, ObjectiveVerdict)>,
+    counts: FailureCounts,
 }
 
 impl Repeats {
-    fn kept(&self) -> usize {
-        self.by_block.iter().filter(|(_, judged)| *judged == Judged::Kept).count()
+    fn kept_count(&self) -> usize {
+        self.by_block.iter().filter(|(_, judged)| *judged == ObjectiveVerdict::Kept).count()
     }
 
     /// Number of repeats that were long enough to decide.
-    fn decided(&self) -> usize {
-        self.by_block.iter().filter(|(_, judged)| !matches!(judged, Judged::TooShort(_))).count()
+    fn decided_count(&self) -> usize {
+        self.by_block
+            .iter()
+            .filter(|(_, judged)| !matches!(judged, ObjectiveVerdict::TooShort(_)))
+            .count()
     }
 
     fn is_kept(&self) -> bool {
-        2 * self.kept() > self.decided()
+        2 * self.kept_count() > self.decided_count()
     }
 
     /// Half of each is neither.
     fn is_missed(&self) -> bool {
-        2 * self.kept() < self.decided()
+        2 * self.kept_count() < self.decided_count()
     }
 
     fn votes(&self, rate_rps: f64) -> RateVotes {
         let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
-            Judged::Missed(what)
-            | Judged::Failed(what)
-            | Judged::NotStarted(what)
-            | Judged::TooShort(what)
-            | Judged::GeneratorMissed(what) => Some(what.clone()),
-            Judged::Kept => None,
+            ObjectiveVerdict::Missed(what)
+            | ObjectiveVerdict::Failed(what)
+            | ObjectiveVerdict::NotStarted(what)
+            | ObjectiveVerdict::TooShort(what)
+            | ObjectiveVerdict::GeneratorMissed(what) => Some(what.clone()),
+            ObjectiveVerdict::Kept => None,
         });
-        RateVotes { rate_rps, kept: Votes { agree: self.kept(), loads: self.decided() }, missed }
+        RateVotes {
+            rate_rps,
+            kept: Votes { agree: self.kept_count(), loads: self.decided_count() },
+            missed,
+        }
     }
 }
 
@@ -126,21 +134,21 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
         // A repeat that dyno does not count, such as one of a server that was still warming, keeps
         // no objective. One that the machine disturbed decides nothing.
         let by_block = votes
-            .filter(|(trial, (_, judged))| trial.valid || *judged != Judged::Kept)
+            .filter(|(trial, (_, judged))| trial.valid || *judged != ObjectiveVerdict::Kept)
             .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
             .chain(failed_starts((plan, grid), &subjects[key.arm], key).map(not_started))
             .collect();
         let counts = |trial: &&TrialResult| {
-            Counts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
+            FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
         };
-        Repeats { by_block, counts: Counts::sum(trials.iter().map(counts)) }
+        Repeats { by_block, counts: FailureCounts::sum(trials.iter().map(counts)) }
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
     // A server none of whose starts succeeded has no trials, but votes.
     let planned: BTreeSet<CellKey> = plan.trials.iter().map(CellKey::of_trial).collect();
     for key in planned {
-        let shape = Shape::of(&plan.load.steps[key.step]);
+        let shape = Shape::from_step(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
             let rates = all.entry(of).or_default();
@@ -148,7 +156,7 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             // One rate may be a step more than once.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
                 Some((_, known)) => {
-                    known.counts = Counts::sum([known.counts, votes.counts].into_iter());
+                    known.counts = FailureCounts::sum([known.counts, votes.counts].into_iter());
                     known.by_block.extend(votes.by_block);
                 }
                 None if votes.by_block.is_empty() => {}
@@ -167,8 +175,8 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
 }
 
 /// The vote of a start that failed before any load: the server kept the objective at no rate there.
-fn not_started((block, failure): (u32, &SubjectFailure)) -> (u32, Judged) {
-    (block, Judged::NotStarted(failure.failure.in_words()))
+fn not_started((block, failure): (u32, &SubjectFailure)) -> (u32, ObjectiveVerdict) {
+    (block, ObjectiveVerdict::NotStarted(failure.failure.in_words()))
 }
 
 /// Returns the starts of an arm that failed before any load, each with its block. A start that
@@ -196,13 +204,15 @@ pub(super) fn failed_starts<'a>(
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
     let missed = rates.iter().position(|(_, repeats)| repeats.is_missed());
     // Rates whose loads were all too short are skipped.
-    let is_undecided = |(_, repeats): &(f64, Repeats)| repeats.decided() > 0 && !repeats.is_kept();
+    let is_undecided =
+        |(_, repeats): &(f64, Repeats)| repeats.decided_count() > 0 && !repeats.is_kept();
     let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
     let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
     let is_generators = |repeats: &Repeats| {
-        let by_generator =
-            |(_, judged): &&(u32, Judged)| matches!(judged, Judged::GeneratorMissed(_));
-        let missed = repeats.decided() - repeats.kept();
+        let by_generator = |(_, judged): &&(u32, ObjectiveVerdict)| {
+            matches!(judged, ObjectiveVerdict::GeneratorMissed(_))
+        };
+        let missed = repeats.decided_count() - repeats.kept_count();
         2 * repeats.by_block.iter().filter(by_generator).count() > missed
     };
     let at_any_rate = missed.is_some_and(|missed| fails_at_any_rate(rates, kept, missed));
@@ -234,12 +244,12 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
 fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
     let by_block = &rates[missed].1.by_block;
     let by_failures =
-        by_block.iter().filter(|(_, judged)| matches!(judged, Judged::Failed(_))).count();
-    let others = rates[missed].1.decided() - rates[missed].1.kept() - by_failures;
+        by_block.iter().filter(|(_, judged)| matches!(judged, ObjectiveVerdict::Failed(_))).count();
+    let others = rates[missed].1.decided_count() - rates[missed].1.kept_count() - by_failures;
     let last_below = kept.unwrap_or(missed);
     let first_above = if kept.is_some() { missed } else { missed + 1 };
     let counts =
-        |own: &[(f64, Repeats)]| Counts::sum(own.iter().map(|(_, repeats)| repeats.counts));
+        |own: &[(f64, Repeats)]| FailureCounts::sum(own.iter().map(|(_, repeats)| repeats.counts));
     let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
     by_failures > others && !shares.do_fall_with_the_rate()
 }
@@ -257,8 +267,12 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
 /// The highest rate below all that one repeat missed; `None`: a load was too short to decide, or
 /// the generator could not offer a rate.
 fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
-    let is_unknown = |(own, judged): &(u32, Judged)| {
-        *own == block && matches!(judged, Judged::TooShort(_) | Judged::GeneratorMissed(_))
+    let is_unknown = |(own, judged): &(u32, ObjectiveVerdict)| {
+        *own == block
+            && matches!(
+                judged,
+                ObjectiveVerdict::TooShort(_) | ObjectiveVerdict::GeneratorMissed(_)
+            )
     };
     if rates.iter().any(|(_, repeats)| repeats.by_block.iter().any(is_unknown)) {
         return None;
@@ -268,7 +282,7 @@ fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
             .by_block
             .iter()
             .filter(|(own, _)| *own == block)
-            .all(|(_, judged)| *judged == Judged::Kept)
+            .all(|(_, judged)| *judged == ObjectiveVerdict::Kept)
     };
     Some(rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate))
 }
@@ -285,9 +299,10 @@ mod tests {
     use crate::fixture;
 
     /// Repeats of rates: which of them kept the objective.
-    fn of(rates: &[(f64, &[bool])]) -> Bracket {
-        let judged =
-            |kept: &bool| if *kept { Judged::Kept } else { Judged::Missed("p99 9 ms".into()) };
+    fn bracket_from(rates: &[(f64, &[bool])]) -> Bracket {
+        let judged = |kept: &bool| {
+            if *kept { ObjectiveVerdict::Kept } else { ObjectiveVerdict::Missed("p99 9 ms".into()) }
+        };
         let repeats = |kept: &[bool]| Repeats {
             by_block: (0..).zip(kept.iter().map(judged)).collect(),
             ..Repeats::default()
@@ -302,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_decided_by_most_of_its_repeats() {
-        let found = of(&[
+        let found = bracket_from(&[
             (100.0, &[YES, YES, YES, YES, YES]),
             (200.0, &[YES, NO, YES, YES, YES]),
             (300.0, &[YES, NO, NO, YES, NO]),
@@ -318,14 +333,17 @@ mod tests {
 
     #[test]
     fn failures_decide_a_rate_only_if_they_depend_on_it() {
-        let rate = |judged: Judged, rate_rps: f64, failed: f64| {
+        let rate = |judged: ObjectiveVerdict, rate_rps: f64, failed: f64| {
             let by_block = (0..3).map(|block| (block, judged.clone())).collect();
-            (rate_rps, Repeats { by_block, counts: Counts { failed, requests: 3.0 * rate_rps } })
+            (
+                rate_rps,
+                Repeats { by_block, counts: FailureCounts { failed, requests: 3.0 * rate_rps } },
+            )
         };
         let bracket_of = |failed_below: f64, failed_above: f64| {
             let rates = [
-                rate(Judged::Kept, 1000.0, failed_below),
-                rate(Judged::Failed("wrong".into()), 2000.0, failed_above),
+                rate(ObjectiveVerdict::Kept, 1000.0, failed_below),
+                rate(ObjectiveVerdict::Failed("wrong".into()), 2000.0, failed_above),
             ];
             bracket(("a".into(), "w".into()), &rates)
         };
@@ -337,8 +355,10 @@ mod tests {
         assert_eq!((above.kept_rps, above.missed_rps), (Some(1000.0), Some(2000.0)));
         assert!(!above.failures_at_any_rate);
         // Neither kept nor missed: too short.
-        let short =
-            [rate(Judged::Kept, 1000.0, 0.0), rate(Judged::TooShort("p99".into()), 2000.0, 0.0)];
+        let short = [
+            rate(ObjectiveVerdict::Kept, 1000.0, 0.0),
+            rate(ObjectiveVerdict::TooShort("p99".into()), 2000.0, 0.0),
+        ];
         let short = bracket(("a".into(), "w".into()), &short);
         assert_eq!((short.kept_rps, short.missed_rps), (Some(1000.0), None));
         assert_eq!((short.rates[1].kept.loads, short.by_repeat_rps.len()), (0, 0));
@@ -348,22 +368,25 @@ mod tests {
     /// Loads of a low rate have too few requests for the percentile.
     #[test]
     fn rate_that_is_kept_above_one_too_short_to_tell_is_found() {
-        let rate = |rate: f64, judged: Judged| {
+        let rate = |rate: f64, judged: ObjectiveVerdict| {
             let by_block = (0..5).map(|block| (block, judged.clone())).collect();
-            (rate, Repeats { by_block, counts: Counts::default() })
+            (rate, Repeats { by_block, counts: FailureCounts::default() })
         };
-        let short = || Judged::TooShort("too few".into());
+        let short = || ObjectiveVerdict::TooShort("too few".into());
         let found = |rates: &[(f64, Repeats)]| {
             let found = bracket(("a".into(), "w".into()), rates);
             (found.kept_rps, found.missed_rps)
         };
         assert_eq!(
-            found(&[rate(300.0, short()), rate(4000.0, Judged::Kept)]),
+            found(&[rate(300.0, short()), rate(4000.0, ObjectiveVerdict::Kept)]),
             (Some(4000.0), None)
         );
-        assert_eq!(found(&[rate(300.0, Judged::Kept), rate(4000.0, short())]), (Some(300.0), None));
+        assert_eq!(
+            found(&[rate(300.0, ObjectiveVerdict::Kept), rate(4000.0, short())]),
+            (Some(300.0), None)
+        );
         assert_eq!(found(&[rate(300.0, short())]), (None, None));
-        let missed = Judged::Missed("p99".into());
+        let missed = ObjectiveVerdict::Missed("p99".into());
         assert_eq!(found(&[rate(300.0, short()), rate(4000.0, missed)]), (None, Some(4000.0)));
     }
 
@@ -377,7 +400,7 @@ mod tests {
         run
     }
 
-    fn kept(run: &Run) -> (Option<f64>, Vec<(u64, u64)>) {
+    fn kept_rates(run: &Run) -> (Option<f64>, Vec<(u64, u64)>) {
         let found = crate::report::report(run).brackets.remove(0);
         let votes = |rate: &RateVotes| (rate.kept.agree as u64, rate.kept.loads as u64);
         (found.kept_rps, found.rates.iter().map(votes).collect())
@@ -386,9 +409,9 @@ mod tests {
     #[test]
     fn starts_that_failed_before_any_load_keep_no_rate() {
         let mut run = five_starts();
-        assert_eq!(kept(&run), (Some(1000.0), vec![(5, 5)]));
+        assert_eq!(kept_rates(&run), (Some(1000.0), vec![(5, 5)]));
         run.trials.retain(|trial| trial.trial >= 3);
-        assert_eq!(kept(&run), (Some(1000.0), vec![(2, 2)]), "the others did not run");
+        assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]), "the others did not run");
         let failed = |kind: FailureKind| {
             let mut run = run.clone();
             let failure = Failure { kind, message: "it ended".into() };
@@ -398,7 +421,7 @@ mod tests {
                 failure: Some(failure.clone()),
                 ..StartRecord::default()
             }));
-            kept(&run)
+            kept_rates(&run)
         };
         assert_eq!(failed(FailureKind::NeverReady), (None, vec![(2, 5)]));
         assert_eq!(failed(FailureKind::Harness), (Some(1000.0), vec![(2, 2)]));
@@ -437,19 +460,19 @@ mod tests {
             trial.load.intervals[0].loop_lag = lags.seal();
             trial.load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
         }
-        assert_eq!(kept(&run), (Some(1000.0), vec![(2, 2)]));
+        assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]));
     }
 
     /// The generator could not offer the higher rate: that is no highest rate of the server.
     #[test]
     fn repeats_that_the_generator_missed_have_no_highest_rate() {
-        let rate = |rate: f64, judged: Judged| {
+        let rate = |rate: f64, judged: ObjectiveVerdict| {
             let by_block = (0..5).map(|block| (block, judged.clone())).collect();
-            (rate, Repeats { by_block, counts: Counts::default() })
+            (rate, Repeats { by_block, counts: FailureCounts::default() })
         };
         let rates = [
-            rate(1000.0, Judged::Kept),
-            rate(2000.0, Judged::GeneratorMissed("it was busy".into())),
+            rate(1000.0, ObjectiveVerdict::Kept),
+            rate(2000.0, ObjectiveVerdict::GeneratorMissed("it was busy".into())),
         ];
         let found = bracket(("a".into(), "w".into()), &rates);
         assert!(found.limited_by_generator && found.by_repeat_rps.is_empty(), "{found:?}");
@@ -458,10 +481,10 @@ mod tests {
 
     #[test]
     fn there_may_be_no_rate_that_is_kept_or_missed() {
-        let kept = of(&[(100.0, &[YES, YES])]);
+        let kept = bracket_from(&[(100.0, &[YES, YES])]);
         assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
         // Half of the repeats are not most of them, whether they kept or missed the objective.
-        let half = of(&[(100.0, &[YES, NO]), (200.0, &[NO, NO])]);
+        let half = bracket_from(&[(100.0, &[YES, NO]), (200.0, &[NO, NO])]);
         assert_eq!((half.kept_rps, half.missed_rps), (None, Some(200.0)));
         assert_eq!(half.by_repeat_rps, [100.0, 0.0]);
     }

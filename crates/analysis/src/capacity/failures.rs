@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CapacityTrial, Found};
+use super::{CapacityBounds, CapacityTrial};
 use crate::stats::permutation;
 
 /// Requests without a right response, among all, at lower and at higher rates.
@@ -26,18 +26,18 @@ const CERTAIN: f64 = 0.001;
 
 /// Counts of requests, and of those without a right response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(super) struct FailureCounts {
     pub failed: f64,
     pub requests: f64,
 }
 
-impl Counts {
-    pub(super) fn new(error_share: f64, requests: f64) -> Counts {
-        Counts { failed: (error_share * requests).round(), requests }
+impl FailureCounts {
+    pub(super) fn new(error_share: f64, requests: f64) -> FailureCounts {
+        FailureCounts { failed: (error_share * requests).round(), requests }
     }
 
-    pub(super) fn sum(all: impl Iterator<Item = Counts>) -> Counts {
-        all.fold(Counts::default(), |sum, one| Counts {
+    pub(super) fn sum(all: impl Iterator<Item = FailureCounts>) -> FailureCounts {
+        all.fold(FailureCounts::default(), |sum, one| FailureCounts {
             failed: sum.failed + one.failed,
             requests: sum.requests + one.requests,
         })
@@ -45,7 +45,7 @@ impl Counts {
 }
 
 impl FailureShares {
-    pub(super) fn new(below: Counts, above: Counts) -> FailureShares {
+    pub(super) fn new(below: FailureCounts, above: FailureCounts) -> FailureShares {
         FailureShares {
             failed_below: below.failed as u64,
             requests_below: below.requests as u64,
@@ -58,7 +58,7 @@ impl FailureShares {
     /// test).
     pub(super) fn do_fall_with_the_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
-        let p = permutation::of_counts(
+        let p = permutation::counts_chance(
             side(self.failed_below, self.requests_below),
             side(self.failed_above, self.requests_above),
         );
@@ -68,8 +68,8 @@ impl FailureShares {
 
 /// The failures on both sides of what a search found, if they missed the objective and are not
 /// shown to depend on the rate.
-pub(super) fn at_any_rate(
-    found: Found,
+pub(super) fn common_failures(
+    found: CapacityBounds,
     trials: &[CapacityTrial],
     together: &[CapacityTrial],
 ) -> Option<FailureShares> {
@@ -78,7 +78,7 @@ pub(super) fn at_any_rate(
     if !missed.by_failures {
         return None;
     }
-    let counts = |trial: &CapacityTrial| Counts::new(trial.error_share, trial.requests);
+    let counts = |trial: &CapacityTrial| FailureCounts::new(trial.error_share, trial.requests);
     // Without a rate that is kept the lowest one stands against all others.
     let is_below = |trial: &&CapacityTrial| match found.kept_rps {
         Some(kept) => trial.rate_rps <= kept,
@@ -89,8 +89,8 @@ pub(super) fn at_any_rate(
         None => trial.rate_rps > missed_rps,
     };
     let shares = FailureShares::new(
-        Counts::sum(trials.iter().filter(is_below).map(counts)),
-        Counts::sum(trials.iter().filter(is_above).map(counts)),
+        FailureCounts::sum(trials.iter().filter(is_below).map(counts)),
+        FailureCounts::sum(trials.iter().filter(is_above).map(counts)),
     );
     (!shares.do_fall_with_the_rate()).then_some(shares)
 }

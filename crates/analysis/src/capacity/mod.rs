@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::LoadResult;
-pub use brackets::{Bracket, RateVotes, Searched, brackets};
+pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
 pub use failures::FailureShares;
 pub(crate) use objective::is_generators;
-pub use objective::{Judged, judge, least_rps, objective, requests};
+pub use objective::{ObjectiveVerdict, judge, least_rps, objective, requests};
 pub use rate_search::{RateSearch, confirmation_ns};
-pub use search::{Found, Next, Search, Tried, Width};
+pub use search::{CapacityBounds, CapacitySearch, SearchStep, TrialVerdict, Width};
 pub use searches::{SearchResult, begin, load_result};
 pub(crate) use searches::{brackets_of, searches};
 pub use slowest::slowest;
@@ -83,7 +83,7 @@ pub struct Votes {
 }
 
 impl Votes {
-    fn of(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
+    fn from_trials(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
         let own = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
         let agrees = |trial: &&CapacityTrial| trial.kept == kept && !trial.too_short;
         Votes { agree: own().filter(agrees).count(), loads: own().count() }
@@ -95,13 +95,13 @@ impl CapacityResult {
     #[must_use]
     pub fn new(
         objective: &Objective,
-        found: Found,
+        found: CapacityBounds,
         ended: Option<String>,
         (trials, together): (Vec<CapacityTrial>, &[CapacityTrial]),
     ) -> CapacityResult {
-        let at_any_rate = failures::at_any_rate(found, &trials, together);
-        let Found { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
-            Some(_) => Found::default(),
+        let at_any_rate = failures::common_failures(found, &trials, together);
+        let CapacityBounds { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
+            Some(_) => CapacityBounds::default(),
             None => found,
         };
         let at =
@@ -115,8 +115,8 @@ impl CapacityResult {
             objective: objective.text.clone(),
             kept_rps,
             missed_rps,
-            kept_by: Votes::of(&trials, kept_rps, true),
-            missed_by: Votes::of(&trials, missed_rps, false),
+            kept_by: Votes::from_trials(&trials, kept_rps, true),
+            missed_by: Votes::from_trials(&trials, missed_rps, false),
             settled,
             confirmed: is_confirmed,
             holds_s: kept.map(|trial| trial.duration_s).reduce(f64::max),
@@ -174,28 +174,28 @@ pub struct CapacityTrial {
 
 impl CapacityTrial {
     #[must_use]
-    pub fn new(rate_rps: f64, load: &LoadResult, judged: Judged) -> CapacityTrial {
+    pub fn new(rate_rps: f64, load: &LoadResult, judged: ObjectiveVerdict) -> CapacityTrial {
         CapacityTrial {
             rate_rps,
             throughput_rps: load.throughput_rps,
             response_p50_us: load.response_time_us.p50,
             response_p99_us: load.response_time_us.p99,
             error_share: load.error_share(),
-            kept: judged == Judged::Kept,
-            generator: matches!(judged, Judged::GeneratorMissed(_)),
-            by_failures: matches!(judged, Judged::Failed(_)),
-            too_short: matches!(judged, Judged::TooShort(_)),
+            kept: judged == ObjectiveVerdict::Kept,
+            generator: matches!(judged, ObjectiveVerdict::GeneratorMissed(_)),
+            by_failures: matches!(judged, ObjectiveVerdict::Failed(_)),
+            too_short: matches!(judged, ObjectiveVerdict::TooShort(_)),
             full: load.in_flight.mean >= 0.5 * load.places() as f64,
             requests: load.exchanges.due() as f64,
             duration_s: load.duration_s,
             confirms: false,
             missed: match judged {
-                Judged::Kept => None,
-                Judged::Missed(what)
-                | Judged::Failed(what)
-                | Judged::NotStarted(what)
-                | Judged::TooShort(what)
-                | Judged::GeneratorMissed(what) => Some(what),
+                ObjectiveVerdict::Kept => None,
+                ObjectiveVerdict::Missed(what)
+                | ObjectiveVerdict::Failed(what)
+                | ObjectiveVerdict::NotStarted(what)
+                | ObjectiveVerdict::TooShort(what)
+                | ObjectiveVerdict::GeneratorMissed(what) => Some(what),
             },
         }
     }
@@ -211,13 +211,13 @@ mod tests {
         let load = reported().trials.remove(0).load;
         let trial = |rate, judged| CapacityTrial::new(rate, &load, judged);
         let trials = vec![
-            trial(100.0, Judged::Kept),
-            trial(200.0, Judged::GeneratorMissed("late".into())),
-            trial(100.0, Judged::Missed("p99".into())),
-            trial(100.0, Judged::Kept),
+            trial(100.0, ObjectiveVerdict::Kept),
+            trial(200.0, ObjectiveVerdict::GeneratorMissed("late".into())),
+            trial(100.0, ObjectiveVerdict::Missed("p99".into())),
+            trial(100.0, ObjectiveVerdict::Kept),
         ];
         let objective = super::objective("errors<1%", &|_| Err(String::new())).unwrap();
-        let found = Found {
+        let found = CapacityBounds {
             kept_rps: Some(100.0),
             missed_rps: Some(200.0),
             settled: true,
@@ -231,7 +231,7 @@ mod tests {
         assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
         let none = CapacityResult::new(
             &objective,
-            Found::default(),
+            CapacityBounds::default(),
             Some("gone".into()),
             (Vec::new(), &[]),
         );

@@ -4,10 +4,10 @@ use dyno_archive::plan::{Arrival, Condition, Objective};
 
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
-use crate::load::place::Place;
+use crate::load::place::PercentilePlace;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
+use crate::number_format::percent;
 use crate::verdict::MOST_LOST;
-use crate::words::percent;
 
 /// Percentiles that conditions may name.
 const QUANTILES: [(&str, f64); 8] = [
@@ -23,7 +23,7 @@ const QUANTILES: [(&str, f64); 8] = [
 
 /// Verdict of an objective on a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Judged {
+pub enum ObjectiveVerdict {
     Kept,
     /// The missed condition, in words.
     Missed(String),
@@ -85,7 +85,7 @@ enum Miss {
 
 /// The conditions of every load: it answers as many requests as it is offered, and errors are few
 /// unless the objective limits them.
-fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
+fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
         return Some(Miss::Time(format!(
@@ -101,9 +101,10 @@ fn missed_unasked(objective: &Objective, load: &LoadResult, error_share: f64) ->
 /// The first miss that is known; `Err`: none is, and a percentile is unknown.
 fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, String> {
     let error_share = load.error_share();
-    let of_conditions = objective.conditions.iter().filter_map(|of| missed(of, load, error_share));
+    let of_conditions =
+        objective.conditions.iter().filter_map(|of| find_miss(of, load, error_share));
     let all: Vec<Miss> =
-        of_conditions.chain(missed_unasked(objective, load, error_share)).collect();
+        of_conditions.chain(find_implied_miss(objective, load, error_share)).collect();
     let mut too_short = None;
     for miss in all {
         match miss {
@@ -124,7 +125,7 @@ fn is_saturated(load: &LoadResult) -> bool {
 
 /// Judges a load.
 #[must_use]
-pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
+pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let (missed, too_short) = match first_miss(objective, load) {
         Ok(missed) => (missed, None),
         Err(why) => (None, Some(why)),
@@ -140,11 +141,11 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
         is_full || is_disturbed || is_time && is_late && !is_saturated(load)
     };
     if let Some(caveat) = load.caveats.iter().find(refuses) {
-        return Judged::GeneratorMissed(caveat.message.clone());
+        return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
     }
     match missed {
-        Some(Miss::Failures(what)) => return Judged::Failed(what),
-        Some(Miss::Time(what) | Miss::TooShort(what)) => return Judged::Missed(what),
+        Some(Miss::Failures(what)) => return ObjectiveVerdict::Failed(what),
+        Some(Miss::Time(what) | Miss::TooShort(what)) => return ObjectiveVerdict::Missed(what),
         None => {}
     }
     // A load that is not to be used has kept nothing.
@@ -152,11 +153,11 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> Judged {
     let invalid = load.caveats.iter().find(is_invalid);
     match (invalid, too_short) {
         (Some(caveat), _) if FAILURES.contains(&caveat.code) => {
-            Judged::Failed(caveat.message.clone())
+            ObjectiveVerdict::Failed(caveat.message.clone())
         }
-        (Some(caveat), _) => Judged::Missed(caveat.message.clone()),
-        (None, Some(why)) => Judged::TooShort(why),
-        (None, None) => Judged::Kept,
+        (Some(caveat), _) => ObjectiveVerdict::Missed(caveat.message.clone()),
+        (None, Some(why)) => ObjectiveVerdict::TooShort(why),
+        (None, None) => ObjectiveVerdict::Kept,
     }
 }
 
@@ -213,7 +214,7 @@ const fn is_of_time(condition: &Condition) -> bool {
 }
 
 /// Describes how a load misses a condition; `None`: it keeps it.
-fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
+fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match condition {
         Condition::Errors { below } => {
@@ -224,15 +225,17 @@ fn missed(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<
             Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
             None => Some(Miss::Failures("no right answer".into())),
         },
-        Condition::Quantile { name, q, below_us } => quantile_missed(times, (name, *q), *below_us),
+        Condition::Quantile { name, q, below_us } => {
+            find_quantile_miss(times, (name, *q), *below_us)
+        }
     }
 }
 
-fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
+fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
     match times.place(q) {
-        Place::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
-        Place::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
-        Place::TooFew => Some(match times.max {
+        PercentilePlace::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
+        PercentilePlace::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
+        PercentilePlace::TooFew => Some(match times.max {
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
                 "too few requests for {name}, and {} got no right answer",
                 times.unanswered
@@ -283,7 +286,7 @@ mod tests {
         load
     }
 
-    fn judged(objective: &str, change: fn(&mut LoadResult)) -> Judged {
+    fn judge_load(objective: &str, change: fn(&mut LoadResult)) -> ObjectiveVerdict {
         let mut load = load();
         change(&mut load);
         judge(&super::objective(objective, &time).unwrap(), &load)
@@ -291,30 +294,41 @@ mod tests {
 
     #[test]
     fn every_condition_has_to_hold() {
-        let kept = |objective| judged(objective, |_| {}) == Judged::Kept;
+        let kept = |objective| judge_load(objective, |_| {}) == ObjectiveVerdict::Kept;
         assert!(kept("p99<5ms") && kept("p99 < 5ms, errors < 0.1%, mean<1ms,max<9.1ms"));
         for (objective, says) in [
             ("p99<4.9ms", "p99 4.900 ms"),
             ("p50<5ms,max<9ms", "max 9.000 ms"),
             ("mean<0.5ms", "mean 0.900 ms"),
         ] {
-            assert_eq!(judged(objective, |_| {}), Judged::Missed(says.into()), "{objective}");
+            assert_eq!(
+                judge_load(objective, |_| {}),
+                ObjectiveVerdict::Missed(says.into()),
+                "{objective}"
+            );
         }
         // An unknown percentile is neither kept nor missed, however slow one request was.
-        let short = |says: &str| Judged::TooShort(format!("too few requests for p99.9{says}"));
-        assert_eq!(judged("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
-        assert_eq!(judged("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
-        assert_eq!(judged("p99.9<10ms,p99<4.9ms", |_| {}), Judged::Missed("p99 4.900 ms".into()));
+        let short =
+            |says: &str| ObjectiveVerdict::TooShort(format!("too few requests for p99.9{says}"));
+        assert_eq!(judge_load("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
+        assert_eq!(judge_load("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
+        assert_eq!(
+            judge_load("p99.9<10ms,p99<4.9ms", |_| {}),
+            ObjectiveVerdict::Missed("p99 4.900 ms".into())
+        );
     }
 
     #[test]
     fn errors_and_rates_that_were_not_kept_are_missed() {
         let failed = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9990, 10);
-        assert_eq!(judged("errors<0.1%", failed), Judged::Failed("errors 0.100 %".into()));
-        assert_eq!(judged("errors<0.11%", failed), Judged::Kept);
+        assert_eq!(
+            judge_load("errors<0.1%", failed),
+            ObjectiveVerdict::Failed("errors 0.100 %".into())
+        );
+        assert_eq!(judge_load("errors<0.11%", failed), ObjectiveVerdict::Kept);
         // Where nothing is said of errors, one in a hundred is too many.
         let many = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9900, 100);
-        assert_eq!(judged("p99<5ms", many), Judged::Failed("errors 1.000 %".into()));
+        assert_eq!(judge_load("p99<5ms", many), ObjectiveVerdict::Failed("errors 1.000 %".into()));
         assert!(
             objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
                 .unwrap_err()
@@ -324,8 +338,8 @@ mod tests {
             (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
         };
         assert_eq!(
-            judged("p99<5ms", unanswered),
-            Judged::Failed("p99 among the unanswered".into())
+            judge_load("p99<5ms", unanswered),
+            ObjectiveVerdict::Failed("p99 among the unanswered".into())
         );
     }
 
@@ -340,10 +354,17 @@ mod tests {
         for code in [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets] {
             for objective in ["p99<5ms", "p99<1ms"] {
                 let judged = judged_with(code, objective);
-                assert_eq!(judged, Judged::GeneratorMissed("late".into()), "{code} {objective}");
+                assert_eq!(
+                    judged,
+                    ObjectiveVerdict::GeneratorMissed("late".into()),
+                    "{code} {objective}"
+                );
             }
         }
-        assert_eq!(judged_with(Code::StillWarming, "p99<5ms"), Judged::Missed("late".into()));
+        assert_eq!(
+            judged_with(Code::StillWarming, "p99<5ms"),
+            ObjectiveVerdict::Missed("late".into())
+        );
     }
 
     #[test]
@@ -354,13 +375,13 @@ mod tests {
                 Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
             l.caveats.push(caveat);
         }
-        let excused = Judged::GeneratorMissed("it waited for a CPU".into());
-        assert_eq!(judged("p99<1ms", starved), excused);
+        let excused = ObjectiveVerdict::GeneratorMissed("it waited for a CPU".into());
+        assert_eq!(judge_load("p99<1ms", starved), excused);
         let saturated = |l: &mut LoadResult| {
             starved(l);
             l.in_flight.mean = 0.5 * l.places() as f64;
         };
-        assert!(matches!(judged("p99<1ms", saturated), Judged::Missed(_)));
+        assert!(matches!(judge_load("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
     }
 
     #[test]
@@ -375,8 +396,8 @@ mod tests {
             ));
         };
         assert_eq!(
-            judged("p99<5ms,errors<1%", wrong),
-            Judged::Failed("3 answers were wrong".into())
+            judge_load("p99<5ms,errors<1%", wrong),
+            ObjectiveVerdict::Failed("3 answers were wrong".into())
         );
     }
 
@@ -394,14 +415,14 @@ mod tests {
     #[test]
     fn who_falls_behind_has_missed() {
         let behind = |l: &mut LoadResult| {
-            l.config.model = dyno_archive::plan::Model::Open;
+            l.config.model = dyno_archive::plan::LoadModel::Open;
             l.intervals
                 .iter_mut()
                 .for_each(|interval| interval.started = 10 * (interval.completed + 100));
         };
-        let found = judged("p99<5ms", behind);
+        let found = judge_load("p99<5ms", behind);
         assert!(
-            matches!(&found, Judged::Missed(what) if what.starts_with("it fell behind")),
+            matches!(&found, ObjectiveVerdict::Missed(what) if what.starts_with("it fell behind")),
             "{found:?}"
         );
     }

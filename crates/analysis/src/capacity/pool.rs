@@ -7,10 +7,10 @@
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};
 
-use super::objective::{FAILURES, Judged, judge};
+use super::objective::{FAILURES, ObjectiveVerdict, judge};
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code};
-use crate::load::{Missing, Percentiles, responses};
+use crate::load::{Percentiles, UnansweredRequests, responses};
 use crate::verdict::{MOST_LOST, with_caveats};
 
 /// Loads at one rate.
@@ -21,7 +21,7 @@ pub(super) struct Pool(Vec<Pooled>);
 struct Pooled {
     result: LoadResult,
     times: Times,
-    missing: Missing,
+    missing: UnansweredRequests,
     /// The generator could not offer the rate.
     is_generators: bool,
 }
@@ -29,20 +29,21 @@ struct Pooled {
 impl Pool {
     pub(super) fn add(&mut self, objective: &Objective, record: &LoadRecord, result: LoadResult) {
         let (times, missing) = responses(record);
-        let is_generators = matches!(judge(objective, &result), Judged::GeneratorMissed(_));
+        let is_generators =
+            matches!(judge(objective, &result), ObjectiveVerdict::GeneratorMissed(_));
         self.0.push(Pooled { result, times, missing, is_generators });
     }
 
     /// Result of all requests, and whether they keep the objective; `None`: there are no loads.
-    pub(super) fn judged(&self, objective: &Objective) -> Option<(LoadResult, Judged)> {
-        let result = together(&self.counted())?;
+    pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
+        let result = combine(&self.counted_loads())?;
         let judged = judge(objective, &result);
         Some((result, judged))
     }
 
     /// The loads that count: without those in which the generator was the limit, unless it was the
     /// limit for most of the time.
-    fn counted(&self) -> Vec<&Pooled> {
+    fn counted_loads(&self) -> Vec<&Pooled> {
         let seconds = |all: &[&Pooled]| all.iter().map(|one| one.result.duration_s).sum::<f64>();
         let all: Vec<&Pooled> = self.0.iter().collect();
         let (limited, others): (Vec<&Pooled>, Vec<&Pooled>) =
@@ -55,7 +56,7 @@ impl Pool {
 }
 
 /// Returns one result of all loads. Its judged values cover all of them.
-fn together(all: &[&Pooled]) -> Option<LoadResult> {
+fn combine(all: &[&Pooled]) -> Option<LoadResult> {
     let [first, rest @ ..] = all else { return None };
     if rest.is_empty() {
         return Some(first.result.clone());
@@ -64,16 +65,16 @@ fn together(all: &[&Pooled]) -> Option<LoadResult> {
     let mean = |of: fn(&LoadResult) -> f64| {
         all.iter().map(|one| of(&one.result) * one.result.duration_s).sum::<f64>() / seconds
     };
-    let missing = all.iter().fold(Missing::NONE, |sum, one| Missing {
+    let missing = all.iter().fold(UnansweredRequests::NONE, |sum, one| UnansweredRequests {
         count: sum.count + one.missing.count,
         longest_ns: sum.longest_ns.max(one.missing.longest_ns),
     });
-    let times = Times::merged(all.iter().map(|one| &one.times));
+    let times = Times::merge(all.iter().map(|one| &one.times));
     let mut result = pace_of(all).result.clone();
     result.duration_s = seconds;
     result.throughput_rps = mean(|load| load.throughput_rps);
     result.in_flight.mean = mean(|load| load.in_flight.mean);
-    result.response_time_us = Percentiles::of_due(&times, missing);
+    result.response_time_us = Percentiles::from_due(&times, missing);
     result.exchanges = all.iter().map(|one| one.result.exchanges).reduce(|a, b| a.plus(&b))?;
     result.outcomes = Default::default();
     all.iter().for_each(|one| result.outcomes.add(&one.result.outcomes));

@@ -7,7 +7,7 @@ use dyno_archive::plan::Objective;
 
 use super::objective::judge;
 use super::pool::Pool;
-use super::{CapacityResult, CapacityTrial, Next, Search, Tried};
+use super::{CapacityResult, CapacitySearch, CapacityTrial, SearchStep, TrialVerdict};
 use crate::LoadResult;
 
 /// Length of the confirming load of a search, as a multiple of the other loads.
@@ -25,7 +25,7 @@ pub fn confirmation_ns(duration_ns: u64) -> u64 {
 /// A search in progress.
 #[derive(Clone, Debug)]
 pub struct RateSearch {
-    search: Search,
+    search: CapacitySearch,
     objective: Objective,
     /// By [`f64::to_bits`] of the rate: rates are above 0.
     pools: BTreeMap<u64, Pool>,
@@ -36,7 +36,7 @@ pub struct RateSearch {
 impl RateSearch {
     /// `least_rps`: the lowest rate at which a load is long enough for the objective.
     #[must_use]
-    pub fn new(search: Search, objective: Objective, least_rps: f64) -> RateSearch {
+    pub fn new(search: CapacitySearch, objective: Objective, least_rps: f64) -> RateSearch {
         RateSearch {
             search: search.with_least(least_rps),
             objective,
@@ -48,7 +48,7 @@ impl RateSearch {
 
     /// Returns the next step.
     #[must_use]
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> SearchStep {
         self.search.next()
     }
 
@@ -70,20 +70,23 @@ impl RateSearch {
         let judged = judge(&self.objective, &result);
         let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, judged) };
         self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
-        let own = Tried::of(&trial);
-        let together = self.together(rate_rps).map_or(own, |all| Tried::of(&all));
+        let own = TrialVerdict::from_trial(&trial);
+        let together =
+            self.combined_trial(rate_rps).map_or(own, |all| TrialVerdict::from_trial(&all));
         match confirms {
-            true if own == Tried::Kept => self.search.tell_confirmed(rate_rps, together),
-            true => self.search.tell_confirmed(rate_rps, Tried::Missed),
-            false => self.search.tell(rate_rps, own, together),
+            true if own == TrialVerdict::Kept => {
+                self.search.record_confirmation(rate_rps, together)
+            }
+            true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
+            false => self.search.record(rate_rps, own, together),
         }
         self.trials.push(trial.clone());
         trial
     }
 
     /// All loads at a rate as if they were one; `None`: there are none.
-    fn together(&self, rate_rps: f64) -> Option<CapacityTrial> {
-        let (result, judged) = self.pools.get(&rate_rps.to_bits())?.judged(&self.objective)?;
+    fn combined_trial(&self, rate_rps: f64) -> Option<CapacityTrial> {
+        let (result, judged) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
         Some(CapacityTrial::new(rate_rps, &result, judged))
     }
 
@@ -91,11 +94,14 @@ impl RateSearch {
     #[must_use]
     pub fn result(self, ended: Option<String>) -> CapacityResult {
         let found = match self.search.next() {
-            Next::Done(found) => found,
-            Next::Try(_) | Next::Confirm(_) => self.search.so_far(),
+            SearchStep::Done(found) => found,
+            SearchStep::Try(_) | SearchStep::Confirm(_) => self.search.so_far(),
         };
-        let all: Vec<CapacityTrial> =
-            self.pools.keys().filter_map(|rate| self.together(f64::from_bits(*rate))).collect();
+        let all: Vec<CapacityTrial> = self
+            .pools
+            .keys()
+            .filter_map(|rate| self.combined_trial(f64::from_bits(*rate)))
+            .collect();
         CapacityResult::new(&self.objective, found, ended, (self.trials, &all))
             .with_least(self.least_rps)
     }

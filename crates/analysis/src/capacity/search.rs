@@ -12,7 +12,7 @@ use super::CapacityTrial;
 
 /// A search in progress.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct CapacitySearch {
     start_rps: f64,
     width: Width,
     /// The lowest rate that is tried: below it loads are too short for the objective.
@@ -30,37 +30,37 @@ pub struct Width(pub f64);
 
 /// Whether a load kept the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum TrialVerdict {
     Kept,
     Missed,
     /// The load was too short for a percentile of the objective.
     TooShort,
 }
 
-impl Tried {
+impl TrialVerdict {
     #[must_use]
-    pub fn of(trial: &CapacityTrial) -> Tried {
+    pub fn from_trial(trial: &CapacityTrial) -> TrialVerdict {
         match (trial.too_short, trial.kept) {
-            (true, _) => Tried::TooShort,
-            (false, true) => Tried::Kept,
-            (false, false) => Tried::Missed,
+            (true, _) => TrialVerdict::TooShort,
+            (false, true) => TrialVerdict::Kept,
+            (false, false) => TrialVerdict::Missed,
         }
     }
 }
 
 /// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Next {
+pub enum SearchStep {
     /// A load at this rate, requests per second.
     Try(f64),
     /// A longer load at this rate, which is what was found.
     Confirm(f64),
-    Done(Found),
+    Done(CapacityBounds),
 }
 
 /// The bounds that were found, requests per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct CapacityBounds {
     /// The highest rate that kept the objective below all that missed it; `None`: none did.
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed it; `None`: none did.
@@ -71,7 +71,7 @@ pub struct Found {
     pub is_confirmed: bool,
 }
 
-impl Found {
+impl CapacityBounds {
     /// The rate halfway between the bounds on a logarithmic scale, or the only bound; `None`:
     /// neither is known.
     fn middle(self) -> Option<f64> {
@@ -140,15 +140,15 @@ const LEAST_RPS: f64 = 1.0;
 const RAISED: f64 = 1.05;
 const MOST_RPS: f64 = 1e8;
 
-impl Search {
+impl CapacitySearch {
     /// Begins at a rate.
     ///
     /// # Panics
     /// If the rate or the width is not above 0.
     #[must_use]
-    pub fn new(start_rps: f64, width: Width) -> Search {
+    pub fn new(start_rps: f64, width: Width) -> CapacitySearch {
         assert!(start_rps > 0.0 && width.0 > 0.0, "a search begins above 0, and ends with a width");
-        Search {
+        CapacitySearch {
             start_rps: rate(key(start_rps.clamp(LEAST_RPS, MOST_RPS))),
             width,
             least_rps: LEAST_RPS,
@@ -160,65 +160,67 @@ impl Search {
 
     /// The same, but no rate below this is tried, requests per second.
     #[must_use]
-    pub fn with_least(self, least_rps: f64) -> Search {
-        Search { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
+    pub fn with_least(self, least_rps: f64) -> CapacitySearch {
+        CapacitySearch { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
     }
 
     /// Takes the outcomes of a load at a rate: of the load itself, and of all requests at that
     /// rate.
-    pub fn tell(&mut self, rate_rps: f64, own: Tried, all: Tried) {
+    pub fn record(&mut self, rate_rps: f64, own: TrialVerdict, all: TrialVerdict) {
         self.loads += 1;
         match all {
-            Tried::Kept | Tried::Missed => {
+            TrialVerdict::Kept | TrialVerdict::Missed => {
                 let known = self.rates.entry(key(rate_rps)).or_default();
                 known.loads += 1;
-                known.kept += u32::from(own == Tried::Kept);
-                known.is_kept = all == Tried::Kept;
+                known.kept += u32::from(own == TrialVerdict::Kept);
+                known.is_kept = all == TrialVerdict::Kept;
             }
             // By chance a load has fewer requests than its rate promises. A higher rate has enough.
-            Tried::TooShort => {
+            TrialVerdict::TooShort => {
                 self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MOST_RPS)));
             }
         }
     }
 
     /// The same of the longer load that was to confirm it.
-    pub fn tell_confirmed(&mut self, rate_rps: f64, all: Tried) {
+    pub fn record_confirmation(&mut self, rate_rps: f64, all: TrialVerdict) {
         self.confirmations += 1;
         let known = self.rates.entry(key(rate_rps)).or_default();
-        known.is_kept = all == Tried::Kept;
+        known.is_kept = all == TrialVerdict::Kept;
         known.confirmed = Some(known.is_kept);
     }
 
     /// Returns the next step.
     #[must_use]
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> SearchStep {
         if self.confirmations == 0 {
             let next = (0..STAGES.len()).find_map(|stage| self.rate_for(stage));
             if let Some(rate) = next.filter(|_| self.loads < LOADS) {
-                return Next::Try(rate);
+                return SearchStep::Try(rate);
             }
         }
-        self.to_confirm().map_or_else(|| Next::Done(self.so_far()), Next::Confirm)
+        self.to_confirm().map_or_else(|| SearchStep::Done(self.so_far()), SearchStep::Confirm)
     }
 
     /// The bounds as far as they are known: by the most loads that decide about both, else about
     /// one.
     #[must_use]
-    pub fn so_far(&self) -> Found {
+    pub fn so_far(&self) -> CapacityBounds {
         let last = self.bounds(STAGES[STAGES.len() - 1].loads);
         let by_loads = || STAGES.iter().rev().map(|stage| self.bounds(stage.loads));
-        let is_bracket = |found: &Found| found.kept_rps.is_some() && found.missed_rps.is_some();
-        let is_known = |found: &Found| found.kept_rps.is_some() || found.missed_rps.is_some();
+        let is_bracket =
+            |found: &CapacityBounds| found.kept_rps.is_some() && found.missed_rps.is_some();
+        let is_known =
+            |found: &CapacityBounds| found.kept_rps.is_some() || found.missed_rps.is_some();
         if self.confirmations > 0 || is_bracket(&last) {
             return last;
         }
         let best = by_loads().find(is_bracket).or_else(|| by_loads().find(is_known));
-        Found { settled: false, ..best.unwrap_or_default() }
+        CapacityBounds { settled: false, ..best.unwrap_or_default() }
     }
 
     /// The lowest rate that missed by so many loads, and the highest below it that kept.
-    fn bounds(&self, loads: u32) -> Found {
+    fn bounds(&self, loads: u32) -> CapacityBounds {
         let missed = self
             .rates
             .iter()
@@ -234,7 +236,7 @@ impl Search {
         let (kept_rps, missed_rps) = (kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
         let is_close =
             kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
-        Found { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
+        CapacityBounds { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
     }
 
     /// Whether two bounds are as close as was asked.
@@ -270,7 +272,7 @@ impl Search {
     /// there is nowhere to go.
     fn rate_for(&self, index: usize) -> Option<f64> {
         let stage = &STAGES[index];
-        let Found { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
+        let CapacityBounds { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
         let expected_rps =
             index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].loads).middle());
         // A rate that was loaded, and about which so few loads do not decide yet.
@@ -330,19 +332,22 @@ mod tests {
     /// The share that may be slow.
     const SLOW: f64 = 0.01;
 
-    fn tried(slow: f64) -> Tried {
-        if slow < SLOW { Tried::Kept } else { Tried::Missed }
+    fn tried(slow: f64) -> TrialVerdict {
+        if slow < SLOW { TrialVerdict::Kept } else { TrialVerdict::Missed }
     }
 
     /// Runs a search on loads (`seconds` long). Returns its result, and the loads of either kind.
-    fn search(search: Search, mut load: impl FnMut(f64, f64) -> Load) -> (Found, usize, usize) {
+    fn search(
+        search: CapacitySearch,
+        mut load: impl FnMut(f64, f64) -> Load,
+    ) -> (CapacityBounds, usize, usize) {
         let mut search = search;
         let mut all: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
         loop {
             let (rate, seconds) = match search.next() {
-                Next::Try(rate) => (rate, 2.0),
-                Next::Confirm(rate) => (rate, 20.0),
-                Next::Done(found) => return (found, search.loads, search.confirmations),
+                SearchStep::Try(rate) => (rate, 2.0),
+                SearchStep::Confirm(rate) => (rate, 20.0),
+                SearchStep::Done(found) => return (found, search.loads, search.confirmations),
             };
             assert_eq!(self::rate(key(rate)), rate, "results name the rate that was tried");
             let Load { slow } = load(rate, seconds);
@@ -351,15 +356,19 @@ mod tests {
             let length: f64 = own.iter().map(|(seconds, _)| seconds).sum();
             let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
-                Next::Confirm(_) => search.tell_confirmed(rate, tried(together)),
-                _ => search.tell(rate, tried(slow), tried(together)),
+                SearchStep::Confirm(_) => search.record_confirmation(rate, tried(together)),
+                _ => search.record(rate, tried(slow), tried(together)),
             }
         }
     }
 
-    fn found(start: f64, width: f64, mut kept: impl FnMut(f64) -> bool) -> (Found, usize) {
+    fn search_bounds(
+        start: f64,
+        width: f64,
+        mut kept: impl FnMut(f64) -> bool,
+    ) -> (CapacityBounds, usize) {
         let load = |rate, _| if kept(rate) { KEPT } else { MISSED };
-        let (found, loads, confirmations) = search(Search::new(start, Width(width)), load);
+        let (found, loads, confirmations) = search(CapacitySearch::new(start, Width(width)), load);
         assert!(confirmations <= CONFIRMATIONS);
         (found, loads)
     }
@@ -379,7 +388,7 @@ mod tests {
     }
 
     fn assert_edge_is_found(edge: f64, start: f64) {
-        let (found, loads) = found(start, 0.02, |rate| rate <= edge);
+        let (found, loads) = search_bounds(start, 0.02, |rate| rate <= edge);
         let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
         assert!(found.settled && low <= edge && edge <= high && high / low <= 1.0201, "{found:?}");
         let most = most_loads(edge, start);
@@ -425,7 +434,8 @@ mod tests {
                 // Beyond the edge the share of slow requests rises fast.
                 Load { slow: (0.01 * (rate / edge).powi(40)).min(1.0) + stalled }
             };
-            let (found, loads, confirmations) = search(Search::new(1000.0, Width(0.02)), load);
+            let (found, loads, confirmations) =
+                search(CapacitySearch::new(1000.0, Width(0.02)), load);
             (total, longer) = (total + loads, longer + confirmations);
             let is_near = |rate: Option<f64>| {
                 rate.is_some_and(|rate| (0.9..1.05).contains(&(rate / 37_000.0)))
@@ -455,7 +465,7 @@ mod tests {
             let mut clock = phase;
             let load = |rate: f64, seconds: f64| pauses(&mut clock, rate, seconds, 2500.0);
             let (found, _, longer) =
-                search(Search::new(1000.0, Width(0.1)).with_least(100.0), load);
+                search(CapacitySearch::new(1000.0, Width(0.1)).with_least(100.0), load);
             assert_eq!(
                 (found.kept_rps, found.is_confirmed),
                 (None, false),
@@ -471,7 +481,7 @@ mod tests {
             let load = |rate: f64, seconds: f64| {
                 if rate <= if seconds > 2.0 { lasting } else { 1000.0 } { KEPT } else { MISSED }
             };
-            let (found, loads, longer) = search(Search::new(400.0, Width(0.02)), load);
+            let (found, loads, longer) = search(CapacitySearch::new(400.0, Width(0.02)), load);
             let kept = found.kept_rps.unwrap();
             assert!(
                 found.is_confirmed && kept <= lasting && kept >= 0.6 * lasting,
@@ -485,17 +495,17 @@ mod tests {
         // No longer load keeps it at any rate that was tried.
         let load =
             |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
-        let (found, _, longer) = search(Search::new(400.0, Width(0.02)), load);
+        let (found, _, longer) = search(CapacitySearch::new(400.0, Width(0.02)), load);
         assert!(!found.is_confirmed && !found.settled && longer <= CONFIRMATIONS, "{found:?}");
     }
 
     #[test]
     fn a_search_that_is_cut_short_tells_both_bounds_that_it_knows() {
-        let mut search = Search::new(1000.0, Width(0.02));
+        let mut search = CapacitySearch::new(1000.0, Width(0.02));
         let mut tries = 0;
-        while let Next::Try(rate) = search.next() {
-            let tried = if rate <= 37_000.0 { Tried::Kept } else { Tried::Missed };
-            search.tell(rate, tried, tried);
+        while let SearchStep::Try(rate) = search.next() {
+            let tried = if rate <= 37_000.0 { TrialVerdict::Kept } else { TrialVerdict::Missed };
+            search.record(rate, tried, tried);
             tries += 1;
             let found = search.so_far();
             let (kept, missed) = (found.kept_rps, found.missed_rps);
@@ -509,9 +519,9 @@ mod tests {
 
     #[test]
     fn what_is_always_kept_or_never_is_said_to_be() {
-        let (all, _) = found(1000.0, 0.02, |_| true);
+        let (all, _) = search_bounds(1000.0, 0.02, |_| true);
         assert_eq!((all.kept_rps, all.missed_rps, all.settled), (Some(MOST_RPS), None, false));
-        let (none, loads) = found(1000.0, 0.02, |_| false);
+        let (none, loads) = search_bounds(1000.0, 0.02, |_| false);
         assert_eq!((none.kept_rps, none.missed_rps, none.settled), (None, Some(LEAST_RPS), false));
         assert!(loads < 40, "{loads}");
     }
@@ -542,7 +552,8 @@ mod tests {
         let (mut all, mut longer) = (0, 0);
         for _ in 0..12 {
             let load = |rate: f64, seconds: f64| queue(rate, service, (seconds, most), &mut draw);
-            let (found, loads, confirmations) = search(Search::new(1000.0, Width(0.02)), load);
+            let (found, loads, confirmations) =
+                search(CapacitySearch::new(1000.0, Width(0.02)), load);
             (all, longer) = (all + loads, longer + confirmations);
             let kept = found.kept_rps.unwrap();
             assert!(

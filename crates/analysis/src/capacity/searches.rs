@@ -10,13 +10,13 @@ use dyno_archive::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::brackets::{Bracket, Searched, failed_starts};
-use super::{CapacityResult, RateSearch, Search, Width, least_rps};
+use super::brackets::{Bracket, SearchCounts, failed_starts};
+use super::{CapacityResult, RateSearch, CapacitySearch, Width, least_rps};
 use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
-use crate::duet::Company;
+use crate::duet::CoRunners;
 use crate::grid::Grid;
-use crate::load::Config;
+use crate::load::LoadConfig;
 use crate::server::server_use;
 use crate::stats::Repeated;
 use crate::subject::SubjectResult;
@@ -49,10 +49,11 @@ const BEGINS_AT: f64 = 0.5;
 pub fn begin(run: &Run, closed: &TrialRecord) -> Option<RateSearch> {
     let plan = &run.header.plan;
     let (asked, objective) = (plan.search?, plan.report.objective.as_ref()?);
-    let closed = trial(plan, &run.header.facts, run.start_of(closed), closed, &Company::default());
+    let closed =
+        trial(plan, &run.header.facts, run.start_of(closed), closed, &CoRunners::default());
     let rate = Some(closed.load.throughput_rps).filter(|rate| *rate > 0.0)? * BEGINS_AT;
     let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
-    let search = Search::new(rate.max(least).max(1.0), Width(asked.width));
+    let search = CapacitySearch::new(rate.max(least).max(1.0), Width(asked.width));
     Some(RateSearch::new(search, objective.clone(), least))
 }
 
@@ -72,7 +73,7 @@ pub fn load_result(
     let (workload, subject) = (&plan.workloads[planned.workload], plan.subject_of(planned.arm));
     let step =
         plan::Step { arrivals: asked.arrivals(rate), ..plan.load.steps[planned.step].clone() };
-    let config = Config::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
+    let config = LoadConfig::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = run.start_of(closed).and_then(|start| start.part(party));
     let server = server_use(load, party, cpus_of(&plan.arms[planned.arm].conditions, part));
@@ -85,7 +86,7 @@ pub fn load_result(
 pub(crate) fn searches(run: &Run) -> Vec<SearchResult> {
     let plan = &run.header.plan;
     let mut all: Vec<&SearchRecord> = run.searches.iter().collect();
-    all.sort_by_key(|search| plan.trials[search.trial].shown_at());
+    all.sort_by_key(|search| plan.trials[search.trial].display_order());
     all.into_iter().filter_map(|record| search(run, record)).collect()
 }
 
@@ -97,14 +98,14 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
     let least = least_rps(objective, plan.load.duration_ns, asked.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
-    let search = Search::new(first, Width(asked.width));
+    let search = CapacitySearch::new(first, Width(asked.width));
     let mut search = RateSearch::new(search, objective.clone(), least);
     for one in &record.loads {
         let result = load_result(run, closed, (one.rate, &one.load));
         search.take((one.rate, one.confirms), &one.load, result);
     }
     let Shape { connections, streams, pipeline, pass, .. } =
-        Shape::of(&plan.load.steps[planned.step]);
+        Shape::from_step(&plan.load.steps[planned.step]);
     Some(SearchResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: plan.arms[planned.arm].name.clone(),
@@ -146,7 +147,7 @@ fn bracket_of(
     own: &[&SearchResult],
     failed: usize,
 ) -> Bracket {
-    let Shape { connections, streams, pipeline, pass, .. } = Shape::of(&plan.load.steps[key.step]);
+    let Shape { connections, streams, pipeline, pass, .. } = Shape::from_step(&plan.load.steps[key.step]);
     // A search without any answered request found nothing.
     let begun: Vec<&CapacityResult> = own
         .iter()
@@ -181,7 +182,7 @@ fn bracket_of(
         missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps).chain(lost())),
         limited_by_generator: most(|result| result.limited_by_generator),
         rates: Vec::new(),
-        searched: Some(Searched {
+        searched: Some(SearchCounts {
             starts,
             failed_starts: failed,
             loads,
@@ -220,7 +221,7 @@ mod tests {
     use dyno_archive::times::Recording;
 
     use super::*;
-    use crate::capacity::Next;
+    use crate::capacity::SearchStep;
     use crate::fixture;
 
     #[test]
@@ -237,7 +238,8 @@ mod tests {
         assert_eq!(bounds(&[], &[]), (None, None));
     }
 
-    const ASKED: plan::Search = plan::Search { width: 0.05, arrival: Arrival::Constant };
+    const ASKED: plan::SearchOptions =
+        plan::SearchOptions { width: 0.05, arrival: Arrival::Constant };
 
     /// Blocks of a server that answers within a millisecond up to so many requests per second in
     /// each, and within nine above.
@@ -272,9 +274,9 @@ mod tests {
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         loop {
             let (rate, confirms) = match search.next() {
-                Next::Try(rate) => (rate, false),
-                Next::Confirm(rate) => (rate, true),
-                Next::Done(_) => return (record, search.result(None)),
+                SearchStep::Try(rate) => (rate, false),
+                SearchStep::Confirm(rate) => (rate, true),
+                SearchStep::Done(_) => return (record, search.result(None)),
             };
             let load = load(rate, if confirms { 10.0 } else { 1.0 });
             search.take((rate, confirms), &load, load_result(run, closed, (rate, &load)));
@@ -435,7 +437,7 @@ mod tests {
             ms.map(|ms| ms * 1_000_000).map_err(|_| String::new())
         };
         run.header.plan.report.objective = Some(super::super::objective(objective, &time).unwrap());
-        run.header.plan.search = Some(plan::Search { width: 0.02, ..ASKED });
+        run.header.plan.search = Some(plan::SearchOptions { width: 0.02, ..ASKED });
         let search = begin(&run, &run.trials[0]).unwrap();
         let (record, result) = search_by(&run, (0, search), load);
         run.searches = vec![record];

@@ -10,14 +10,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Side, environment};
-use crate::leaves::differing;
+use crate::json_difference::differing;
 
 /// Memory may differ by this share between two boots of one machine.
 const MEMORY: f64 = 0.01;
 
 /// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Difference {
+#[schemars(rename = "Difference")]
+pub struct RunDifference {
     /// Its name, such as `load.duration_ns`.
     pub what: String,
     /// The value in each run; `None`: it may be secret, or is long.
@@ -26,8 +27,12 @@ pub struct Difference {
 }
 
 /// Returns the differences of two runs in the conditions of the compared arms.
-pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<Difference> {
-    let mut found = Found::default();
+pub(super) fn run_differences(
+    a: Side<'_>,
+    b: Side<'_>,
+    arms: &[(usize, usize)],
+) -> Vec<RunDifference> {
+    let mut found = DifferenceList::default();
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     found.parts("A", a.run);
     found.parts("B", b.run);
@@ -70,9 +75,9 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
 
 /// Differences of conditions between arms of one run: whether others were loaded at the same
 /// time, and differences between the parts of the run.
-pub(super) fn within(run: &Run, arms: &[(usize, usize)]) -> Vec<Difference> {
+pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDifference> {
     let plan = &run.header.plan;
-    let mut found = Found::default();
+    let mut found = DifferenceList::default();
     found.parts("the run", run);
     for (a, b) in arms {
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
@@ -138,18 +143,18 @@ fn conditions(plan: &Plan, arm: usize) -> Value {
 }
 
 #[derive(Default)]
-struct Found {
-    all: Vec<Difference>,
+struct DifferenceList {
+    all: Vec<RunDifference>,
 }
 
-impl Found {
+impl DifferenceList {
     /// Adds differences between the parts of a run that was resumed in spite of them: the parts are
     /// not one experiment.
     fn parts(&mut self, name: &str, run: &Run) {
         let parts = run.later_parts();
         let all = parts.iter().flat_map(|part| &part.differences);
         let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
-        self.all.extend(names.into_iter().map(|what| Difference {
+        self.all.extend(names.into_iter().map(|what| RunDifference {
             what: format!("parts of {name}: {what}"),
             a: None,
             b: None,
@@ -157,15 +162,15 @@ impl Found {
     }
 
     fn walk(&mut self, name: &str, a: &Value, b: &Value) {
-        self.walk_shown(name, a, b, true);
+        self.walk_visible(name, a, b, true);
     }
 
     /// Adds differences of values that may hold secrets, by name only.
     fn walk_unshown(&mut self, name: &str, a: &Value, b: &Value) {
-        self.walk_shown(name, a, b, false);
+        self.walk_visible(name, a, b, false);
     }
 
-    fn walk_shown(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
+    fn walk_visible(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
         differing(name, a, b, &mut |name, a, b| {
             let numbers = a.as_f64().zip(b.as_f64());
             let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);
@@ -175,7 +180,7 @@ impl Found {
             let text = |value: &Value| {
                 is_shown.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into))
             };
-            self.all.push(Difference { what: name.into(), a: text(a), b: text(b) });
+            self.all.push(RunDifference { what: name.into(), a: text(a), b: text(b) });
         });
     }
 }

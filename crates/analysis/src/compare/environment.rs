@@ -7,7 +7,7 @@ use dyno_archive::secret::{holds_secret, may_be_secret, without_userinfo};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Party, StartRecord};
 
-use super::Difference;
+use super::RunDifference;
 
 /// Variables that every server gets: from dyno's own environment, or a constant in its place.
 const OF_EACH: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -20,8 +20,8 @@ type ArmOf<'a> = (&'a Run, usize);
 
 /// Returns the variables that differ between two arms of two runs, or between their back ends of
 /// the same name.
-pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Difference> {
-    let mut all = differing(whose, &Given::to_arm(a), &Given::to_arm(b));
+pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDifference> {
+    let mut all = differing(whose, &ProgramEnvironment::to_arm(a), &ProgramEnvironment::to_arm(b));
     let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
     for own in &plan_a.arms[a.1].backends {
         let name = &plan_a.backends[*own].name;
@@ -30,8 +30,8 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Differ
             let whose = format!("{whose}: back end {name}");
             all.extend(differing(
                 &whose,
-                &Given::to_backend(a, *own),
-                &Given::to_backend(b, *other),
+                &ProgramEnvironment::to_backend(a, *own),
+                &ProgramEnvironment::to_backend(b, *other),
             ));
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<Differ
 }
 
 /// Environment of one program of a run, over all of its starts.
-struct Given<'a> {
+struct ProgramEnvironment<'a> {
     /// By name of the variable. More than one value: parts of the run differ, which is reported of
     /// the run itself.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -50,38 +50,39 @@ struct Given<'a> {
     is_recorded: bool,
 }
 
-impl<'a> Given<'a> {
-    fn to_arm((run, arm): ArmOf<'a>) -> Given<'a> {
+impl<'a> ProgramEnvironment<'a> {
+    fn to_arm((run, arm): ArmOf<'a>) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let part = |start: &'a StartRecord| {
             let party = plan.launches[start.launch].party_of(arm)?;
             start.part(party)
         };
         let parts = run.starts.iter().filter_map(part);
-        Given::new(
+        ProgramEnvironment::new(
             parts,
             plan.subject_of(arm).definition.as_deref(),
             &plan.arms[arm].conditions.inherit,
         )
     }
 
-    fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> Given<'a> {
+    fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let starts =
             run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
         let parts = starts.filter_map(|start| start.part(Party::Backend(backend)));
-        Given::new(parts, plan.backends[backend].definition.as_deref(), &[])
+        ProgramEnvironment::new(parts, plan.backends[backend].definition.as_deref(), &[])
     }
 
     fn new(
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
         let_in: &[String],
-    ) -> Given<'a> {
+    ) -> ProgramEnvironment<'a> {
         let is_inherited = |name: &str| {
             OF_EACH.contains(&name) || let_in.iter().any(|pattern| covers(pattern, name))
         };
-        let mut given = Given { values: BTreeMap::new(), definition, is_recorded: false };
+        let mut given =
+            ProgramEnvironment { values: BTreeMap::new(), definition, is_recorded: false };
         for part in parts {
             given.is_recorded |= !part.inherited.is_empty();
             for (name, value) in part.inherited_variables(is_inherited) {
@@ -105,7 +106,11 @@ fn covers(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
-fn differing(whose: &str, a: &Given<'_>, b: &Given<'_>) -> Vec<Difference> {
+fn differing(
+    whose: &str,
+    a: &ProgramEnvironment<'_>,
+    b: &ProgramEnvironment<'_>,
+) -> Vec<RunDifference> {
     // Archives of loads without a suite have no starts, and very old ones no environment.
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();
@@ -123,13 +128,13 @@ fn differing(whose: &str, a: &Given<'_>, b: &Given<'_>) -> Vec<Difference> {
     names.into_iter().filter_map(of_name).collect()
 }
 
-fn difference(whose: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<Difference> {
+fn difference(whose: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<RunDifference> {
     let is_withheld = |value: &str| {
         value.len() > LONGEST || holds_secret(value) || without_userinfo(value) != value
     };
     let is_shown = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
     let shown = |value: Option<&str>| is_shown.then(|| value.unwrap_or("not set").to_string());
-    (a != b).then(|| Difference {
+    (a != b).then(|| RunDifference {
         what: format!("{whose}: environment variable {name}"),
         a: shown(a),
         b: shown(b),
@@ -141,7 +146,7 @@ mod tests {
     use dyno_archive::plan::{Backend, Subject};
 
     use super::*;
-    use crate::compare::{Asked, Side, compare};
+    use crate::compare::{ComparisonOptions, Side, compare};
     use crate::fixture;
     use crate::report::report;
 
@@ -193,11 +198,11 @@ mod tests {
         })
     }
 
-    fn seen(a: &Run, b: &Run) -> Vec<String> {
+    fn variable_differences(a: &Run, b: &Run) -> Vec<String> {
         let (of_a, of_b) = (report(a), report(b));
         let side = |run, report| Side { run, report, arm: None };
-        let compared = compare(side(a, &of_a), side(b, &of_b), &Asked::default());
-        let shown = |d: Difference| match (d.a, d.b) {
+        let compared = compare(side(a, &of_a), side(b, &of_b), &ComparisonOptions::default());
+        let shown = |d: RunDifference| match (d.a, d.b) {
             (Some(a), Some(b)) => format!("{}: {a} and {b}", d.what),
             _ => d.what,
         };
@@ -209,21 +214,21 @@ mod tests {
     fn inherited_variables_of_two_runs_are_compared() {
         let delay = |id, us| inheriting(id, "d", &[("DELAY_US", us)]);
         assert_eq!(
-            seen(&delay("a", "500"), &delay("bb", "900")),
+            variable_differences(&delay("a", "500"), &delay("bb", "900")),
             ["x: environment variable DELAY_US: 500 and 900"]
         );
         // Folders and ports of starts are no difference.
-        assert!(seen(&delay("a", "500"), &delay("bb", "500")).is_empty());
+        assert!(variable_differences(&delay("a", "500"), &delay("bb", "500")).is_empty());
         let without = inheriting("bb", "d", &[]);
         assert_eq!(
-            seen(&delay("a", "500"), &without),
+            variable_differences(&delay("a", "500"), &without),
             ["x: environment variable DELAY_US: 500 and not set"]
         );
         // Another definition asks for other variables. What both ask for is compared.
-        assert!(seen(&delay("a", "500"), &inheriting("bb", "e", &[])).is_empty());
+        assert!(variable_differences(&delay("a", "500"), &inheriting("bb", "e", &[])).is_empty());
         let other = inheriting("bb", "e", &[("DELAY_US", "900"), ("SIZE", "1")]);
         assert_eq!(
-            seen(&delay("a", "500"), &other),
+            variable_differences(&delay("a", "500"), &other),
             ["x: environment variable DELAY_US: 500 and 900"]
         );
     }
@@ -240,7 +245,7 @@ mod tests {
         let b =
             of("bb", &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")]);
         assert_eq!(
-            seen(&a, &b),
+            variable_differences(&a, &b),
             [
                 "x: environment variable APP_MODE: x and y",
                 "x: environment variable DELAY_US: 500 and 900",
@@ -249,7 +254,7 @@ mod tests {
         );
         // An archive that says what was inherited, and one that does not: what both have.
         let newer = inheriting("ccc", "d", &[("DELAY_US", "500"), ("OWN", "3"), ("HOME", "/root")]);
-        assert!(seen(&a, &newer).is_empty());
+        assert!(variable_differences(&a, &newer).is_empty());
     }
 
     #[test]
@@ -261,7 +266,7 @@ mod tests {
             inheriting("bb", "d", &[("API_TOKEN", "two"), ("LIST", "x"), ("DB", "pg://u:q@h/d")]);
         let names =
             ["API_TOKEN", "DB", "LIST"].map(|name| format!("x: environment variable {name}"));
-        assert_eq!(seen(&a, &b), names);
+        assert_eq!(variable_differences(&a, &b), names);
     }
 
     #[test]
@@ -281,7 +286,10 @@ mod tests {
             run
         };
         let (a, b) = (with_backend("a", "1"), with_backend("bb", "2"));
-        assert_eq!(seen(&a, &b), ["x: back end db: environment variable DB_SIZE: 1 and 2"]);
-        assert!(seen(&a, &with_backend("bb", "1")).is_empty());
+        assert_eq!(
+            variable_differences(&a, &b),
+            ["x: back end db: environment variable DB_SIZE: 1 and 2"]
+        );
+        assert!(variable_differences(&a, &with_backend("bb", "1")).is_empty());
     }
 }

@@ -4,12 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::Confounding;
-use super::repeats::{Failures, beyond, excused_share, p_of_failures, unrecorded_controls};
+use super::repeats::{
+    Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
+};
 use super::verdict::although;
-use super::{CellRepeats, Difference, Row, SideRepeats, is_drift};
+use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
-use crate::stats::{ALPHA, Estimate, Over, holm};
-use crate::words::percent;
+use crate::number_format::percent;
+use crate::stats::{ALPHA, Estimate, PairUnit, holm};
 
 /// Short names that gates may use.
 const SHORT: [(&str, &str); 7] = [
@@ -146,9 +148,9 @@ pub struct GateResult {
 /// they show how much the machine changed.
 pub(super) fn judge(
     gates: &[Gate],
-    (rows, repeats): (&[Row], &[CellRepeats]),
+    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
     order: Confounding,
-    differences: &[Difference],
+    differences: &[RunDifference],
 ) -> Vec<GateResult> {
     let evidence = Evidence {
         rows,
@@ -186,7 +188,7 @@ pub(super) fn judge(
 
 /// Inputs of the judgement of gates.
 struct Evidence<'a> {
-    rows: &'a [Row],
+    rows: &'a [ComparisonRow],
     repeats: &'a [CellRepeats],
     order: Confounding,
     /// The share of repeats that failed in controls of `b` and not of `a`.
@@ -202,11 +204,11 @@ struct Gated<'a> {
     gate: Gate,
     /// Index of the row.
     index: usize,
-    row: &'a Row,
+    row: &'a ComparisonRow,
     cell: &'a CellRepeats,
     order: Confounding,
     /// The rows of controls with the same metric that changed.
-    controls: Vec<&'a Row>,
+    controls: Vec<&'a ComparisonRow>,
     /// Failed repeats of both sides; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
     /// The same of repeats that count, and in which requests failed.
@@ -255,8 +257,8 @@ impl<'a> Gated<'a> {
         };
         let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
         let (of_a, of_b) = cell.failures_in(row.lack);
-        let failures = (of_a, beyond(evidence.excused, of_b));
-        let losses = (cell.a.losses(), beyond(evidence.excused_losses, cell.b.losses()));
+        let failures = (of_a, excess_failures(evidence.excused, of_b));
+        let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
         Gated {
             gate,
             index,
@@ -276,7 +278,7 @@ impl<'a> Gated<'a> {
 
     /// The estimate that may decide the gate. Rounds within too few starts do not.
     fn estimate(&self) -> Option<Estimate> {
-        self.row.estimate.filter(|_| self.row.over != Some(Over::Rounds))
+        self.row.estimate.filter(|_| self.row.over != Some(PairUnit::Rounds))
     }
 
     fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
@@ -316,7 +318,7 @@ impl<'a> Gated<'a> {
             return (GateState::Undecided, said);
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
-        let (state, said) = self.by_ratio(estimate.among(family.0.len()), p);
+        let (state, said) = self.by_ratio(estimate.with_tests(family.0.len()), p);
         if let Some(why) = self.order.gate_note() {
             return (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))));
         }
@@ -362,7 +364,7 @@ impl<'a> Gated<'a> {
     /// Returns the verdict of the ratio alone.
     fn by_ratio(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
-        let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
+        let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
             let would = estimate.detectable.map_or_else(
                 || "with so few repeats none would have been found".into(),
@@ -376,7 +378,7 @@ impl<'a> Gated<'a> {
         if gate.is_beyond(estimate.ratio) {
             // The one that excuses most.
             let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
-            return match towards.max_by(|a, b| a.excuses().total_cmp(&b.excuses())) {
+            return match towards.max_by(|a, b| a.excused_change().total_cmp(&b.excused_change())) {
                 None => (
                     GateState::Missed,
                     format!(
@@ -396,8 +398,11 @@ impl<'a> Gated<'a> {
             };
         }
         if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
-            let range =
-                format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
+            let range = format!(
+                "{} to {}",
+                signed_percent(estimate.low - 1.0),
+                signed_percent(estimate.high - 1.0)
+            );
             let said = format!(
                 "{change}; it may be {range}, which is partly beyond the gate. Ask for more \
                  repeats."
@@ -420,12 +425,14 @@ impl<'a> Gated<'a> {
 
 /// Rows of controls that changed, with the same metric: of the same cell if a control was measured
 /// there, or else of all cells.
-fn controls_of<'a>(row: &Row, rows: &'a [Row]) -> Vec<&'a Row> {
-    let is_of_cell = |other: &Row| (&other.workload, other.step) == (&row.workload, row.step);
-    let is_measured =
-        |other: &Row| other.control && other.metric == row.metric && other.estimate.is_some();
+fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a ComparisonRow> {
+    let is_of_cell =
+        |other: &ComparisonRow| (&other.workload, other.step) == (&row.workload, row.step);
+    let is_measured = |other: &ComparisonRow| {
+        other.control && other.metric == row.metric && other.estimate.is_some()
+    };
     let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(other));
-    let is_meant = |other: &&Row| {
+    let is_meant = |other: &&ComparisonRow| {
         is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other))
     };
     rows.iter().filter(is_meant).collect()
@@ -443,7 +450,7 @@ struct Beyond<'a> {
 }
 
 impl<'a> Beyond<'a> {
-    fn control(row: &'a Row, own: Estimate) -> Option<Beyond<'a>> {
+    fn control(row: &'a ComparisonRow, own: Estimate) -> Option<Beyond<'a>> {
         let control = row.estimate?;
         Some(Beyond {
             name: &row.subject_a,
@@ -456,7 +463,7 @@ impl<'a> Beyond<'a> {
 
     /// How much of a change in the control's direction is excused: the logarithm of its ratio,
     /// without its sign.
-    fn excuses(&self) -> f64 {
+    fn excused_change(&self) -> f64 {
         self.control.ratio.ln().abs()
     }
 
@@ -475,10 +482,10 @@ impl<'a> Beyond<'a> {
         format!(
             "the control {} changed by {}, and beyond that it is {} ({} to {})",
             self.name,
-            signed(self.control.ratio - 1.0),
-            signed(self.ratio - 1.0),
-            signed(self.low - 1.0),
-            signed(self.high - 1.0)
+            signed_percent(self.control.ratio - 1.0),
+            signed_percent(self.ratio - 1.0),
+            signed_percent(self.low - 1.0),
+            signed_percent(self.high - 1.0)
         )
     }
 }
@@ -492,7 +499,7 @@ pub(super) fn p_in_words(p: f64) -> String {
 }
 
 /// `+3.1 %`, `−2 %`.
-fn signed(share: f64) -> String {
+fn signed_percent(share: f64) -> String {
     /// Less is left over when floating-point numbers are divided.
     const LEAST: f64 = 1e-9;
     if share.abs() < LEAST {

@@ -4,7 +4,7 @@
 mod differences;
 mod environment;
 mod gate;
-mod lack;
+mod no_ratio;
 mod notes;
 mod order;
 mod repeats;
@@ -18,9 +18,9 @@ use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use differences::Difference;
+pub use differences::RunDifference;
 pub use gate::{Gate, GateResult, GateState, metric};
-pub use lack::Lack;
+pub use no_ratio::NoRatioReason;
 pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
 pub use verdict::Verdict;
 
@@ -29,7 +29,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Looks, Over, Repeated, holm, permutation};
+use crate::stats::{ALPHA, Estimate, Looks, PairUnit, Repeated, holm, permutation};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -48,7 +48,7 @@ pub struct Side<'a> {
 
 /// Options of a comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ComparisonOptions {
     pub gates: Vec<Gate>,
     /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is
     /// given.
@@ -69,7 +69,7 @@ pub enum OnUndecided {
 
 /// Outcome of all gates of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum GateOutcome {
     /// Every gate is held, or counts as held; or there are none.
     Passed,
     /// At least one is missed.
@@ -80,7 +80,8 @@ pub enum Outcome {
 
 /// Two sides, compared. Ratios are `b` ÷ `a`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Compared {
+#[schemars(rename = "Compared")]
+pub struct ComparisonResult {
     pub schema: &'static str,
     pub a: SideResult,
     pub b: SideResult,
@@ -90,12 +91,12 @@ pub struct Compared {
     /// Whether intervals hold at every look: the run could end as soon as it was answered.
     pub at_every_look: bool,
     /// Differences of the sides other than the compared arms. With any, the numbers are no answer.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<RunDifference>,
     /// Notes on all rows.
     pub notes: Vec<String>,
     /// Summary of the rows of each cell, without controls.
-    pub answers: Vec<Answer>,
-    pub rows: Vec<Row>,
+    pub answers: Vec<ComparisonAnswer>,
+    pub rows: Vec<ComparisonRow>,
     pub gates: Vec<GateResult>,
     /// Whether no gate was missed.
     pub passed: bool,
@@ -107,14 +108,14 @@ pub struct Compared {
     pub repeats: Vec<CellRepeats>,
 }
 
-impl Compared {
+impl ComparisonResult {
     /// Returns the outcome of all gates.
     #[must_use]
-    pub const fn outcome(&self) -> Outcome {
+    pub const fn outcome(&self) -> GateOutcome {
         match (self.passed, self.undecided, self.on_undecided) {
-            (false, ..) => Outcome::Missed,
-            (true, 0, _) | (true, _, OnUndecided::Pass) => Outcome::Passed,
-            (true, _, OnUndecided::Fail) => Outcome::Undecided,
+            (false, ..) => GateOutcome::Missed,
+            (true, 0, _) | (true, _, OnUndecided::Pass) => GateOutcome::Passed,
+            (true, _, OnUndecided::Fail) => GateOutcome::Undecided,
         }
     }
 }
@@ -131,7 +132,8 @@ pub struct SideResult {
 
 /// Answer for one cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Answer {
+#[schemars(rename = "Answer")]
+pub struct ComparisonAnswer {
     /// Name of the arm in `a`, and in `b`.
     pub subject_a: String,
     pub subject_b: String,
@@ -143,7 +145,8 @@ pub struct Answer {
 
 /// One metric in one cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Row {
+#[schemars(rename = "Row")]
+pub struct ComparisonRow {
     /// Name of the arm in `a`, and in `b`.
     pub subject_a: String,
     pub subject_b: String,
@@ -163,7 +166,7 @@ pub struct Row {
     /// `None`: see `lack`.
     pub estimate: Option<Estimate>,
     /// Why there is no estimate; `None`: there is one.
-    pub lack: Option<Lack>,
+    pub lack: Option<NoRatioReason>,
     /// Most repeats of `b` do not count because its server answered wrong, failed or never came up,
     /// and most of `a` count.
     pub b_broke: bool,
@@ -172,7 +175,7 @@ pub struct Row {
     /// adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
     /// Units of the estimate; `None`: there is none, or the repeats are no pairs.
-    pub over: Option<Over>,
+    pub over: Option<PairUnit>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for
     /// (Holm).
     pub p_of_all: Option<f64>,
@@ -185,7 +188,7 @@ pub struct Row {
     pub sentence: String,
 }
 
-impl Row {
+impl ComparisonRow {
     /// Whether a difference is shown.
     #[must_use]
     pub const fn is_shown(&self) -> bool {
@@ -195,20 +198,20 @@ impl Row {
     /// Whether the sides differ significantly, also where the difference is within a margin that
     /// was asked for.
     fn differs(&self) -> bool {
-        self.over != Some(Over::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
+        self.over != Some(PairUnit::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
     }
 }
 
 /// Compares two sides.
 #[must_use]
-pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
+pub fn compare(a: Side<'_>, b: Side<'_>, asked: &ComparisonOptions) -> ComparisonResult {
     // The id is no evidence: two machines may begin a suite in one second.
     let is_one_run = a.run.header == b.run.header;
     let arms = pairs_of_arms(a, b);
     let differences = if is_one_run {
-        differences::within(a.run, &arms)
+        differences::arm_differences(a.run, &arms)
     } else {
-        differences::between(a, b, &arms)
+        differences::run_differences(a, b, &arms)
     };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in &asked.gates {
@@ -220,30 +223,31 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     let meant = arms.iter().map(|(of_a, of_b)| (*of_a, Some(*of_b)));
     let meant: Vec<(usize, Option<usize>)> =
         meant.chain(without_namesake(a, b).into_iter().map(|arm| (arm, None))).collect();
-    let Rows { mut rows, mut repeats, unmatched } = asked_rows.of_plan(a, b, &meant);
+    let Rows { mut rows, mut repeats, unmatched } = asked_rows.plan_rows(a, b, &meant);
     if !is_one_run && !rows.is_empty() {
-        let more = RowsAsked { gates: &[], ..asked_rows }.of_plan(
+        let more = RowsAsked { gates: &[], ..asked_rows }.plan_rows(
             a,
             b,
             &more_controls(a, b, &arms).map(|(of_a, of_b)| (of_a, Some(of_b))).collect::<Vec<_>>(),
         );
-        rows.extend(more.rows.into_iter().map(|row| Row { control: true, ..row }));
+        rows.extend(more.rows.into_iter().map(|row| ComparisonRow { control: true, ..row }));
         repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
     let order = order::confounding(a, b, &arms);
-    let hedges: Vec<Difference> = differences.iter().cloned().chain(order.difference()).collect();
+    let hedges: Vec<RunDifference> =
+        differences.iter().cloned().chain(order.difference()).collect();
     judge(&mut rows, asked.same_within, &hedges);
     let drift = drift(&rows).filter(|_| !is_one_run);
-    let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
+    let asked_for: Vec<ComparisonRow> = rows.iter().filter(|row| !row.control).cloned().collect();
     let gates = gate::judge(&asked.gates, (&rows, &repeats), order, &hedges);
     let mut answers = answers(&asked_for, asked.same_within, &hedges);
     answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
-    Compared {
+    ComparisonResult {
         schema: SCHEMA,
         a: side(a),
         b: side(b),
         paired: is_one_run,
-        at_every_look: is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach,
+        at_every_look: is_one_run && Looks::from_plan(&a.run.header.plan) == Looks::AfterEach,
         notes: notes::notes(a, b, (is_one_run, drift, order), (&rows, &repeats), unmatched),
         answers,
         differences,
@@ -257,7 +261,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
 }
 
 /// Says in an answer that it is of the remaining repeats alone.
-fn add_repeats(answer: &mut Answer, repeats: &[CellRepeats]) {
+fn add_repeats(answer: &mut ComparisonAnswer, repeats: &[CellRepeats]) {
     let is_of = |cell: &&CellRepeats| {
         (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
             == (&answer.subject_a, &answer.subject_b, &answer.workload, answer.step)
@@ -279,7 +283,7 @@ struct RowsAsked<'a> {
 /// The rows of several cells.
 #[derive(Default)]
 struct Rows {
-    rows: Vec<Row>,
+    rows: Vec<ComparisonRow>,
     repeats: Vec<CellRepeats>,
     /// Cells of the first that the second was not to have.
     unmatched: usize,
@@ -290,7 +294,7 @@ impl RowsAsked<'_> {
     /// that was planned: a server that never came up passes none.
     ///
     /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
-    fn of_plan(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
+    fn plan_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
         let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
         let mut all = Rows::default();
         for (arm_a, arm_b) in arms {
@@ -311,7 +315,7 @@ impl RowsAsked<'_> {
                         other.map(|key| CellOf::new(b, key, &grid_b)),
                     );
                     let cell = cell_repeats(of_a, of_b);
-                    all.rows.extend(self.of_cell(of_a, of_b, &cell));
+                    all.rows.extend(self.cell_rows(of_a, of_b, &cell));
                     all.repeats.push(cell);
                 }
             }
@@ -321,7 +325,12 @@ impl RowsAsked<'_> {
 
     /// The rows of one cell. What servers waited for each other is left out, unless it is asked
     /// for.
-    fn of_cell(&self, a: CellOf<'_>, b: Option<CellOf<'_>>, repeats: &CellRepeats) -> Vec<Row> {
+    fn cell_rows(
+        &self,
+        a: CellOf<'_>,
+        b: Option<CellOf<'_>>,
+        repeats: &CellRepeats,
+    ) -> Vec<ComparisonRow> {
         let nothing = Cell::default();
         let cell_a = a.cell().unwrap_or(&nothing);
         let cell_b = b.as_ref().and_then(CellOf::cell).unwrap_or(&nothing);
@@ -376,13 +385,13 @@ fn cell_repeats(a: CellOf<'_>, b: Option<CellOf<'_>>) -> CellRepeats {
         subject_b: b.as_ref().map_or(a.arm_name(), CellOf::arm_name).into(),
         control: a.is_control() && b.as_ref().is_none_or(CellOf::is_control),
         workload: plan.workloads[a.key.workload].name.clone(),
-        step: Shape::of(&plan.load.steps[a.key.step]),
+        step: Shape::from_step(&plan.load.steps[a.key.step]),
         a: a.repeats(),
         b: b.as_ref().map(CellOf::repeats).unwrap_or_default(),
         p_failed: None,
         sentence: None,
     };
-    cell.summarised()
+    cell.with_summary()
 }
 
 /// The cells that a side was to have, in the plan's order.
@@ -409,16 +418,16 @@ fn is_of_duet(cell: &Cell<'_>) -> bool {
 }
 
 /// Two arms of one run, compared.
-pub(crate) struct Within {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct ArmComparison {
+    pub(crate) rows: Vec<ComparisonRow>,
     /// Other differences of the two that may be the cause.
-    hedges: Vec<Difference>,
+    hedges: Vec<RunDifference>,
     repeats: Vec<CellRepeats>,
 }
 
-impl Within {
+impl ArmComparison {
     /// Returns the summary of the rows of each cell.
-    pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<Answer> {
+    pub(crate) fn answers(&self, same_within: Option<f64>) -> Vec<ComparisonAnswer> {
         let mut answers = answers(&self.rows, same_within, &self.hedges);
         answers.iter_mut().for_each(|answer| add_repeats(answer, &self.repeats));
         answers
@@ -427,7 +436,11 @@ impl Within {
 
 /// Arms of one run against each other, pair by pair: every row judged with all others allowed for.
 /// Controls are arms like others here.
-pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Within> {
+pub(crate) fn compare_arms(
+    run: &Run,
+    report: &Report,
+    pairs: &[(usize, usize)],
+) -> Vec<ArmComparison> {
     let side = |arm| Side { run, report, arm: Some(arm) };
     let mut metrics = METRICS.to_vec();
     let asked = run.header.plan.stop.iter().flat_map(|stop| &stop.metrics);
@@ -437,14 +450,15 @@ pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Ve
         }
     }
     let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[] };
-    let of_pair = |(a, b): &(usize, usize)| asked.of_plan(side(*a), side(*b), &[(*a, Some(*b))]);
+    let of_pair = |(a, b): &(usize, usize)| asked.plan_rows(side(*a), side(*b), &[(*a, Some(*b))]);
     let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
-    let mut rows: Vec<Row> = of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
+    let mut rows: Vec<ComparisonRow> =
+        of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let hedges = order::hedges_within(&run.header.plan);
+    let hedges = order::arm_hedges(&run.header.plan);
     judge(&mut rows, same_within, &hedges);
     let mut rows = rows.into_iter();
-    let judged = |of: Rows| Within {
+    let judged = |of: Rows| ArmComparison {
         rows: rows.by_ref().take(of.rows.len()).collect(),
         hedges: hedges.clone(),
         repeats: of.repeats,
@@ -523,24 +537,25 @@ fn row(
     plan: &Plan,
     (cell_a, cell_b): (&Cell<'_>, &Cell<'_>),
     (metric, is_paired): (&Metric, bool),
-) -> Row {
-    let metric = Metric::named(metric.key);
+) -> ComparisonRow {
+    let metric = Metric::from_key(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
-    let paired = is_paired.then(|| Looks::of(plan));
+    let paired = is_paired.then(|| Looks::from_plan(plan));
     let (estimate, over) = estimate(&of_a, &of_b, paired);
     // Exchanging sides asks for a number of pairs that they did not decide.
-    let p_permuted = permuted(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
+    let p_permuted =
+        permutation_chance(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
     let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
     let waited = metric.waits && is_of_duet(cell_a) && is_of_duet(cell_b);
     let lack = match estimate {
         Some(_) => None,
-        None if waited => Some(Lack::Waited),
-        None => Some(Lack::of(&of_a, &of_b, is_paired)),
+        None if waited => Some(NoRatioReason::Waited),
+        None => Some(NoRatioReason::from_series(&of_a, &of_b, is_paired)),
     };
     let (failed_a, failed_b) = repeats.failures_in(lack);
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
-    Row {
+    ComparisonRow {
         subject_a: repeats.subject_a.clone(),
         subject_b: repeats.subject_b.clone(),
         control: repeats.control,
@@ -566,22 +581,22 @@ fn row(
 
 /// Returns the ratio of two series. With a repeat without a value there is no ratio: the measured
 /// quantity would select the others. `paired`: the looks at its pairs; `None`: they are no pairs.
-fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<Over>) {
+fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();
     }
-    let of_two = || Estimate::of_two(&a.repeated().values, &b.repeated().values);
+    let of_two = || Estimate::from_samples(&a.repeated().values, &b.repeated().values);
     ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
 }
 
 /// The chance of such a difference if the sides may as well change places; `None`: not known of
 /// every repeat, or too many.
-fn permuted(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
+fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let of = if is_paired {
-        permutation::of_pairs(&logs(&b.ratios_to(a).values))
+        permutation::pairs_chance(&logs(&b.ratios_to(a).values))
     } else if a.is_known() && b.is_known() {
-        permutation::of_two(&logs(&a.repeated().values), &logs(&b.repeated().values))
+        permutation::samples_chance(&logs(&a.repeated().values), &logs(&b.repeated().values))
     } else {
         None
     };
@@ -589,59 +604,64 @@ fn permuted(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
 }
 
 /// Gives each row its verdict, with all others allowed for. Controls are no part of what is asked.
-fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference]) {
+fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[RunDifference]) {
     let asked: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
     for family in [asked, controls] {
         let is_tested =
-            |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(Over::Rounds);
+            |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(PairUnit::Rounds);
         let known: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
         known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
         for i in &known {
-            rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.among(known.len()));
+            rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.with_tests(known.len()));
         }
         for index in family {
-            rows[index].verdict = Verdict::of(&rows[index], same_within);
+            rows[index].verdict = Verdict::from_row(&rows[index], same_within);
             rows[index].sentence = verdict::sentence(&rows[index], same_within, differences);
         }
     }
 }
 
-fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
-    let is_of_one = |a: &Row, b: &Row| {
+fn answers(
+    rows: &[ComparisonRow],
+    same_within: Option<f64>,
+    differences: &[RunDifference],
+) -> Vec<ComparisonAnswer> {
+    let is_of_one = |a: &ComparisonRow, b: &ComparisonRow| {
         (&a.subject_a, &a.subject_b, &a.workload, a.step)
             == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
     let of_cells = rows.chunk_by(is_of_one);
-    let answer = |cell: &[Row]| {
-        let Row { subject_a, subject_b, workload, step, .. } = cell[0].clone();
+    let answer = |cell: &[ComparisonRow]| {
+        let ComparisonRow { subject_a, subject_b, workload, step, .. } = cell[0].clone();
         let sentence = verdict::although(verdict::answer(cell, same_within), differences);
-        Answer { subject_a, subject_b, workload, step, sentence }
+        ComparisonAnswer { subject_a, subject_b, workload, step, sentence }
     };
     of_cells.map(answer).collect()
 }
 
 /// Whether a row is of a control that differs: it is the same program, so what differs is the
 /// machine. Memory is no sign of that: its pages differ by a few.
-fn is_drift(row: &Row) -> bool {
+fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }
 
 /// The controls that differ, in words, each metric by its largest change; `None`: none differs.
-fn drift(rows: &[Row]) -> Option<String> {
-    let size = |row: &Row| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
-    let mut largest: Vec<&Row> = Vec::new();
+fn drift(rows: &[ComparisonRow]) -> Option<String> {
+    let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
+    let mut largest: Vec<&ComparisonRow> = Vec::new();
     for row in rows.iter().filter(|row| is_drift(row)) {
-        let is_same =
-            |known: &&mut &Row| (&known.subject_a, known.metric) == (&row.subject_a, row.metric);
+        let is_same = |known: &&mut &ComparisonRow| {
+            (&known.subject_a, known.metric) == (&row.subject_a, row.metric)
+        };
         match largest.iter_mut().find(is_same) {
             Some(known) if size(known) < size(row) => *known = row,
             Some(_) => {}
             None => largest.push(row),
         }
     }
-    let one = |row: &&Row| format!("{}: {}", row.title, row.sentence);
+    let one = |row: &&ComparisonRow| format!("{}: {}", row.title, row.sentence);
     let name = &largest.first()?.subject_a;
     let all: Vec<String> = largest.iter().filter(|row| row.subject_a == *name).map(one).collect();
     Some(format!("the control {name} differs as well ({})", all.join("; ")))

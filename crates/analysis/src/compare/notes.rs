@@ -1,15 +1,15 @@
 //! Sentences that hold for all rows of a comparison.
 
 use super::order::Confounding;
-use super::{CellRepeats, Row, Side, SideRepeats, is_control, times, without_namesake};
-use crate::stats::{Looks, Over, REPEATS_FOR_INTERVAL};
+use super::{CellRepeats, ComparisonRow, Side, SideRepeats, is_control, times, without_namesake};
+use crate::stats::{Looks, PairUnit, REPEATS_FOR_INTERVAL};
 
 /// Returns notes on all rows.
 pub(super) fn notes(
     a: Side<'_>,
     b: Side<'_>,
     (is_one_run, drift, order): (bool, Option<String>, Confounding),
-    (rows, repeats): (&[Row], &[CellRepeats]),
+    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
     unmatched: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -28,13 +28,14 @@ pub(super) fn notes(
                 .into(),
         );
     }
-    if is_one_run && Looks::of(&a.run.header.plan) == Looks::AfterEach {
+    if is_one_run && Looks::from_plan(&a.run.header.plan) == Looks::AfterEach {
         notes.push(
             "The run could end as soon as its suite's question was answered: intervals hold at \
              every look, and are wider than those of a fixed number of repeats."
                 .into(),
         );
-    } else if [a, b].iter().any(|side| Looks::of(&side.run.header.plan) == Looks::AfterEach) {
+    } else if [a, b].iter().any(|side| Looks::from_plan(&side.run.header.plan) == Looks::AfterEach)
+    {
         notes.push(
             "A run ended, or could have ended, when its own question was answered: how many \
              repeats it has depends on what they showed, which intervals of two runs do not allow \
@@ -42,7 +43,7 @@ pub(super) fn notes(
                 .into(),
         );
     }
-    if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
+    if rows.iter().any(|row| row.over == Some(PairUnit::Rounds)) {
         notes.push(format!(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and \
              CPU per request are over rounds of turns, or over pieces of a duet's window: they \
@@ -51,7 +52,7 @@ pub(super) fn notes(
         ));
     }
     notes.extend(order.note().map(Into::into));
-    notes.extend(unrecorded(repeats));
+    notes.extend(unrecorded_notes(repeats));
     notes.extend(not_in_both(a, b));
     if unmatched > 0 {
         notes.push(format!(
@@ -80,7 +81,7 @@ fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
 }
 
 /// Returns a note on records that the archives lack, per side.
-fn unrecorded(repeats: &[CellRepeats]) -> Vec<String> {
+fn unrecorded_notes(repeats: &[CellRepeats]) -> Vec<String> {
     let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
         let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
         (missing > 0).then(|| {

@@ -2,7 +2,7 @@
 
 use dyno_archive::plan::Plan;
 
-use super::{Difference, Side};
+use super::{RunDifference, Side};
 use crate::design::{Design, fixed_place};
 
 /// Whether a fixed order of starts may be why two sides differ.
@@ -33,16 +33,16 @@ pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> 
 }
 
 /// Returns the other differences between arms of one run.
-pub(super) fn hedges_within(plan: &Plan) -> Vec<Difference> {
+pub(super) fn arm_hedges(plan: &Plan) -> Vec<RunDifference> {
     let order = if Design::new(plan).is_fixed() { Confounding::Place } else { Confounding::None };
     order.difference().into_iter().collect()
 }
 
 impl Confounding {
     /// The place as something in which the sides differ.
-    pub(super) fn difference(self) -> Option<Difference> {
+    pub(super) fn difference(self) -> Option<RunDifference> {
         let what = "their place in the fixed order of starts".into();
-        (self == Confounding::Place).then_some(Difference { what, a: None, b: None })
+        (self == Confounding::Place).then_some(RunDifference { what, a: None, b: None })
     }
 
     pub(super) const fn note(self) -> Option<&'static str> {
@@ -78,7 +78,7 @@ mod tests {
     use dyno_archive::run::Run;
 
     use super::*;
-    use crate::compare::{Asked, Compared, Gate, GateState, compare};
+    use crate::compare::{ComparisonOptions, ComparisonResult, Gate, GateState, compare};
     use crate::fixture;
     use crate::report::report;
     use crate::stats::draws::Normal;
@@ -100,9 +100,16 @@ mod tests {
         run
     }
 
-    fn compared(a: (&Run, Option<usize>), b: (&Run, Option<usize>), gates: &str) -> Compared {
+    fn compared(
+        a: (&Run, Option<usize>),
+        b: (&Run, Option<usize>),
+        gates: &str,
+    ) -> ComparisonResult {
         let (of_a, of_b) = (report(a.0), report(b.0));
-        let asked = Asked { gates: Gate::parse(gates).unwrap(), ..Asked::default() };
+        let asked = ComparisonOptions {
+            gates: Gate::parse(gates).unwrap(),
+            ..ComparisonOptions::default()
+        };
         compare(
             Side { run: a.0, report: &of_a, arm: a.1 },
             Side { run: b.0, report: &of_b, arm: b.1 },

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Lack, Side};
+use super::{NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::programs;
@@ -101,7 +101,8 @@ impl Failures {
 /// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat
 /// of either failed.
 pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
-    (a.failed + b.failed > 0).then(|| permutation::of_counts((a.failed, a.all), (b.failed, b.all)))
+    (a.failed + b.failed > 0)
+        .then(|| permutation::counts_chance((a.failed, a.all), (b.failed, b.all)))
 }
 
 impl SideRepeats {
@@ -111,8 +112,8 @@ impl SideRepeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            let lack =
-                trial.map_or_else(|| Some(unmeasured(side, key, block)), |trial| refused(trial));
+            let lack = trial
+                .map_or_else(|| Some(missing_cause(side, key, block)), |trial| exclusion(trial));
             let Some((cause, reason)) = lack else {
                 found.counted += 1;
                 trial.into_iter().for_each(|trial| found.count_requests(trial));
@@ -202,7 +203,7 @@ impl SideRepeats {
 
 impl CellRepeats {
     /// Fills in what follows from the repeats of both sides.
-    pub(super) fn summarised(self) -> CellRepeats {
+    pub(super) fn with_summary(self) -> CellRepeats {
         let (of_a, of_b) = (self.a.failures(), self.b.failures());
         let p_failed = p_of_failures(of_a, of_b);
         let not_planned = (self.b.planned == 0).then(|| "B was not to measure it".into());
@@ -247,11 +248,11 @@ impl CellRepeats {
 
     /// The failures of both sides in a row: a percentile that lies among the unanswered requests of
     /// a valid repeat fails it, too.
-    pub(super) fn failures_in(&self, lack: Option<Lack>) -> (Failures, Failures) {
+    pub(super) fn failures_in(&self, lack: Option<NoRatioReason>) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
         let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
         match lack {
-            Some(Lack::Unanswered { a: beyond_a, b: beyond_b }) => {
+            Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
                 (with(a, beyond_a), with(b, beyond_b))
             }
             _ => (a, b),
@@ -279,7 +280,7 @@ pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
 }
 
 /// The failures that remain if so large a share of all repeats failed for the machine.
-pub(super) fn beyond(share: f64, of: Failures) -> Failures {
+pub(super) fn excess_failures(share: f64, of: Failures) -> Failures {
     Failures { failed: of.failed.saturating_sub((share * of.all as f64).ceil() as usize), ..of }
 }
 
@@ -297,7 +298,7 @@ fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
 }
 
 /// Why a trial does not count; `None`: it counts.
-fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
+fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
     }
@@ -311,7 +312,7 @@ fn refused(trial: &TrialResult) -> Option<(Cause, String)> {
 }
 
 /// Why a repeat has no trial.
-fn unmeasured(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
+fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
     let subject = side.report.subjects.get(key.arm);

@@ -4,9 +4,9 @@ use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
 use super::order::Confounding;
 use super::*;
 use crate::fixture::{self, trial_record};
+use crate::number_format::percent;
 use crate::report::report;
-use crate::series::{Point, Series};
-use crate::words::percent;
+use crate::series::{RepeatValue, Series};
 
 mod gates;
 
@@ -37,7 +37,11 @@ fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
 
 const NULL: (&str, &[u64]) = ("null", &[900, 910, 905, 902, 908]);
 
-fn compared(a: (&Run, Option<usize>), b: (&Run, Option<usize>), asked: &Asked) -> Compared {
+fn compared(
+    a: (&Run, Option<usize>),
+    b: (&Run, Option<usize>),
+    asked: &ComparisonOptions,
+) -> ComparisonResult {
     let (of_a, of_b) = (report(a.0), report(b.0));
     compare(
         Side { run: a.0, report: &of_a, arm: a.1 },
@@ -46,7 +50,7 @@ fn compared(a: (&Run, Option<usize>), b: (&Run, Option<usize>), asked: &Asked) -
     )
 }
 
-fn throughput(compared: &Compared) -> &Row {
+fn throughput(compared: &ComparisonResult) -> &ComparisonRow {
     compared.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
 }
 
@@ -55,7 +59,7 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     // A machine that slows down in the middle slows both.
     let run =
         run_of("r", &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL]);
-    let compared = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let compared = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     assert!(compared.paired && compared.notes.is_empty() && compared.differences.is_empty());
     let row = throughput(&compared);
     assert_eq!((&*row.subject_a, &*row.subject_b, row.verdict), ("x", "y", Verdict::Higher));
@@ -70,11 +74,11 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
         answer.sentence
     );
     let slower =
-        Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::of_pairs(&[1.1; 5]).unwrap() };
+        Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::from_pairs(&[1.1; 5]).unwrap() };
     let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
     let answer = |verdict, estimate| {
-        let rows: Vec<Row> =
-            times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
+        let rows: Vec<ComparisonRow> =
+            times.clone().map(|row| ComparisonRow { verdict, estimate, ..row.clone() }).collect();
         verdict::answer(&rows, Some(0.02))
     };
     assert_eq!(answer(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
@@ -90,7 +94,7 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
 fn drift_between_two_runs_is_reported() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let after = run_of("s", &[("x", &[190, 192, 191, 193, 190]), NULL]);
-    let of = |a: &Run, b: &Run| compared((a, None), (b, None), &Asked::default());
+    let of = |a: &Run, b: &Run| compared((a, None), (b, None), &ComparisonOptions::default());
     let seen = of(&before, &after);
     assert!(
         !seen.paired && seen.notes.len() == 1 && seen.notes[0].contains("different times"),
@@ -107,7 +111,10 @@ fn drift_between_two_runs_is_reported() {
         "The machine changed between the runs: the control null differs as well (Throughput: ";
     assert!(seen.notes[1].starts_with(expected), "{:?}", seen.notes);
     // Then a gate is not missed: what changed may be the machine.
-    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let asked = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let gate = |a: &Run, b: &Run| compared((a, None), (b, None), &asked).gates.remove(0).state;
     assert_eq!(gate(&before, &after), GateState::Missed);
     assert_eq!(gate(&before, &slower), GateState::Undecided);
@@ -118,7 +125,8 @@ fn what_was_not_shown_says_what_would_have_been() {
     let noisy =
         run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
     let row =
-        throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
+        throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &ComparisonOptions::default()))
+            .clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
     assert_eq!(row.sentence, format!("no difference shown, one of {would} would have been"));
@@ -126,11 +134,13 @@ fn what_was_not_shown_says_what_would_have_been() {
         "r",
         &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL],
     );
-    let asked = Asked { same_within: Some(0.02), ..Asked::default() };
+    let asked = ComparisonOptions { same_within: Some(0.02), ..ComparisonOptions::default() };
     let row = throughput(&compared((&same, Some(0)), (&same, Some(1)), &asked)).clone();
     assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2.0 %"));
     let few = run_of("r", &[("x", &[200, 202]), ("y", &[300, 302]), ("null", &[900, 900])]);
-    let row = throughput(&compared((&few, Some(0)), (&few, Some(1)), &Asked::default())).clone();
+    let row =
+        throughput(&compared((&few, Some(0)), (&few, Some(1)), &ComparisonOptions::default()))
+            .clone();
     assert_eq!((row.verdict, row.estimate), (Verdict::TooFew, None));
     assert_eq!(row.sentence, "too few repeats, 2 and 2: a verdict takes 5 of each");
 }
@@ -144,8 +154,8 @@ fn runs_that_differ_in_tracking_say_so() {
     };
     let differences = |a, b| {
         let (a, b) = (of(a), of(b));
-        let seen = compared((&a, None), (&b, None), &Asked::default());
-        let shown = |d: &Difference| format!("{} {:?} {:?}", d.what, d.a, d.b);
+        let seen = compared((&a, None), (&b, None), &ComparisonOptions::default());
+        let shown = |d: &RunDifference| format!("{} {:?} {:?}", d.what, d.a, d.b);
         seen.differences.iter().map(shown).collect::<Vec<String>>()
     };
     let named = [r#"machine.loopback_tracked Some("false") Some("true")"#];
@@ -173,7 +183,7 @@ fn undeclared_differences_are_reported_on_every_line() {
     after.header.facts.memory_bytes = Some(1_000_000);
     let mut known = before.clone();
     known.header.facts.memory_bytes = Some(1_009_000);
-    let seen = compared((&known, None), (&after, None), &Asked::default());
+    let seen = compared((&known, None), (&after, None), &ComparisonOptions::default());
     let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
     let wanted = [
         "machine.kernel",
@@ -194,7 +204,10 @@ fn undeclared_differences_are_reported_on_every_line() {
             .iter()
             .all(|row| row.sentence.contains(", though they differ in machine.kernel, "))
     );
-    let gated = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let gated = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let gates = compared((&known, None), (&after, None), &gated).gates;
     assert!(!gates.is_empty());
     assert!(
@@ -205,12 +218,18 @@ fn undeclared_differences_are_reported_on_every_line() {
     let mut other = before.clone();
     other.header.id = "t".into();
     other.header.plan.subjects[0].version = Some("2".into());
-    assert_eq!(compared((&before, None), (&other, None), &Asked::default()).differences, []);
+    assert_eq!(
+        compared((&before, None), (&other, None), &ComparisonOptions::default()).differences,
+        []
+    );
 }
 
 #[test]
 fn a_gate_is_missed_only_by_what_is_no_chance() {
-    let asked = |gate: &str| Asked { gates: Gate::parse(gate).unwrap(), ..Asked::default() };
+    let asked = |gate: &str| ComparisonOptions {
+        gates: Gate::parse(gate).unwrap(),
+        ..ComparisonOptions::default()
+    };
     let steady: &[u64] = &[2000, 2010, 2005, 1999, 2001];
     let worse: &[u64] = &[1900, 1912, 1903, 1900, 1902];
     let noisy: &[u64] = &[1500, 2400, 1700, 2200, 1600];
@@ -263,7 +282,10 @@ fn a_control_is_asked_though_sides_are_named() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let slower =
         run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
-    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let asked = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let seen = compared((&before, Some(0)), (&slower, Some(0)), &asked);
     assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
     assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
@@ -283,7 +305,7 @@ fn a_control_is_asked_though_sides_are_named() {
     // A control whose small difference may be chance is no sign of another machine.
     let near =
         run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
-    let asked = Asked { same_within: Some(0.02), ..asked };
+    let asked = ComparisonOptions { same_within: Some(0.02), ..asked };
     let seen = compared((&before, None), (&near, None), &asked);
     assert_eq!((seen.notes.len(), seen.gates[0].state), (1, GateState::Missed), "{:?}", seen.notes);
 }
@@ -291,7 +313,10 @@ fn a_control_is_asked_though_sides_are_named() {
 #[test]
 fn a_server_that_broke_passes_no_gate() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let asked = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let gate = |b: &Run| {
         let seen = compared((&before, None), (b, None), &asked);
         let row =
@@ -307,7 +332,7 @@ fn a_server_that_broke_passes_no_gate() {
     let row = row.unwrap();
     assert_eq!(
         (state, row.b_broke, row.lack),
-        (Some(GateState::Missed), true, Some(Lack::NoRepeat { a: 5, b: 0 }))
+        (Some(GateState::Missed), true, Some(NoRatioReason::NoRepeat { a: 5, b: 0 }))
     );
     assert_eq!(row.sentence, "not compared: B has no valid repeat");
     // Trials that were never loaded, for no known fault of the server, are no worse.
@@ -334,7 +359,10 @@ fn what_was_lost_is_tested_like_any_difference() {
         }
         run
     };
-    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let asked = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let gate = |b: &Run| compared((&before, None), (b, None), &asked).gates.remove(0);
     let all = gate(&lossy(5, false));
     assert_eq!(all.state, GateState::Missed, "{all:?}");
@@ -366,7 +394,10 @@ fn a_server_that_seldom_comes_up_passes_no_gate() {
         ..dyno_archive::StartRecord::default()
     };
     after.starts = [2, 4, 6, 8].map(failed).to_vec();
-    let asked = Asked { gates: Gate::parse("throughput<-2%").unwrap(), ..Asked::default() };
+    let asked = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let gate = compared((&before, None), (&after, None), &asked).gates.remove(0);
     assert_eq!(gate.state, GateState::Missed, "{gate:?}");
 }
@@ -375,11 +406,11 @@ fn a_server_that_seldom_comes_up_passes_no_gate() {
 fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
     let mut run =
         run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
-    run.header.plan.stop = Some(dyno_archive::plan::Stop {
+    run.header.plan.stop = Some(dyno_archive::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,
     });
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let seen = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let row = throughput(&seen);
     assert_eq!(row.estimate.unwrap().detectable, None);
     assert_eq!(row.sentence, "no difference shown: with so few repeats none could have been");
@@ -387,17 +418,20 @@ fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
 
 #[test]
 fn missing_ratio_is_reported_with_its_reason() {
-    let of = |points: &[Point]| -> Series { (1..).zip(points.iter().copied()).collect() };
-    let known = of(&[Point::Known(1.0); 6]);
-    let lack = |b: &[Point]| Lack::of(&known, &of(b), true);
-    let six = |last: Point| [Point::Known(1.0), last, last, last, last, last];
-    assert_eq!(lack(&six(Point::Beyond)), Lack::Unanswered { a: 0, b: 5 });
-    assert_eq!(lack(&six(Point::Missing)), Lack::NotMeasured { a: 0, b: 5 });
-    assert_eq!(lack(&six(Point::Known(0.0))), Lack::Zero { a: 0, b: 5 });
-    assert_eq!(lack(&[]), Lack::NoRepeat { a: 6, b: 0 });
-    assert_eq!(lack(&[Point::Known(2.0); 4]), Lack::TooFew { a: 6, b: 4, pairs: Some(4) });
-    let late: Series = (4..).zip([Point::Known(1.0); 6]).collect();
-    let few = Lack::of(&known, &late, true);
+    let of = |points: &[RepeatValue]| -> Series { (1..).zip(points.iter().copied()).collect() };
+    let known = of(&[RepeatValue::Known(1.0); 6]);
+    let lack = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &of(b), true);
+    let six = |last: RepeatValue| [RepeatValue::Known(1.0), last, last, last, last, last];
+    assert_eq!(lack(&six(RepeatValue::Beyond)), NoRatioReason::Unanswered { a: 0, b: 5 });
+    assert_eq!(lack(&six(RepeatValue::Missing)), NoRatioReason::NotMeasured { a: 0, b: 5 });
+    assert_eq!(lack(&six(RepeatValue::Known(0.0))), NoRatioReason::Zero { a: 0, b: 5 });
+    assert_eq!(lack(&[]), NoRatioReason::NoRepeat { a: 6, b: 0 });
+    assert_eq!(
+        lack(&[RepeatValue::Known(2.0); 4]),
+        NoRatioReason::TooFew { a: 6, b: 4, pairs: Some(4) }
+    );
+    let late: Series = (4..).zip([RepeatValue::Known(1.0); 6]).collect();
+    let few = NoRatioReason::from_series(&known, &late, true);
     assert!(
         few.sentence().starts_with("too few pairs of repeats, 3 of 6 and 6"),
         "{}",
@@ -411,21 +445,21 @@ fn differing_parts_of_a_run_are_reported() {
         run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = before.clone();
     after.header.id = "s".into();
-    let differences = vec![dyno_archive::Difference {
+    let differences = vec![dyno_archive::ResumptionDifference {
         what: "kernel".into(),
         before: "6.1".into(),
         now: "6.8".into(),
     }];
     after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
     after.starts.push(StartRecord { start: 2, ..StartRecord::default() });
-    let seen = compared((&before, None), (&after, None), &Asked::default());
+    let seen = compared((&before, None), (&after, None), &ComparisonOptions::default());
     let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
     assert_eq!(names, ["parts of B: kernel"]);
-    let seen = compared((&after, Some(0)), (&after, Some(1)), &Asked::default());
+    let seen = compared((&after, Some(0)), (&after, Some(1)), &ComparisonOptions::default());
     assert_eq!(seen.differences[0].what, "parts of the run: kernel");
     // Resumed after its end: nothing was measured in other conditions.
     after.header.resumptions[0].from_start = 3;
-    let seen = compared((&before, None), (&after, None), &Asked::default());
+    let seen = compared((&before, None), (&after, None), &ComparisonOptions::default());
     assert!(seen.differences.is_empty(), "{:?}", seen.differences);
 }
 
@@ -440,16 +474,16 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
     };
     let mut noise = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
     let run = run_of("r", &[("x", &[200; 5]), ("y", &[200; 5]), NULL]);
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let seen = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let row = throughput(&seen).clone();
     let gates = Gate::parse("throughput<-0.1%").unwrap();
     let mut alarms = 0;
     for _ in 0..1000 {
         let of_noise = |_| {
             let ratios: Vec<f64> = (0..5).map(|_| (0.05 * noise()).exp()).collect();
-            Row { estimate: Estimate::of_pairs(&ratios), ..row.clone() }
+            ComparisonRow { estimate: Estimate::from_pairs(&ratios), ..row.clone() }
         };
-        let rows: Vec<Row> = (0..40).map(of_noise).collect();
+        let rows: Vec<ComparisonRow> = (0..40).map(of_noise).collect();
         alarms += usize::from(
             gate::judge(&gates, (&rows, &seen.repeats), Confounding::None, &[])
                 .iter()

@@ -100,7 +100,7 @@ mod tests {
         run
     }
 
-    fn said(a: &Run, b: &Run) -> &'static str {
+    fn waiting_verdict(a: &Run, b: &Run) -> &'static str {
         match note(a, b) {
             None => "nothing",
             Some(note) if note.contains("at the same time, from") => "at once",
@@ -114,7 +114,7 @@ mod tests {
         let first = run_at("2026-11-26T22:06:53Z", 100);
         let of = |date: &str, clock_s| {
             let other = run_at(date, clock_s);
-            let both = (said(&first, &other), said(&other, &first));
+            let both = (waiting_verdict(&first, &other), waiting_verdict(&other, &first));
             assert_eq!(both.0, both.1);
             both.0
         };
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(of("then", 100), "one after the other");
         let mut without = first.clone();
         without.trials.clear();
-        assert_eq!(said(&first, &without), "nothing");
+        assert_eq!(waiting_verdict(&first, &without), "nothing");
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         let second = fixture::resumption(&resumed, 3, Vec::new());
         resumed.header.resumptions =
             vec![dyno_archive::Resumption { started: "2026-11-26T22:06:54Z".into(), ..second }];
-        assert_eq!(said(&first, &resumed), "one after the other");
+        assert_eq!(waiting_verdict(&first, &resumed), "one after the other");
         for trial in resumed.trials.iter_mut().filter(|trial| trial.start >= 3) {
             trial.load.began_ns += 80 * NS_PER_S;
         }
-        assert_eq!(said(&first, &resumed), "at once");
+        assert_eq!(waiting_verdict(&first, &resumed), "at once");
     }
 }

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Difference, Lack, Row};
-use crate::stats::{ALPHA, Estimate, Over};
-use crate::words::percent;
+use super::{ComparisonRow, NoRatioReason, RunDifference};
+use crate::number_format::percent;
+use crate::stats::{ALPHA, Estimate, PairUnit};
 
 /// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,13 +26,13 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(row: &Row, same_within: Option<f64>) -> Verdict {
+    pub(super) fn from_row(row: &ComparisonRow, same_within: Option<f64>) -> Verdict {
         let Some(estimate) = row.estimate else {
-            let is_few = matches!(row.lack, Some(Lack::TooFew { .. }));
+            let is_few = matches!(row.lack, Some(NoRatioReason::TooFew { .. }));
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
         // Rounds describe these starts completely, and other starts not at all.
-        if row.over == Some(Over::Rounds) {
+        if row.over == Some(PairUnit::Rounds) {
             return Verdict::TooFew;
         }
         // "The same" precedes "different": a difference below the margin is a finding of its own.
@@ -52,7 +52,11 @@ fn is_within(estimate: &Estimate, margin: f64) -> bool {
     estimate.low >= 1.0 / (1.0 + margin) && estimate.high <= 1.0 + margin
 }
 
-pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Difference]) -> String {
+pub(super) fn sentence(
+    row: &ComparisonRow,
+    same_within: Option<f64>,
+    differences: &[RunDifference],
+) -> String {
     let said = match (row.verdict, row.estimate) {
         (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
         (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
@@ -75,8 +79,8 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
         // An estimate over rounds within too few starts.
         (_, Some(e)) => {
             let (a, b) = (row.a.values.len(), row.b.values.len());
-            let few = Lack::TooFew { a, b, pairs: None }.sentence();
-            format!("{} in these starts; {few}", between(&e))
+            let few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
+            format!("{} in these starts; {few}", range_text(&e))
         }
         (_, None) => row.lack.expect("what has no estimate lacks something").sentence(),
     };
@@ -84,7 +88,7 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
 }
 
 /// Appends the differences of the sides other than the compared arms to a verdict.
-pub(super) fn although(said: String, differences: &[Difference]) -> String {
+pub(super) fn although(said: String, differences: &[RunDifference]) -> String {
     if differences.is_empty() {
         return said;
     }
@@ -118,8 +122,8 @@ const SAID: [(&str, &str, &str, &str); 5] = [
 ];
 
 /// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones.
-pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
-    let said = |row: &Row| {
+pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
+    let said = |row: &ComparisonRow| {
         let (_, higher, lower, name) = SAID.iter().find(|(key, ..)| *key == row.metric)?;
         let estimate = row.estimate?;
         Some(match row.verdict {
@@ -149,7 +153,7 @@ pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
 }
 
 /// `4.0–6.1 % higher`, `4.0–6.1 % lower`, or, where 1 is within, `−1.0 % to +2.0 %`.
-fn between(e: &Estimate) -> String {
+fn range_text(e: &Estimate) -> String {
     if e.low > 1.0 {
         return format!("{} higher", range(e.low - 1.0, e.high - 1.0));
     }

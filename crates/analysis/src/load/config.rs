@@ -1,7 +1,7 @@
 //! Configuration of a load, for its result.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, ImportChange, Load, Model, Priority, Reconnect, Request,
+    Arrival, Arrivals, DriverKind, ImportChange, Load, LoadModel, Priority, Reconnect, Request,
     Segment, Spin, Step, StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
@@ -10,12 +10,13 @@ use serde::Serialize;
 
 /// The requested load, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Config {
+#[schemars(rename = "Config")]
+pub struct LoadConfig {
     /// Address of the request, or of a page's document; empty for a mix.
     pub url: String,
     pub method: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::Apart")]
+    #[serde(flatten, with = "protocol::keys")]
+    #[schemars(with = "protocol::keys::ProtocolKeys")]
     pub protocol: Protocol,
     pub driver: DriverKind,
     pub threads: u32,
@@ -24,7 +25,7 @@ pub struct Config {
     pub streams: u32,
     /// Requests in flight per connection without waiting for answers.
     pub pipeline: u32,
-    pub model: Model,
+    pub model: LoadModel,
     /// `None` in a closed loop.
     pub arrival: Option<Arrival>,
     /// Requests per second offered; `None` in a closed loop, and where the rate is not one number.
@@ -77,10 +78,10 @@ pub struct MixedRequest {
     pub path: String,
 }
 
-impl Config {
+impl LoadConfig {
     /// The configuration of one step of a plan.
     #[must_use]
-    pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
+    pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> LoadConfig {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let rate_over_time = match &step.arrivals {
             Arrivals::Shaped { segments, .. } => Some(segments.clone()),
@@ -96,7 +97,7 @@ impl Config {
         };
         // A page has its document's address; a mix has none.
         let is_mix = is_mixed && workload.page.is_none();
-        Config {
+        LoadConfig {
             url: if is_mix { String::new() } else { first.path.clone() },
             method: first.method.clone(),
             protocol: workload.protocol,
@@ -140,9 +141,9 @@ impl Config {
     /// Scales the duration by the number of loads that run at the same time, so that each server
     /// gets as much CPU time.
     #[must_use]
-    pub(crate) fn beside(self, at_once: Option<u32>) -> Config {
+    pub(crate) fn with_concurrent_loads(self, at_once: Option<u32>) -> LoadConfig {
         let times = f64::from(at_once.unwrap_or(1));
         let duration_s = self.duration_s.map(|duration_s| duration_s * times);
-        Config { warmup_s: self.warmup_s * times, duration_s, ..self }
+        LoadConfig { warmup_s: self.warmup_s * times, duration_s, ..self }
     }
 }

@@ -19,7 +19,7 @@ pub struct Http2Result {
     /// Connections that should speak HTTP/2 and did not: ALPN chose another protocol, or an upgrade
     /// was declined.
     pub fallen_back: u64,
-    pub streams: Streams,
+    pub streams: StreamCounts,
     /// Frames that came, by type; types that did not occur are left out.
     pub frames_in: BTreeMap<String, u64>,
     /// Frames that we sent, by type.
@@ -58,7 +58,8 @@ pub struct Http2Result {
 
 /// Streams per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Streams {
+#[schemars(rename = "Streams")]
+pub struct StreamCounts {
     /// Streams that the load wants open at once.
     pub asked: u32,
     /// Lowest limit that the server announced (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: no limit.
@@ -97,7 +98,7 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
     Some(Http2Result {
         connections: used.connections,
         fallen_back: used.fallen_back + used.upgrades_declined,
-        streams: Streams {
+        streams: StreamCounts {
             asked: used.streams_asked,
             granted: used.streams_granted,
             most: used.streams_most,

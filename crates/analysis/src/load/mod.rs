@@ -15,19 +15,19 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::RequestShare;
 use dyno_archive::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse};
 use dyno_archive::outcome::{self, Outcome, Outcomes};
-use dyno_archive::plan::{self, DriverKind, Model};
+use dyno_archive::plan::{self, DriverKind, LoadModel};
 pub use dyno_archive::trial::Ceiling;
 use dyno_archive::{Interval, LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Caveat;
-pub use config::{Config, MixedRequest};
-pub use http2::{HeaderBytes, Http2Result, Streams};
-pub use percentiles::{Missing, Percentiles, SAMPLES_BEYOND, at_quantile};
+pub use config::{LoadConfig, MixedRequest};
+pub use http2::{HeaderBytes, Http2Result, StreamCounts};
+pub use percentiles::{Percentiles, SAMPLES_BEYOND, UnansweredRequests, at_quantile};
 use place::LoadUnanswered;
-pub use room::Room;
-use sums::{Sums, after_warmup, per_second};
+pub use room::GeneratorRoom;
+use sums::{WindowSums, after_warmup, per_second};
 pub use sums::{answers_per_second, response_times};
 
 pub const SCHEMA: &str = "dyno.load/1";
@@ -39,7 +39,7 @@ pub struct LoadResult {
     pub schema: &'static str,
     pub valid: bool,
     pub caveats: Vec<Caveat>,
-    pub config: Config,
+    pub config: LoadConfig,
     /// Length of the measured window.
     pub duration_s: f64,
     pub exchanges: Exchanges,
@@ -64,12 +64,12 @@ pub struct LoadResult {
     /// TLS handshake time, over the whole load.
     pub tls_handshake_us: Percentiles,
     pub connections: Connections,
-    pub client: Client,
+    pub client: GeneratorUse,
     pub tcp: Tcp,
     /// `null` unless HTTP/2 was requested or spoken.
     pub http2: Option<Http2Result>,
     /// `null` unless pages were loaded.
-    pub pages: Option<Pages>,
+    pub pages: Option<PageSummary>,
     pub in_flight: InFlight,
     /// Protocol violations in responses, with counts.
     pub protocol_errors: BTreeMap<String, u64>,
@@ -178,7 +178,7 @@ impl Exchanges {
 
     /// Due exchanges without a complete answer: failed, in flight at the end, or dropped.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn lost_count(&self) -> u64 {
         self.failed.saturating_add(self.in_flight_at_end).saturating_add(self.dropped)
     }
 }
@@ -187,7 +187,7 @@ impl LoadResult {
     /// Requests that were due and got no correct response.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
-        self.exchanges.lost() + self.outcomes.wrong()
+        self.exchanges.lost_count() + self.outcomes.wrong_count()
     }
 
     /// Failed requests as a share of the requests that were due: 0 to 1.
@@ -230,7 +230,8 @@ pub struct GapsResult {
 /// Documents with their resources, over the measured window and its drain. A page is measured if
 /// its document was intended in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Pages {
+#[schemars(rename = "Pages")]
+pub struct PageSummary {
     /// Resources of each page.
     pub resources: usize,
     /// Connections over which a page was loaded.
@@ -262,7 +263,8 @@ pub struct RequestResult {
 
 /// The generator's own cost within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Client {
+#[schemars(rename = "Client")]
+pub struct GeneratorUse {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
     /// CPU time per complete answer, polling included; `None` without answers.
@@ -284,7 +286,7 @@ pub struct Client {
     /// report it.
     pub run_delay_s: Option<f64>,
     /// Unused capacity of the generator's CPUs.
-    pub room: Room,
+    pub room: GeneratorRoom,
 }
 
 /// Segments over the measured window, `None` where the kernel does not count them for us.
@@ -342,22 +344,22 @@ pub struct IntervalResult {
 }
 
 /// Returns the response times of a load, and the due requests without one.
-pub(crate) fn responses(record: &LoadRecord) -> (Times, Missing) {
-    let sums = Sums::new(record);
+pub(crate) fn responses(record: &LoadRecord) -> (Times, UnansweredRequests) {
+    let sums = WindowSums::new(record);
     (sums.times.response, sums.missing)
 }
 
 /// Computes the result of a load, not yet judged: callers outside use [`crate::verdict::load`].
 #[must_use]
-pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
-    let mut sums = Sums::new(record);
+pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
+    let mut sums = WindowSums::new(record);
     if config.requests.is_some() {
         // The window ends with the last response, which may come before all of its request has
         // left.
         sums.bytes.sent += sums::sent_in_drain(record);
     }
     let response = &sums.times.response;
-    let response_time_us = Percentiles::of_due(response, sums.missing).with_bounds(response);
+    let response_time_us = Percentiles::from_due(response, sums.missing).with_bounds(response);
     LoadResult {
         schema: SCHEMA,
         valid: true,
@@ -369,7 +371,7 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
         bytes: sums.bytes,
         response_unanswered: LoadUnanswered::new(&response_time_us),
         response_time_us,
-        service_time_us: Percentiles::of_due(&sums.times.service, sums.missing_service),
+        service_time_us: Percentiles::from_due(&sums.times.service, sums.missing_service),
         send_lag_us: Percentiles::new(&sums.times.send_lag),
         first_byte_us: Percentiles::new(&sums.times.first_byte),
         unanswered_us: record
@@ -378,8 +380,8 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
             .iter()
             .map(|(n, ages)| (n.clone(), Percentiles::new(ages)))
             .collect(),
-        connect_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.connect))),
-        tls_handshake_us: Percentiles::new(&Times::merged(
+        connect_us: Percentiles::new(&Times::merge(record.intervals.iter().map(|i| &i.connect))),
+        tls_handshake_us: Percentiles::new(&Times::merge(
             record.intervals.iter().map(|i| &i.tls_handshake),
         )),
         connections: record.connections,
@@ -396,7 +398,7 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
         address: record.address.clone(),
         continues: record.continues.as_ref().map(ContinuesResult::new),
         timeouts: Some(record.timeouts.clone()).filter(|timeouts| !timeouts.is_empty()),
-        gaps: (config.model == Model::Open).then(|| gaps(record)),
+        gaps: (config.model == LoadModel::Open).then(|| gaps(record)),
         requests: requests(record, &config, sums.window_s),
         kernel_response_time_us: kernel_response(record),
         ceiling: None,
@@ -433,8 +435,8 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        warmup_completed: warmup().map(Outcomes::completed).sum(),
-        warmup_failed: warmup().map(|of| of.total() - of.of(Outcome::Ok)).sum(),
+        warmup_completed: warmup().map(Outcomes::completed_count).sum(),
+        warmup_failed: warmup().map(|of| of.total() - of.get(Outcome::Ok)).sum(),
     }
 }
 
@@ -450,14 +452,14 @@ fn gaps(record: &LoadRecord) -> GapsResult {
     }
 }
 
-fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
+fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<PageSummary> {
     let connections_each = config.page_connections?;
     let times = after_warmup(record, |i| &i.page);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let in_window: u64 = measured.map(|i| i.pages_completed).sum();
     let failed = record.intervals.iter().map(|i| i.pages_failed).sum();
     let unfinished = record.intervals.iter().map(|i| i.pages_unfinished).sum();
-    Some(Pages {
+    Some(PageSummary {
         resources: config.requests_mixed.len().saturating_sub(1),
         connections_each,
         completed: times.count(),
@@ -465,9 +467,9 @@ fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
         unfinished,
         per_second: per_second(in_window, window_s),
         // The duration of a failed page is not recorded.
-        time_us: Percentiles::of_due(
+        time_us: Percentiles::from_due(
             &times,
-            Missing { count: failed + unfinished, longest_ns: None },
+            UnansweredRequests { count: failed + unfinished, longest_ns: None },
         ),
     })
 }
@@ -475,42 +477,42 @@ fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
 fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {
     let times = after_warmup(record, |i| &i.kernel_response);
     let count = record.books.due().saturating_sub(times.count());
-    let missing = Missing { count, longest_ns: record.unanswered.longest_ns() };
-    (!times.is_empty()).then(|| Percentiles::of_due(&times, missing))
+    let missing = UnansweredRequests { count, longest_ns: record.unanswered.longest_ns() };
+    (!times.is_empty()).then(|| Percentiles::from_due(&times, missing))
 }
 
-fn requests(record: &LoadRecord, config: &Config, window_s: f64) -> Vec<RequestResult> {
+fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<RequestResult> {
     let nothing = Times::new();
     let after_warmup = || record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
     let one = |(index, request): (usize, &MixedRequest)| {
         let mut outcomes = Outcomes::default();
         let mut ok_in_window = 0;
-        let mut missing = Missing::NONE;
+        let mut missing = UnansweredRequests::NONE;
         for interval in after_warmup() {
             let Some(share) = interval.by_request.get(index) else { continue };
             outcomes.add(&share.outcomes);
             missing.count +=
-                share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
+                share.outcomes.total() - share.outcomes.get(Outcome::Ok) + share.never_ended;
             missing.longest_ns =
                 missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
             if interval.phase == Phase::Measured {
-                ok_in_window += share.outcomes.of(Outcome::Ok) + share.carried_ok;
+                ok_in_window += share.outcomes.get(Outcome::Ok) + share.carried_ok;
             }
         }
         let times = |pick: fn(&RequestShare) -> &Times| {
             let shares = after_warmup().map(|i| i.by_request.get(index).map_or(&nothing, pick));
-            Times::merged(shares)
+            Times::merge(shares)
         };
         RequestResult {
             name: request.name.clone(),
             weight: request.weight,
             throughput_rps: per_second(ok_in_window, window_s),
             outcomes,
-            response_time_us: Percentiles::of_due(&times(|share| &share.response), missing),
+            response_time_us: Percentiles::from_due(&times(|share| &share.response), missing),
             // The longest wait since sending is recorded for all requests together only.
-            service_time_us: Percentiles::of_due(
+            service_time_us: Percentiles::from_due(
                 &times(|share| &share.service),
-                Missing { longest_ns: None, ..missing },
+                UnansweredRequests { longest_ns: None, ..missing },
             ),
         }
     };
@@ -535,7 +537,7 @@ fn utilisation(record: &LoadRecord, window_s: f64) -> Vec<f64> {
     record.client.threads.iter().enumerate().map(busy).map(share).collect()
 }
 
-fn client(record: &LoadRecord, sums: &Sums) -> Client {
+fn client(record: &LoadRecord, sums: &WindowSums) -> GeneratorUse {
     let threads = &record.client.threads;
     let sum = |pick: fn(&dyno_archive::sample::ThreadUse) -> u64| {
         threads.iter().map(pick).sum::<u64>() as f64 / 1e9
@@ -548,17 +550,17 @@ fn client(record: &LoadRecord, sums: &Sums) -> Client {
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let spun_ns: u64 = measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum();
     let cpu_spun_s = spun_ns as f64 / 1e9;
-    Client {
+    GeneratorUse {
         cpu_user_s: run_s * user_share,
         cpu_sys_s: run_s * (1.0 - user_share),
         cpu_us_per_exchange: (sums.answers > 0).then(|| run_s * 1e6 / sums.answers as f64),
         busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
-        room: Room::new(record, &thread_utilisation, sums.window_s),
+        room: GeneratorRoom::new(record, &thread_utilisation, sums.window_s),
         thread_utilisation,
         cpu_spun_s,
         spun_share: (sums.window_s > 0.0).then(|| cpu_spun_s / sums.window_s),
-        loop_lag_us: Percentiles::new(&Times::merged(measured.clone().map(|i| &i.loop_lag))),
-        wake_lag_us: Percentiles::new(&Times::merged(measured.map(|i| &i.wake_lag))),
+        loop_lag_us: Percentiles::new(&Times::merge(measured.clone().map(|i| &i.loop_lag))),
+        wake_lag_us: Percentiles::new(&Times::merge(measured.map(|i| &i.wake_lag))),
         rss_peak_bytes: record.client.rss_peak_bytes,
         driver: record.client.driver,
         threads: threads.len(),
@@ -607,13 +609,13 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     // Only exchanges of the interval's own phase count: those of an earlier phase have no times
     // here.
     let of_phase = &interval.outcomes;
-    let missing = Missing {
-        count: of_phase.total() - of_phase.of(Outcome::Ok) + interval.dropped,
+    let missing = UnansweredRequests {
+        count: of_phase.total() - of_phase.get(Outcome::Ok) + interval.dropped,
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
     };
     let mean_in_flight =
         if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
-    let response_time_us = Percentiles::of_due(&interval.times.response, missing);
+    let response_time_us = Percentiles::from_due(&interval.times.response, missing);
     IntervalResult {
         phase: interval.phase,
         start_s: interval.start_ns as f64 / 1e9,
@@ -626,9 +628,9 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         in_flight_mean: mean_in_flight,
         response_unanswered: LoadUnanswered::new(&response_time_us),
         response_time_us,
-        service_time_us: Percentiles::of_due(
+        service_time_us: Percentiles::from_due(
             &interval.times.service,
-            Missing { longest_ns: None, ..missing },
+            UnansweredRequests { longest_ns: None, ..missing },
         ),
         connections_open: interval.connections_open,
         dropped: interval.dropped,

@@ -1,7 +1,7 @@
 //! Whether the answers keep up with an open loop's schedule, at any rate.
 
 use dyno_archive::Phase;
-use dyno_archive::plan::Model;
+use dyno_archive::plan::LoadModel;
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// Text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
-    pub(crate) fn when(&self) -> String {
+    pub(crate) fn stretch_text(&self) -> String {
         if self.is_whole {
             String::new()
         } else {
@@ -96,7 +96,7 @@ impl LoadResult {
     /// schedule offers its rate only on average, and ramps, steps and traces have none.
     #[must_use]
     pub fn offered_rps(&self) -> Option<f64> {
-        let is_open = self.config.model == Model::Open && self.duration_s > 0.0;
+        let is_open = self.config.model == LoadModel::Open && self.duration_s > 0.0;
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
@@ -202,7 +202,7 @@ impl LoadResult {
     /// Returns the mean number of requests with the server. Requests in flight beyond the number of
     /// places wait in the generator.
     #[must_use]
-    pub fn at_server(&self) -> f64 {
+    pub fn mean_at_server(&self) -> f64 {
         let asked = u64::from(self.config.streams.max(1));
         // A server may grant fewer streams than requested, and HTTP/1.1 has none.
         let granted = match &self.http2 {
@@ -223,7 +223,7 @@ mod tests {
     use super::{may_be_in_hand, rate_of, sum_over};
     use crate::caveat::{Caveat, Code};
     use crate::fixture;
-    use crate::load::{Config, IntervalResult, LoadResult};
+    use crate::load::{IntervalResult, LoadConfig, LoadResult};
     use crate::verdict::{self, Context};
 
     #[test]
@@ -339,7 +339,11 @@ mod tests {
             })
             .collect();
         let planned = fixture::result(&record, Some(1000.0)).config;
-        verdict::load(&record, Config { requests: load.requests, ..planned }, &Context::default())
+        verdict::load(
+            &record,
+            LoadConfig { requests: load.requests, ..planned },
+            &Context::default(),
+        )
     }
 
     const RAMP: fn(f64) -> f64 = |t| 100.0 + 90.0 * t.clamp(0.0, 10.0);
@@ -516,14 +520,14 @@ mod tests {
         let result = |warmup_s: f64, service_s: &'static [f64]| {
             result_of(&Load { warmup_s, service_s, rate: |_| 100.0, window_s: 4.0, ..EASY })
         };
-        let when = |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().when();
+        let when = |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().stretch_text();
         assert_eq!(when(0.0, &[0.5]), " in 2.5 s of the window");
         // The load is settled from 1.5 s on, before the window opens.
         assert_eq!(when(2.0, &[0.5]), "");
         let mut ended = result(2.0, &[0.5]);
         ended.config.requests = Some(400);
         assert_eq!(
-            ended.pace().unwrap().when(),
+            ended.pace().unwrap().stretch_text(),
             " in 3.0 s of the window",
             "the last second may not be full"
         );
@@ -574,12 +578,12 @@ mod tests {
         for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
         {
             result.http2 = used(granted);
-            assert_eq!(result.at_server(), wanted, "{granted:?}");
+            assert_eq!(result.mean_at_server(), wanted, "{granted:?}");
         }
         result.http2 = None;
-        assert_eq!(result.at_server(), 8.0, "HTTP/1.1 has no streams");
+        assert_eq!(result.mean_at_server(), 8.0, "HTTP/1.1 has no streams");
         result.in_flight.mean = 7.5;
-        assert_eq!(result.at_server(), 7.5, "fewer were in flight");
+        assert_eq!(result.mean_at_server(), 7.5, "fewer were in flight");
         result.config.page_connections = Some(6);
         assert_eq!(result.places(), 480);
     }

@@ -54,14 +54,14 @@ const BOUNDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("
 
 /// Requests that were due and got no right answer: they rank above every right answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
+pub struct UnansweredRequests {
     pub count: u64,
     /// Longest known wait of one of them, nanoseconds; `None`: not known.
     pub longest_ns: Option<u64>,
 }
 
-impl Missing {
-    pub const NONE: Missing = Missing { count: 0, longest_ns: None };
+impl UnansweredRequests {
+    pub const NONE: UnansweredRequests = UnansweredRequests { count: 0, longest_ns: None };
 }
 
 /// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n
@@ -78,12 +78,12 @@ impl Percentiles {
     /// The distribution of something that cannot fail.
     #[must_use]
     pub fn new(times: &Times) -> Percentiles {
-        Percentiles::of_due(times, Missing::NONE)
+        Percentiles::from_due(times, UnansweredRequests::NONE)
     }
 
     /// The distribution of all that was due: right answers, and `missing` requests.
     #[must_use]
-    pub fn of_due(times: &Times, missing: Missing) -> Percentiles {
+    pub fn from_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         let due = times.count() + missing.count;
         let at = |q: f64| {
@@ -147,23 +147,23 @@ mod tests {
 
     use super::*;
 
-    fn of(values: impl Iterator<Item = u64>, missing: u64) -> Percentiles {
+    fn percentiles(values: impl Iterator<Item = u64>, missing: u64) -> Percentiles {
         let mut times = Recording::new();
         values.for_each(|us| times.record(us * 1000));
         let times = times.seal();
-        Percentiles::of_due(&times, Missing { count: missing, longest_ns: None })
+        Percentiles::from_due(&times, UnansweredRequests { count: missing, longest_ns: None })
             .with_bounds(&times)
     }
 
     #[test]
     fn bounds_are_those_of_order_statistics() {
-        let all = of(1..=1000, 0);
+        let all = percentiles(1..=1000, 0);
         // By the binomial distribution: the 469th and the 532nd of a thousand hold the median.
         let (low, high) = all.bounds_at(0.5).unwrap();
         assert!((468.0..=470.0).contains(&low) && (531.0..=533.0).contains(&high), "{low} {high}");
         assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie beyond p99");
         // Ten of a hundred are unanswered, so the upper bound of the percentile is unknown.
-        let some = of(1..=900, 100);
+        let some = percentiles(1..=900, 100);
         assert_eq!(some.bounds_us["p90"].high, None);
         assert!(some.bounds_us["p90"].low.is_some() && some.bounds_at(0.9).is_none());
     }

@@ -14,18 +14,18 @@ use crate::stats::Repeated;
 
 /// A percentile's place in a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Place {
+pub enum PercentilePlace {
     /// Microseconds.
     At(f64),
     /// Among the unanswered.
-    Beyond(Unanswered),
+    Beyond(UnansweredShare),
     /// Fewer than [`SAMPLES_BEYOND`] samples lie beyond it, or there are none at all.
     TooFew,
 }
 
 /// Requests that were due and got no right answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unanswered {
+pub struct UnansweredShare {
     /// Share of all requests that were due: 0 to 1.
     pub share: f64,
     /// The longest wait known, of unanswered requests and right answers, in microseconds.
@@ -40,25 +40,25 @@ impl Percentiles {
     }
 
     #[must_use]
-    pub fn unanswered(&self) -> Unanswered {
+    pub fn unanswered_share(&self) -> UnansweredShare {
         let share =
             if self.unanswered == 0 { 0.0 } else { self.unanswered as f64 / self.due() as f64 };
-        Unanswered { share, longest_wait: self.longest_wait }
+        UnansweredShare { share, longest_wait: self.longest_wait }
     }
 
     /// Returns the place of the percentile of quantile `q` (0 to 1). For 1, the longest time, any
     /// number of samples is enough.
     #[must_use]
-    pub fn place(&self, q: f64) -> Place {
-        if let Some(us) = self.known(q) {
-            return Place::At(us);
+    pub fn place(&self, q: f64) -> PercentilePlace {
+        if let Some(us) = self.known_value(q) {
+            return PercentilePlace::At(us);
         }
         let beyond = self.due() as f64 * (1.0 - q);
         let are_enough = q >= 1.0 || beyond + 1e-6 >= SAMPLES_BEYOND;
         if are_enough && self.is_beyond(q) {
-            Place::Beyond(self.unanswered())
+            PercentilePlace::Beyond(self.unanswered_share())
         } else {
-            Place::TooFew
+            PercentilePlace::TooFew
         }
     }
 
@@ -70,7 +70,7 @@ impl Percentiles {
         self.unanswered > 0 && rank > self.count as f64
     }
 
-    fn known(&self, q: f64) -> Option<f64> {
+    fn known_value(&self, q: f64) -> Option<f64> {
         match (q * 10_000.0).round() as u32 {
             5000 => self.p50,
             7500 => self.p75,
@@ -88,7 +88,7 @@ impl Percentiles {
 /// Returns a percentile in microseconds over all due requests, regardless of the number of samples
 /// beyond it, for display while a load runs. `None`: it lies among the unanswered.
 #[must_use]
-pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
+pub fn quantile_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) {
         return None;
     }
@@ -97,7 +97,7 @@ pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     } else {
         (q * waits.due() as f64 / waits.count as f64).min(1.0)
     };
-    answers.at(among_answers).map(|ns| ns as f64 / 1e3)
+    answers.quantile(among_answers).map(|ns| ns as f64 / 1e3)
 }
 
 /// The unanswered requests of one load, or of one interval, and the percentiles that lie among
@@ -116,9 +116,9 @@ pub struct LoadUnanswered {
 impl LoadUnanswered {
     #[must_use]
     pub fn new(waits: &Percentiles) -> LoadUnanswered {
-        let is_beyond = |q: f64| matches!(waits.place(q), Place::Beyond(_));
+        let is_beyond = |q: f64| matches!(waits.place(q), PercentilePlace::Beyond(_));
         LoadUnanswered {
-            share: waits.unanswered().share,
+            share: waits.unanswered_share().share,
             p50: is_beyond(0.5),
             p90: is_beyond(0.9),
             p99: is_beyond(0.99),
@@ -146,8 +146,9 @@ impl StepUnanswered {
         let sum =
             |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
         let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
-        let beyond =
-            |q: f64| repeats.iter().filter(|p| matches!(p.place(q), Place::Beyond(_))).count();
+        let beyond = |q: f64| {
+            repeats.iter().filter(|p| matches!(p.place(q), PercentilePlace::Beyond(_))).count()
+        };
         StepUnanswered {
             share: if due > 0.0 { unanswered / due } else { 0.0 },
             longest_wait: repeats.iter().filter_map(|p| p.longest_wait).reduce(f64::max),
@@ -163,7 +164,7 @@ impl StepUnanswered {
 /// median by its absence; if the middle falls among them, the median is `None`. A repeat with too
 /// few samples for the percentile counts in neither: its rank is unknown.
 #[must_use]
-pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
+pub fn repeated_percentile(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {
         return Repeated::new(known);
     }
@@ -187,27 +188,34 @@ mod tests {
     #[test]
     fn a_percentile_among_the_unanswered_is_beyond_the_longest_wait() {
         let share = |place| match place {
-            Place::Beyond(u) => u.share,
+            PercentilePlace::Beyond(u) => u.share,
             other => panic!("{other:?}"),
         };
         assert_eq!(share(waits(9_410, 590).place(0.99)), 0.059);
         assert_eq!(
             waits(9_900, 100).place(0.99),
-            Place::TooFew,
+            PercentilePlace::TooFew,
             "rank 9,900 is the last correct answer"
         );
         assert!(!waits(9_900, 100).is_beyond(0.99) && waits(9_899, 101).is_beyond(0.99));
-        assert_eq!(waits(900, 100).place(0.99), Place::TooFew, "of 1,000 samples 10 lie beyond");
+        assert_eq!(
+            waits(900, 100).place(0.99),
+            PercentilePlace::TooFew,
+            "of 1,000 samples 10 lie beyond"
+        );
         assert!(waits(900, 100).is_beyond(0.99));
-        assert_eq!(waits(0, 0).place(0.5), Place::TooFew);
-        assert_eq!(Percentiles { p99: Some(5.0), ..waits(9_990, 10) }.place(0.99), Place::At(5.0));
+        assert_eq!(waits(0, 0).place(0.5), PercentilePlace::TooFew);
+        assert_eq!(
+            Percentiles { p99: Some(5.0), ..waits(9_990, 10) }.place(0.99),
+            PercentilePlace::At(5.0)
+        );
     }
 
     #[test]
     fn the_longest_time_is_known_only_if_all_were_answered() {
         let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
-        assert_eq!(max(0), Place::At(7.0));
-        assert!(matches!(max(1), Place::Beyond(_)));
+        assert_eq!(max(0), PercentilePlace::At(7.0));
+        assert!(matches!(max(1), PercentilePlace::Beyond(_)));
     }
 
     #[test]
@@ -224,11 +232,11 @@ mod tests {
 
     #[test]
     fn a_repeat_that_failed_never_makes_the_median_better() {
-        assert_eq!(over_repeats(vec![3.0, 1.0], 0).median, Some(2.0));
-        let one = over_repeats(vec![3.0, 1.0], 1);
+        assert_eq!(repeated_percentile(vec![3.0, 1.0], 0).median, Some(2.0));
+        let one = repeated_percentile(vec![3.0, 1.0], 1);
         assert_eq!((one.median, one.min, one.spread()), (Some(3.0), Some(1.0), None));
-        assert_eq!(over_repeats(vec![1.0], 1).median, None);
-        assert_eq!(over_repeats(vec![], 3).median, None);
+        assert_eq!(repeated_percentile(vec![1.0], 1).median, None);
+        assert_eq!(repeated_percentile(vec![], 3).median, None);
         let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
         assert_eq!((step.p50, step.p99, step.share), (0, 1, 0.0295));
     }
@@ -236,11 +244,11 @@ mod tests {
     #[test]
     fn twenty_samples_beyond_a_percentile_are_enough() {
         // A tenth of 200, up to rounding.
-        assert!(matches!(waits(100, 100).place(0.9), Place::Beyond(_)));
-        assert_eq!(waits(100, 99).place(0.9), Place::TooFew);
-        assert!(matches!(waits(1_900, 100).place(0.99), Place::Beyond(_)));
+        assert!(matches!(waits(100, 100).place(0.9), PercentilePlace::Beyond(_)));
+        assert_eq!(waits(100, 99).place(0.9), PercentilePlace::TooFew);
+        assert!(matches!(waits(1_900, 100).place(0.99), PercentilePlace::Beyond(_)));
         // The longest of all needs none beyond it.
-        assert!(matches!(waits(3, 1).place(1.0), Place::Beyond(_)));
+        assert!(matches!(waits(3, 1).place(1.0), PercentilePlace::Beyond(_)));
         assert!(!waits(0, 0).is_beyond(0.5) && waits(0, 1).is_beyond(0.0));
     }
 
@@ -259,9 +267,9 @@ mod tests {
         };
         let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
         for (q, us) in quantiles.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {
-            assert_eq!(known.place(q), Place::At(us), "{q}");
+            assert_eq!(known.place(q), PercentilePlace::At(us), "{q}");
         }
-        assert_eq!(known.place(0.6), Place::TooFew, "no samples were kept");
+        assert_eq!(known.place(0.6), PercentilePlace::TooFew, "no samples were kept");
     }
 
     #[test]
@@ -269,7 +277,8 @@ mod tests {
         let mut answers = Recording::new();
         (1..=100).for_each(|us| answers.record(us * 1000));
         let answers = answers.seal();
-        let at = |unanswered, q| at_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
+        let at =
+            |unanswered, q| quantile_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
         // A quarter of 200 is half of the answers; beyond half of 200 there are no answers.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));

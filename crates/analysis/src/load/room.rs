@@ -12,7 +12,8 @@ const SHORTEST_S: f64 = 0.5;
 
 /// The CPUs of the generator over the window, and their unused capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Room {
+#[schemars(rename = "Room")]
+pub struct GeneratorRoom {
     /// Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
     /// the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
     /// nothing is left.
@@ -47,9 +48,9 @@ pub struct OtherProcess {
     pub cpu_s: f64,
 }
 
-impl Room {
+impl GeneratorRoom {
     /// `work`: share of one CPU that each thread used in the window, polling left out.
-    pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> Room {
+    pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> GeneratorRoom {
         let machine = record.client.machine.as_ref();
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting(thread, window_s)).collect();
@@ -58,11 +59,11 @@ impl Room {
         let of_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
         let most = of_thread.chain(of_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
         let (need, need_work) = most.unwrap_or((0.0, 0.0));
-        let mut room = Room {
+        let mut room = GeneratorRoom {
             need,
             need_work,
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
-            ..Room::default()
+            ..GeneratorRoom::default()
         };
         if let Some(machine) = machine {
             room.look_around(machine, spun_ns(record));
@@ -94,7 +95,7 @@ impl Room {
 
     /// Returns text such as ` (nginx 1.20 s, node 0.30 s)`, or an empty text if no process is
     /// known.
-    pub(crate) fn named(&self) -> String {
+    pub(crate) fn processes_text(&self) -> String {
         let each: Vec<String> =
             self.others_named.iter().map(|o| format!("{} {:.2} s", o.name, o.cpu_s)).collect();
         if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }

@@ -5,11 +5,11 @@ use dyno_archive::load::Edges;
 use dyno_archive::outcome::Outcomes;
 use dyno_archive::{Interval, LoadRecord, Phase, Times};
 
-use super::percentiles::Missing;
+use super::percentiles::UnansweredRequests;
 use super::{Bytes, InFlight};
 
 /// Sums over the measured window and its drain.
-pub(super) struct Sums {
+pub(super) struct WindowSums {
     pub(super) window_s: f64,
     /// Right answers that arrived within the window, whenever their requests were intended.
     pub(super) ok: u64,
@@ -20,26 +20,26 @@ pub(super) struct Sums {
     /// Times of right answers.
     pub(super) times: ExchangeTimes,
     /// Unanswered requests, with their longest wait since intended.
-    pub(super) missing: Missing,
+    pub(super) missing: UnansweredRequests,
     /// Unanswered requests, with their longest wait since sent.
-    pub(super) missing_service: Missing,
+    pub(super) missing_service: UnansweredRequests,
     pub(super) bytes: Bytes,
     pub(super) checked: u64,
     pub(super) in_flight: InFlight,
 }
 
-impl Sums {
-    pub(super) fn new(record: &LoadRecord) -> Sums {
+impl WindowSums {
+    pub(super) fn new(record: &LoadRecord) -> WindowSums {
         let (opens, closes) = record.window_ns;
         let window_ns = closes.saturating_sub(opens) as f64;
-        let mut sums = Sums {
+        let mut sums = WindowSums {
             window_s: window_ns / 1e9,
             ok: 0,
             answers: 0,
             measured: Outcomes::default(),
             times: ExchangeTimes::default(),
-            missing: Missing::NONE,
-            missing_service: Missing::NONE,
+            missing: UnansweredRequests::NONE,
+            missing_service: UnansweredRequests::NONE,
             bytes: Bytes::default(),
             checked: 0,
             in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
@@ -59,9 +59,10 @@ impl Sums {
             }
         }
         let missing = record.books.due().saturating_sub(sums.times.response.count());
-        sums.missing = Missing { count: missing, longest_ns: record.unanswered.longest_ns() };
+        sums.missing =
+            UnansweredRequests { count: missing, longest_ns: record.unanswered.longest_ns() };
         let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
-        sums.missing_service = Missing { count: missing, longest_ns };
+        sums.missing_service = UnansweredRequests { count: missing, longest_ns };
         if window_ns > 0.0 {
             sums.in_flight.mean /= window_ns;
             let within =
@@ -110,7 +111,7 @@ fn all_times(record: &LoadRecord, response: &Times) -> f64 {
 /// Complete answers per second of the measured window, right or wrong: the server worked for both.
 #[must_use]
 pub fn answers_per_second(record: &LoadRecord) -> f64 {
-    let sums = Sums::new(record);
+    let sums = WindowSums::new(record);
     per_second(sums.answers, sums.window_s)
 }
 
@@ -120,7 +121,7 @@ pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
 
 /// A distribution over the measured window and its drain.
 pub(super) fn after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+    Times::merge(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
 /// Response times of the measured window's right answers, and the number of unanswered requests.

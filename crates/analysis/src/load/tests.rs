@@ -20,7 +20,10 @@ fn percentiles_need_samples_beyond_them() {
 #[test]
 fn twenty_samples_beyond_a_percentile_are_enough() {
     let of = |answers: usize, count| {
-        Percentiles::of_due(&times(&vec![5; answers]), Missing { count, longest_ns: Some(9 * MS) })
+        Percentiles::from_due(
+            &times(&vec![5; answers]),
+            UnansweredRequests { count, longest_ns: Some(9 * MS) },
+        )
     };
     // A tenth of 200, up to rounding.
     assert!(of(200, 0).p90.is_some() && of(199, 0).p90.is_none());
@@ -64,7 +67,7 @@ fn a_mix_counts_warm_up_requests_for_each_of_its_requests() {
     let parts = result(&record, config).requests;
     assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
     // Requests of the warm-up are not outcomes of the window.
-    assert!(parts.iter().all(|r| r.outcomes.of(Outcome::Ok) == 3));
+    assert!(parts.iter().all(|r| r.outcomes.get(Outcome::Ok) == 3));
 }
 
 #[test]
@@ -163,7 +166,8 @@ fn pages_are_those_that_were_measured() {
     let mut config = fixture::result(&record, None).config;
     assert_eq!(result(&record, config.clone()).pages, None, "none were asked for");
     config.page_connections = Some(6);
-    config.requests_mixed = vec![named("document"), named("style"), named("image")];
+    config.requests_mixed =
+        vec![named_request("document"), named_request("style"), named_request("image")];
     let pages = result(&record, config).pages.unwrap();
     assert_eq!((pages.resources, pages.connections_each), (2, 6));
     assert_eq!((pages.completed, pages.failed, pages.unfinished), (10, 4, 2));
@@ -176,7 +180,7 @@ fn pages_are_those_that_were_measured() {
     );
 }
 
-fn named(name: &str) -> MixedRequest {
+fn named_request(name: &str) -> MixedRequest {
     MixedRequest { name: name.into(), weight: 7, method: "GET".into(), path: "/".into() }
 }
 
@@ -196,11 +200,11 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
     // In this interval nothing of the second request ended, so it has no share.
     record.intervals[2].by_request = vec![share(3, 1, 4, 30)];
     let mut config = fixture::result(&record, None).config;
-    config.requests_mixed = vec![named("a"), named("b")];
+    config.requests_mixed = vec![named_request("a"), named_request("b")];
     let parts = result(&record, config.clone()).requests;
     let [a, b] = parts.as_slice() else { panic!("{parts:?}") };
     assert_eq!((a.name.as_str(), a.weight, a.throughput_rps), ("a", 7, 3.0));
-    assert_eq!((a.outcomes.of(Outcome::Ok), a.outcomes.of(Outcome::Reset)), (9, 3));
+    assert_eq!((a.outcomes.get(Outcome::Ok), a.outcomes.get(Outcome::Reset)), (9, 3));
     assert_eq!((a.response_time_us.count, a.response_time_us.unanswered), (9, 3 + 4));
     assert!(near(a.response_time_us.longest_wait, 70_000.0), "{a:?}");
     assert_eq!((a.service_time_us.count, a.service_time_us.unanswered), (9, 7));
@@ -330,7 +334,7 @@ fn requests_of_the_warm_up_count_as_such_wherever_they_end() {
     (record.books.failed, record.books.in_flight_at_end, record.books.dropped) = (10, 20, 40);
     let exchanges = fixture::result(&record, None).exchanges;
     assert_eq!((exchanges.warmup_completed, exchanges.warmup_failed), (47, 7));
-    assert_eq!((exchanges.due(), exchanges.lost()), (1003, 70));
+    assert_eq!((exchanges.due(), exchanges.lost_count()), (1003, 70));
 }
 
 #[test]

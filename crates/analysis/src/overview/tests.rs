@@ -8,7 +8,7 @@ use dyno_archive::{Outcome, Party};
 use super::*;
 use crate::fixture::{five_blocks, reported};
 use crate::report::report;
-use crate::series::Point;
+use crate::series::RepeatValue;
 
 #[test]
 fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
@@ -95,7 +95,7 @@ fn a_row_says_what_its_step_cost_and_what_was_checked() {
         for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
             // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
             let cpu_ns = Some(share * answers * 3_600_000);
-            sample.of_mut(Party::SUBJECT).cgroup =
+            sample.party_use_mut(Party::SUBJECT).cgroup =
                 Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
         }
     }
@@ -166,7 +166,7 @@ fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
         // Each subject's repeats differ a little, in a different pattern.
         let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
         let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
-            (1..).zip(differs.map(|times| Point::Known(rps * times))).collect()
+            (1..).zip(differs.map(|times| RepeatValue::Known(rps * times))).collect()
         };
         let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
         let members: Vec<usize> = (0..rows.len()).collect();
@@ -209,7 +209,7 @@ fn subjects_without_numbers_have_a_reason() {
     let mut run = five_blocks();
     let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
     run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
-    let why: Vec<_> = (0..4).map(|subject| not_asked(&run.header.plan, subject)).collect();
+    let why: Vec<_> = (0..4).map(|subject| exclusion_reason(&run.header.plan, subject)).collect();
     assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
     // Only subjects without trials get this reason.
     run.header.plan.subjects[3].skipped = None;

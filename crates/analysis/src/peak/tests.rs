@@ -100,7 +100,7 @@ fn generator_limited_server_is_not_ranked_below() {
     );
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound && fast.peak_rps.as_ref().unwrap().median == Some(818.0));
-    let (most, at) = fast.most().unwrap();
+    let (most, at) = fast.highest_throughput().unwrap();
     assert_eq!((most.median, at.connections, most.values.len()), (Some(2302.0), 16, 5));
     assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GeneratorBusy));
     // Its lower bound is above the other server's maximum.
@@ -202,7 +202,7 @@ fn refusals_for_other_reasons_than_the_servers_are_alike() {
 fn reason_is_that_of_most_repeats() {
     let report = eval(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
     let mut trials: Vec<TrialResult> = report.trials;
-    trials.retain(TrialResult::fell_short);
+    trials.retain(TrialResult::is_unexpectedly_invalid);
     let first = |disturbed: usize| {
         let mut trials = trials.clone();
         trials[..disturbed].iter_mut().for_each(|trial| {

@@ -6,22 +6,24 @@ use dyno_archive::profile::ProfileRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Flame, Function, Node, Side, Tree, lines};
+use super::{Flame, Function, Node, SampleKind, Tree, lines};
 
 /// Comparison of two profiles: parts with more time per answer, and parts with less.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Difference {
+#[schemars(rename = "Difference")]
+pub struct ProfileDifference {
     /// The first profile, with `levels`.
     pub flame: Flame,
     /// Time per answer in the other profile.
     pub there_us: f64,
     /// Differences by size, the largest first; those that the samples cannot show are left out.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FunctionChange>,
 }
 
 /// A function's own time in two profiles, microseconds per answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Change {
+#[schemars(rename = "Change")]
+pub struct FunctionChange {
     pub function: Function,
     pub here_us: f64,
     pub there_us: f64,
@@ -41,12 +43,16 @@ struct Scale {
 impl Scale {
     /// `None`: one of the two has no answer or no sample, or the profiles are of waiting threads.
     /// One long wait is many samples, so their chance differences are unknown.
-    fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
-        if side == Side::Waiting {
+    fn from_profiles(
+        here: &ProfileRecord,
+        there: &ProfileRecord,
+        side: SampleKind,
+    ) -> Option<Scale> {
+        if side == SampleKind::Waiting {
             return None;
         }
         let each = |p: &ProfileRecord| {
-            let stacks = side.of(p);
+            let stacks = side.select_stacks(p);
             let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
             // Lost samples are assumed to be like the others.
             let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
@@ -71,9 +77,13 @@ impl Scale {
 
 /// Compares one profile with another. `None`: they cannot be compared.
 #[must_use]
-pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Difference> {
-    let scale = Scale::of(here, there, side)?;
-    let flame = Flame::of(&[here], side)?;
+pub fn difference(
+    here: &ProfileRecord,
+    there: &ProfileRecord,
+    side: SampleKind,
+) -> Option<ProfileDifference> {
+    let scale = Scale::from_profiles(here, there, side)?;
+    let flame = Flame::from_profiles(&[here], side)?;
     let mut tree = Tree::default();
     lines(here, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
     let own_here = std::mem::take(&mut tree.own);
@@ -84,23 +94,23 @@ pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Op
         let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
         if share < 0.0 { -size } else { size }
     };
-    let levels = tree.listed(flame.samples).map(level).collect();
+    let levels = tree.visible_calls(flame.samples).map(level).collect();
     let places: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
     let own =
         |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
     let change = |place: u32| {
         let (here, there) = (own(&own_here, place), own(&tree.own, place));
-        Some(Change {
+        Some(FunctionChange {
             function: tree.functions[place as usize].clone(),
             here_us: here as f64 * scale.here_us,
             there_us: there as f64 * scale.there_us,
             difference_us: scale.difference(here, there)?,
         })
     };
-    let mut changes: Vec<Change> = places.into_iter().filter_map(change).collect();
+    let mut changes: Vec<FunctionChange> = places.into_iter().filter_map(change).collect();
     changes.sort_by(|a, b| b.difference_us.abs().total_cmp(&a.difference_us.abs()));
     changes.truncate(CHANGES);
-    Some(Difference {
+    Some(ProfileDifference {
         flame: Flame { levels: Some(levels), ..flame },
         there_us: all_there,
         changes,

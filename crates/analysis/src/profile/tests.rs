@@ -39,7 +39,7 @@ fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     }
 }
 
-fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
+fn visible_frames(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
     let name = |n: &Node| flame.functions[n.function as usize].name.as_str();
     flame.nodes.iter().map(|n| (name(n), n.depth, n.start, n.samples)).collect()
 }
@@ -52,7 +52,7 @@ fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
         stack(&[0, 2], 30),
         stack(&[0], 10),
     ]);
-    let flame = Flame::of(&[&all], Side::Running).unwrap();
+    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
     let wanted = [
         ("work", 0, 0, 100),
         ("main", 1, 0, 100),
@@ -61,7 +61,7 @@ fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
         ("write", 3, 10, 50),
         ("b", 2, 60, 30),
     ];
-    assert_eq!(shown(&flame), wanted);
+    assert_eq!(visible_frames(&flame), wanted);
     assert_eq!((flame.samples, flame.seconds, flame.us_per_request), (100, 0.1, Some(100.0)));
     let hot = |place: usize| {
         let hot = &flame.hottest[place];
@@ -78,14 +78,14 @@ fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
     assert_eq!(hot(3), ("main", 0.1, 1.0, Some(10.0)));
     let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
     assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
-    assert!(Flame::of(&[&all], Side::Waiting).is_none());
+    assert!(Flame::from_profiles(&[&all], SampleKind::Waiting).is_none());
 }
 
 #[test]
 fn unknown_parts_are_reported() {
     let mut all = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
     all.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
-    let flame = Flame::of(&[&all], Side::Running).unwrap();
+    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
     assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
     let names: BTreeSet<&str> = flame.functions.iter().map(|f| f.name.as_str()).collect();
     assert!(names.contains("[kernel]") && names.contains("waits for a CPU"), "{names:?}");
@@ -94,8 +94,8 @@ fn unknown_parts_are_reported() {
 #[test]
 fn invisible_parts_are_left_out() {
     let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
-    let flame = Flame::of(&[&all], Side::Running).unwrap();
-    assert_eq!(shown(&flame).len(), 3);
+    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
+    assert_eq!(visible_frames(&flame).len(), 3);
     assert_eq!(flame.hottest.len(), 2);
 }
 
@@ -105,7 +105,7 @@ fn a_difference_is_reported_if_samples_show_it() {
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
     // With twice as many answers, each sample is half as much time per answer.
     there.answers = 2000;
-    let found = difference(&here, &there, Side::Running).unwrap();
+    let found = difference(&here, &there, SampleKind::Running).unwrap();
     let changes: Vec<_> = found
         .changes
         .iter()
@@ -116,17 +116,20 @@ fn a_difference_is_reported_if_samples_show_it() {
         [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]
     );
     assert_eq!(found.there_us, 329.0);
-    let levels: Vec<_> =
-        shown(&found.flame).iter().map(|n| n.0).zip(found.flame.levels.clone().unwrap()).collect();
+    let levels: Vec<_> = visible_frames(&found.flame)
+        .iter()
+        .map(|n| n.0)
+        .zip(found.flame.levels.clone().unwrap())
+        .collect();
     assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
-    let alike = difference(&here, &here, Side::Running).unwrap();
+    let alike = difference(&here, &here, SampleKind::Running).unwrap();
     assert!(
         alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0)
     );
     let near = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
     assert!(
-        difference(&near, &here, Side::Running).unwrap().changes.is_empty(),
+        difference(&near, &here, SampleKind::Running).unwrap().changes.is_empty(),
         "30 of 400 are chance"
     );
-    assert!(difference(&here, &ProfileRecord::default(), Side::Running).is_none());
+    assert!(difference(&here, &ProfileRecord::default(), SampleKind::Running).is_none());
 }

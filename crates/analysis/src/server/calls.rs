@@ -9,7 +9,8 @@ use serde::Serialize;
 
 /// The system calls of a server in the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Calls {
+#[schemars(rename = "Calls")]
+pub struct CallRates {
     /// Time in which they were counted: all of the window, or slices of it.
     pub counted_s: f64,
     pub slices: u64,
@@ -52,40 +53,42 @@ pub struct Transfers {
     pub bytes_per_response: Option<f64>,
 }
 
-impl Calls {
+impl CallRates {
     /// `None`: no call was observed between the two readings, or no answer came.
-    pub(super) fn between(first: &CallsUse, last: &CallsUse) -> Option<Calls> {
+    pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         let made = CallUse::all_since(&last.by_name, &first.by_name);
         // Every answer takes a system call, so without calls they were made outside of the observed
         // threads.
         let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
-        Some(Calls {
+        Some(CallRates {
             counted_s,
             slices: last.slices.saturating_sub(first.slices),
             answers,
             per_response: all as f64 / answers as f64,
             per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },
-            reads: Sum::of(&made, Amount::Read).transfers(answers),
-            writes: Sum::of(&made, Amount::Written).transfers(answers),
-            events_per_wait: Sum::of(&made, Amount::Events).mean(),
+            reads: Sum::from_calls(&made, Amount::Read).transfers(answers),
+            writes: Sum::from_calls(&made, Amount::Written).transfers(answers),
+            events_per_wait: Sum::from_calls(&made, Amount::Events).mean(),
             by_name: made
                 .iter()
-                .map(|(name, call)| (name.clone(), Call::of(call, answers, amount(name).is_some())))
+                .map(|(name, call)| {
+                    (name.clone(), Call::from_use(call, answers, amount(name).is_some()))
+                })
                 .collect(),
         })
     }
 }
 
-impl Calls {
+impl CallRates {
     pub(super) fn per_response_by_name(&self) -> BTreeMap<String, f64> {
         self.by_name.iter().map(|(name, call)| (name.clone(), call.per_response)).collect()
     }
 }
 
 impl Call {
-    fn of(made: &CallUse, answers: u64, returns_amount: bool) -> Call {
+    fn from_use(made: &CallUse, answers: u64, returns_amount: bool) -> Call {
         let CallUse { count, errors, again, .. } = *made;
         let returned_mean = Sum::new(made).mean().filter(|_| returns_amount);
         Call { count, per_response: count as f64 / answers as f64, errors, again, returned_mean }
@@ -105,7 +108,7 @@ impl Sum {
         Sum { calls: call.count, succeeded, returned: call.returned }
     }
 
-    fn of(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
+    fn from_calls(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
         let all = made
             .iter()
             .filter(|(name, _)| amount(name) == Some(wanted))
@@ -137,7 +140,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    fn counted(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
+    fn calls_use(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
         let call = |[count, errors, again, returned]: [u64; 4]| CallUse {
             count,
             errors: Some(errors),
@@ -154,8 +157,8 @@ mod tests {
 
     #[test]
     fn calls_are_per_answer_of_the_counted_time() {
-        let first = counted(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
-        let last = counted(
+        let first = calls_use(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
+        let last = calls_use(
             300,
             &[
                 ("read", [340, 40, 40, 15_000]),
@@ -164,7 +167,7 @@ mod tests {
                 ("epoll_wait", [20, 0, 0, 200]),
             ],
         );
-        let calls = Calls::between(&first, &last).unwrap();
+        let calls = CallRates::from_readings(&first, &last).unwrap();
         assert_eq!((calls.answers, calls.slices), (200, 20));
         assert!((calls.counted_s - 0.2).abs() < 1e-9 && (calls.per_response - 2.3).abs() < 1e-9);
         assert!((calls.per_s - 2300.0).abs() < 1e-6);
@@ -197,7 +200,7 @@ mod tests {
                 .into(),
         };
         let first = CallsUse::default();
-        let calls = Calls::between(&first, &at(100, 120)).unwrap();
+        let calls = CallRates::from_readings(&first, &at(100, 120)).unwrap();
         let reads = calls.reads.unwrap();
         assert_eq!(
             (reads.per_response, reads.bytes_per_call, reads.bytes_per_response),
@@ -213,11 +216,11 @@ mod tests {
 
     #[test]
     fn without_answers_there_are_no_calls() {
-        let one = counted(100, &[("read", [100, 0, 0, 0])]);
-        assert_eq!(Calls::between(&one, &one), None);
+        let one = calls_use(100, &[("read", [100, 0, 0, 0])]);
+        assert_eq!(CallRates::from_readings(&one, &one), None);
         let uncounted = CallsUse { answers: None, ..one.clone() };
-        assert_eq!(Calls::between(&one, &uncounted), None);
+        assert_eq!(CallRates::from_readings(&one, &uncounted), None);
         let unseen = CallsUse { answers: Some(300), ..one.clone() };
-        assert_eq!(Calls::between(&one, &unseen), None);
+        assert_eq!(CallRates::from_readings(&one, &unseen), None);
     }
 }

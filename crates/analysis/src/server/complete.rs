@@ -15,8 +15,8 @@ use dyno_archive::sample::{ProcessUse, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::threads::{ThreadDeltas, Working};
-use super::{Seen, cpu_between, split_between};
+use super::threads::{ServingThreads, ThreadDeltas};
+use super::{PartySample, cpu_between, split_between};
 
 /// Greatest share of a counter that ended threads may have had without making it unknown.
 const MOST_UNREAD: f64 = 0.01;
@@ -67,10 +67,10 @@ pub(super) struct PartyDeltas {
 
 impl PartyDeltas {
     /// `samples`: at least two. `responses`: responses in that time; `None`: they were not counted.
-    pub(super) fn new(samples: &[&Seen<'_>], responses: Option<f64>) -> PartyDeltas {
+    pub(super) fn new(samples: &[&PartySample<'_>], responses: Option<f64>) -> PartyDeltas {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let mut threads = first.threads_until(last);
-        let ended = Ended::new(samples, &threads, responses);
+        let ended = EndedBetweenSamples::new(samples, &threads, responses);
         let cpu_s = ended.cpu_s(&threads, first, last);
         let split = split_between(first, last).or_else(|| ended.split(&threads));
         let mut unread = UnreadCounters {
@@ -90,7 +90,7 @@ impl PartyDeltas {
 }
 
 /// Threads and processes that ended between samples, as far as they are known.
-struct Ended {
+struct EndedBetweenSamples {
     threads: u64,
     processes: u64,
     /// CPU seconds of processes' ended threads and of reaped children, as far as totals include
@@ -110,8 +110,12 @@ struct Ended {
     has_unseen_births: bool,
 }
 
-impl Ended {
-    fn new(samples: &[&Seen<'_>], threads: &ThreadDeltas, responses: Option<f64>) -> Ended {
+impl EndedBetweenSamples {
+    fn new(
+        samples: &[&PartySample<'_>],
+        threads: &ThreadDeltas,
+        responses: Option<f64>,
+    ) -> EndedBetweenSamples {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let gone = GoneThreads::new(samples);
         let totals = Totals::new(first, last);
@@ -124,10 +128,10 @@ impl Ended {
         let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
         // Without totals, the threads decide, because no counter includes the ended ones. The
         // totals of each process that waits to be reaped are rounded down by up to two ticks.
-        let rounded_s = totals.dead(last) as f64 * TICKS_S;
+        let rounded_s = totals.zombie_count(last) as f64 * TICKS_S;
         let is_rounded_off = rounded_s > MOST_UNREAD * (threads.run_s + totals_s);
         let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
-        Ended {
+        EndedBetweenSamples {
             threads: gone.threads,
             processes: gone_processes(samples),
             totals_s,
@@ -145,7 +149,12 @@ impl Ended {
     }
 
     /// Returns the CPU seconds of the whole party; `None`: a part of them is unknown.
-    fn cpu_s(&self, threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+    fn cpu_s(
+        &self,
+        threads: &ThreadDeltas,
+        first: &PartySample<'_>,
+        last: &PartySample<'_>,
+    ) -> Option<f64> {
         if first.cgroup.is_some() || last.threads.is_empty() {
             return cpu_between(first, last);
         }
@@ -180,7 +189,7 @@ impl Ended {
         &self,
         threads: &mut ThreadDeltas,
         cpu_s: Option<f64>,
-        (first, last): (&Seen<'_>, &Seen<'_>),
+        (first, last): (&PartySample<'_>, &PartySample<'_>),
         unknown: &mut Vec<&'static str>,
     ) {
         // Without threads, their counters are unknown.
@@ -222,7 +231,7 @@ impl Ended {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
-        let working_s = threads.working.as_ref().map_or(0.0, Working::lived_s);
+        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
         let have_served = share(by_probe.serving_lived_s, working_s)
             || by_probe.serving_s > MOST_SERVED * threads.run_s;
         if is_unread || is_gone || have_served {
@@ -248,7 +257,7 @@ struct GoneThreads {
 }
 
 impl GoneThreads {
-    fn new(samples: &[&Seen<'_>]) -> GoneThreads {
+    fn new(samples: &[&PartySample<'_>]) -> GoneThreads {
         let key = |thread: &ThreadUse| (thread.pid, thread.tid);
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let lives: BTreeSet<_> = last.threads.iter().map(key).collect();
@@ -279,7 +288,7 @@ const fn key(process: &ProcessUse) -> Key {
     (process.pid, process.began_ticks)
 }
 
-fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
+fn gone_processes(samples: &[&PartySample<'_>]) -> u64 {
     let last: BTreeSet<Key> = samples[samples.len() - 1].each.iter().map(key).collect();
     let all: BTreeSet<Key> = samples.iter().flat_map(|seen| seen.each.iter().map(key)).collect();
     all.difference(&last).count() as u64
@@ -287,7 +296,7 @@ fn gone_processes(samples: &[&Seen<'_>]) -> u64 {
 
 /// Whether other processes of the party waited for all processes that ended. Page faults are exact
 /// and decide it: a child's are in its parent's totals as soon as it was waited for.
-fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
+fn all_were_reaped(samples: &[&PartySample<'_>]) -> bool {
     samples.windows(2).all(|pair| {
         let later: BTreeMap<Key, &ProcessUse> =
             pair[1].each.iter().map(|each| (key(each), each)).collect();
@@ -309,10 +318,10 @@ fn all_were_reaped(samples: &[&Seen<'_>]) -> bool {
 
 /// Returns the number of threads and processes born on the machine that are in no sample. `None`:
 /// the kernel does not count births.
-fn unseen_births(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
-    let births = |seen: &Seen<'_>| seen.host.and_then(|host| host.births);
+fn unseen_births(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
+    let births = |seen: &PartySample<'_>| seen.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);
-    let threads = |seen: &Seen<'_>| -> BTreeSet<u32> {
+    let threads = |seen: &PartySample<'_>| -> BTreeSet<u32> {
         seen.sample
             .parties
             .iter()
@@ -341,7 +350,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn new(first: &Seen<'_>, last: &Seen<'_>) -> Totals {
+    fn new(first: &PartySample<'_>, last: &PartySample<'_>) -> Totals {
         let mut before: BTreeMap<Key, &ProcessUse> =
             first.each.iter().map(|each| (key(each), each)).collect();
         let window_ns = last.at_ns.saturating_sub(first.at_ns);
@@ -381,7 +390,7 @@ impl Totals {
 
     /// Processes without a thread, which wait to be reaped, and used CPU time since the first
     /// sample.
-    fn dead(&self, last: &Seen<'_>) -> usize {
+    fn zombie_count(&self, last: &PartySample<'_>) -> usize {
         let pids: BTreeSet<u32> = last.threads.iter().map(|thread| thread.pid).collect();
         let is_dead = |(pid, total): &&(u32, ProcessUse)| !pids.contains(pid) && total.cpu_ns() > 0;
         self.living.iter().filter(is_dead).count()
@@ -389,9 +398,9 @@ impl Totals {
 
     /// Returns the CPU seconds of ended threads of living processes, and of children that were
     /// waited for.
-    fn ended_s(&self, first: &Seen<'_>, last: &Seen<'_>) -> f64 {
+    fn ended_s(&self, first: &PartySample<'_>, last: &PartySample<'_>) -> f64 {
         let threads = self.living.iter().map(|(pid, total)| {
-            let of = |seen: &Seen<'_>| -> BTreeMap<u32, u64> {
+            let of = |seen: &PartySample<'_>| -> BTreeMap<u32, u64> {
                 let own = seen.threads.iter().filter(|thread| thread.pid == *pid);
                 own.map(|thread| (thread.tid, thread.run_ns)).collect()
             };

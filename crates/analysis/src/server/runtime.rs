@@ -10,7 +10,8 @@ use serde::Serialize;
 /// Metrics that the runtime reported, between the first and the last reading within the measured
 /// window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Runtime {
+#[schemars(rename = "Runtime")]
+pub struct RuntimeMetrics {
     /// Time from the first to the last reading, in seconds.
     pub between_s: f64,
     pub readings: usize,
@@ -31,7 +32,7 @@ const TOTAL: &str = "_total";
 
 /// Reason why the runtime's metrics are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum NoRuntimeReason {
     /// No process reported metrics during the load.
     NoReading,
     /// Fewer than two readings fell into the measured window.
@@ -42,54 +43,54 @@ pub(crate) enum Lack {
     BegunAnew,
 }
 
-impl Lack {
+impl NoRuntimeReason {
     /// Reason for a reader; `None`: the server reports no metrics.
     pub(crate) const fn in_words(self) -> Option<&'static str> {
         match self {
-            Lack::NoReading => None,
-            Lack::TooFew => Some(
+            NoRuntimeReason::NoReading => None,
+            NoRuntimeReason::TooFew => Some(
                 "fewer than two readings fell into the measured window. Use a longer `duration`",
             ),
-            Lack::OtherProcesses => Some(
+            NoRuntimeReason::OtherProcesses => Some(
                 "processes of the server that report values ended or started in the measured \
                  window",
             ),
-            Lack::BegunAnew => Some(
+            NoRuntimeReason::BegunAnew => Some(
                 "a counter started again in the measured window, or was not there when it opened",
             ),
         }
     }
 }
 
-impl Runtime {
+impl RuntimeMetrics {
     /// # Errors
     ///
     /// The reason why there are no metrics.
-    pub(crate) fn over(record: &LoadRecord) -> Result<Runtime, Lack> {
+    pub(crate) fn from_record(record: &LoadRecord) -> Result<RuntimeMetrics, NoRuntimeReason> {
         if record.runtime.is_empty() {
-            return Err(Lack::NoReading);
+            return Err(NoRuntimeReason::NoReading);
         }
         let (opens, closes) =
             (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
         let is_within = |reading: &&RuntimeReading| (opens..=closes).contains(&reading.at_ns);
         let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
-        let (first, last) = within.first().zip(within.last()).ok_or(Lack::TooFew)?;
+        let (first, last) = within.first().zip(within.last()).ok_or(NoRuntimeReason::TooFew)?;
         if last.at_ns <= first.at_ns {
-            return Err(Lack::TooFew);
+            return Err(NoRuntimeReason::TooFew);
         }
         // A sum over other processes would be a sum of other counters.
         let is_of_others = |reading: &&RuntimeReading| {
             (reading.processes, &reading.sockets) != (first.processes, &first.sockets)
         };
         if within.iter().any(is_of_others) {
-            return Err(Lack::OtherProcesses);
+            return Err(NoRuntimeReason::OtherProcesses);
         }
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let grown = grown(first, last).ok_or(Lack::BegunAnew)?;
+        let grown = counter_growth(first, last).ok_or(NoRuntimeReason::BegunAnew)?;
         let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
         let is_busy_or_idle =
             |name: &str| pair_of(name).is_some_and(|(_, other)| grown.contains_key(&*other));
-        Ok(Runtime {
+        Ok(RuntimeMetrics {
             between_s,
             readings: within.len(),
             processes: last.processes,
@@ -105,7 +106,10 @@ impl Runtime {
 }
 
 /// Returns the growth of each counter; `None`: a counter has shrunk, or was missing before.
-fn grown<'a>(first: &RuntimeReading, last: &'a RuntimeReading) -> Option<BTreeMap<&'a str, f64>> {
+fn counter_growth<'a>(
+    first: &RuntimeReading,
+    last: &'a RuntimeReading,
+) -> Option<BTreeMap<&'a str, f64>> {
     let counters = last.values.iter().filter(|(name, _)| name.ends_with(TOTAL));
     let growth = |(name, value): (&'a String, &f64)| {
         let by = value - first.values.get(name)?;
@@ -160,14 +164,14 @@ mod tests {
         RuntimeReading { at_ns: at_s * S, took_ns: 1, processes, sockets: BTreeSet::new(), values }
     }
 
-    fn over(readings: Vec<RuntimeReading>) -> Result<Runtime, Lack> {
+    fn runtime_metrics(readings: Vec<RuntimeReading>) -> Result<RuntimeMetrics, NoRuntimeReason> {
         let record = LoadRecord {
             began_ns: 10 * S,
             window_ns: (S, 5 * S),
             runtime: readings,
             ..fixture::record(1000)
         };
-        Runtime::over(&record)
+        RuntimeMetrics::from_record(&record)
     }
 
     fn usual(at_s: u64, active: f64, gc: f64, heap: f64) -> RuntimeReading {
@@ -190,9 +194,9 @@ mod tests {
             sockets: sockets.iter().map(|name| (*name).to_string()).collect(),
             ..reading(at_s, 2, &[("requests_total", at_s as f64)])
         };
-        assert!(over(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_ok());
-        let replaced = over(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]);
-        assert_eq!(replaced, Err(Lack::OtherProcesses));
+        assert!(runtime_metrics(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_ok());
+        let replaced = runtime_metrics(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]);
+        assert_eq!(replaced, Err(NoRuntimeReason::OtherProcesses));
     }
 
     #[test]
@@ -204,7 +208,7 @@ mod tests {
             usual(15, 3.0, 0.5, 20.0),
             usual(16, 4.0, 9.0, 800.0),
         ];
-        let seen = over(readings).unwrap();
+        let seen = runtime_metrics(readings).unwrap();
         assert_eq!((seen.between_s, seen.readings, seen.processes), (4.0, 3, 1));
         assert_eq!(seen.utilisation, [("event_loop".to_string(), 0.5)].into());
         assert_eq!(seen.per_second, [("gc_seconds_total".to_string(), 0.1)].into());
@@ -213,19 +217,33 @@ mod tests {
 
     #[test]
     fn counters_without_a_rate_are_left_out() {
-        assert_eq!(over(Vec::new()), Err(Lack::NoReading));
-        assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), Err(Lack::TooFew));
+        assert_eq!(runtime_metrics(Vec::new()), Err(NoRuntimeReason::NoReading));
+        assert_eq!(runtime_metrics(vec![usual(12, 1.0, 0.0, 1.0)]), Err(NoRuntimeReason::TooFew));
         let (n, total) =
             ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
-        assert!(over(vec![total(12, 1.0), total(13, 2.0)]).unwrap().per_second.contains_key(n));
-        assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), Err(Lack::BegunAnew));
+        assert!(
+            runtime_metrics(vec![total(12, 1.0), total(13, 2.0)])
+                .unwrap()
+                .per_second
+                .contains_key(n)
+        );
+        assert_eq!(
+            runtime_metrics(vec![total(12, 2.0), total(13, 1.0)]),
+            Err(NoRuntimeReason::BegunAnew)
+        );
         let other = reading(13, 2, &[(n, 3.0)]);
-        assert_eq!(over(vec![total(12, 2.0), other]), Err(Lack::OtherProcesses));
+        assert_eq!(
+            runtime_metrics(vec![total(12, 2.0), other]),
+            Err(NoRuntimeReason::OtherProcesses)
+        );
         // The start of this count is not known.
-        assert_eq!(over(vec![reading(12, 1, &[]), total(13, 1.0)]), Err(Lack::BegunAnew));
+        assert_eq!(
+            runtime_metrics(vec![reading(12, 1, &[]), total(13, 1.0)]),
+            Err(NoRuntimeReason::BegunAnew)
+        );
         // Half of a pair is a number like any other.
         let half = |at, value| reading(at, 1, &[("x_active_total", value)]);
-        let seen = over(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
+        let seen = runtime_metrics(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
         assert_eq!((seen.utilisation.len(), seen.per_second["x_active_total"]), (0, 3.0));
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sockets {
     pub connections: u64,
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<ListenQueue>,
     /// Segments that the server retransmitted on these connections since they were opened.
     pub retransmitted: u64,
     /// Shares of the time with data to send in which the client's window, and the server's own send
@@ -23,7 +23,8 @@ pub struct Sockets {
 
 /// A socket that takes connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Listener {
+#[schemars(rename = "Listener")]
+pub struct ListenQueue {
     pub port: u16,
     /// Connections that wait to be accepted, and the most that may.
     pub queued: u64,
@@ -34,7 +35,7 @@ impl Sockets {
     pub(super) fn new(seen: &SocketsUse) -> Sockets {
         let share = |n: u64, of: u64| (of > 0).then(|| n as f64 / of as f64);
         let listener =
-            |l: &ListenerUse| Listener { port: l.port, queued: l.queued, backlog: l.backlog };
+            |l: &ListenerUse| ListenQueue { port: l.port, queued: l.queued, backlog: l.backlog };
         Sockets {
             connections: seen.connections,
             listeners: seen.listeners.iter().map(listener).collect(),
@@ -49,7 +50,8 @@ impl Sockets {
 
 /// TCP counters of the measured window; `None`: the kernel has no such counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Network {
+#[schemars(rename = "Network")]
+pub struct TcpLosses {
     /// Connections that found the queue of a listener full.
     pub listen_overflows: Option<u64>,
     /// Connections that a listener dropped, for any reason.
@@ -64,20 +66,20 @@ pub struct Network {
     pub delayed_acks: Option<u64>,
 }
 
-impl Network {
+impl TcpLosses {
     /// Adds the counters of the next stretch of time.
-    pub(super) fn and(self, next: Network) -> Network {
-        self.with(next, |here, there| here + there)
+    pub(super) fn and(self, next: TcpLosses) -> TcpLosses {
+        self.combine(next, |here, there| here + there)
     }
 
-    pub(super) fn between(first: &NetworkUse, last: &NetworkUse) -> Network {
-        Network::from(last).with(Network::from(first), u64::saturating_sub)
+    pub(super) fn from_readings(first: &NetworkUse, last: &NetworkUse) -> TcpLosses {
+        TcpLosses::from(last).combine(TcpLosses::from(first), u64::saturating_sub)
     }
 
     /// Combines each counter of both; a counter that one of them lacks is `None`.
-    fn with(self, other: Network, of: fn(u64, u64) -> u64) -> Network {
+    fn combine(self, other: TcpLosses, of: fn(u64, u64) -> u64) -> TcpLosses {
         let both = |a: Option<u64>, b: Option<u64>| Some(of(a?, b?));
-        Network {
+        TcpLosses {
             listen_overflows: both(self.listen_overflows, other.listen_overflows),
             listen_drops: both(self.listen_drops, other.listen_drops),
             syn_queue_drops: both(self.syn_queue_drops, other.syn_queue_drops),
@@ -90,8 +92,8 @@ impl Network {
 }
 
 /// Counters since the network is there.
-impl From<&NetworkUse> for Network {
-    fn from(seen: &NetworkUse) -> Network {
+impl From<&NetworkUse> for TcpLosses {
+    fn from(seen: &NetworkUse) -> TcpLosses {
         let &NetworkUse {
             listen_overflows,
             listen_drops,
@@ -102,7 +104,7 @@ impl From<&NetworkUse> for Network {
             delayed_acks,
             ..
         } = seen;
-        Network {
+        TcpLosses {
             listen_overflows,
             listen_drops,
             syn_queue_drops,

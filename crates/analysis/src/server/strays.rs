@@ -5,8 +5,8 @@ use dyno_archive::sample::CgroupUse;
 use dyno_archive::{LoadRecord, Party};
 
 /// Returns the number of processes of a party that had left its group as the window closed.
-pub(crate) fn of(record: &LoadRecord, party: Party) -> u32 {
-    let seen = record.samples.iter().filter_map(|sample| sample.of(party)?.strays);
+pub(crate) fn stray_processes(record: &LoadRecord, party: Party) -> u32 {
+    let seen = record.samples.iter().filter_map(|sample| sample.party_use(party)?.strays);
     seen.max().unwrap_or(0)
 }
 
@@ -39,12 +39,20 @@ mod tests {
         let known =
             |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
         let last = record.samples.len() - 1;
-        record.samples[last].of_mut(Party::SUBJECT).strays = Some(0);
+        record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(0);
         assert!(left_out(&record).is_none() && known(&record).is_some());
-        record.samples[last].of_mut(Party::SUBJECT).strays = Some(1);
+        record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(1);
         let without = left_out(&record).unwrap();
-        assert_eq!((of(&without, Party::SUBJECT), of(&without, Party::Backend(0))), (1, 0));
-        assert!(without.samples.iter().all(|s| s.of(Party::SUBJECT).unwrap().cpu_ns().is_none()));
+        assert_eq!(
+            (
+                stray_processes(&without, Party::SUBJECT),
+                stray_processes(&without, Party::Backend(0))
+            ),
+            (1, 0)
+        );
+        assert!(
+            without.samples.iter().all(|s| s.party_use(Party::SUBJECT).unwrap().cpu_ns().is_none())
+        );
         let used = server_use(&without, Party::SUBJECT, 1.0);
         assert_eq!(
             (used.cpu_us_per_request, used.threads, used.memory_held_bytes),

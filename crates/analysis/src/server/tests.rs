@@ -7,13 +7,13 @@ use dyno_archive::sample::PartyUse;
 #[test]
 fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
     let mut record = observed(&[(500, 0)]);
-    record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).cgroup = None);
+    record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let used = |record: &LoadRecord| {
         let server = server_use(record, Party::SUBJECT, 1.0);
         (server.cpu_utilisation, server.intervals[0].cpu)
     };
     assert_eq!(used(&record), (Some(0.5), Some(0.5)));
-    record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).threads.clear());
+    record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).threads.clear());
     assert_eq!(used(&record), (None, None));
 }
 
@@ -230,7 +230,7 @@ fn a_server_over_time_is_shown_by_rates_between_samples() {
 #[test]
 fn without_a_group_use_is_of_threads_and_resident_memory() {
     let mut record = watched();
-    record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).cgroup = None);
+    record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let server = server_use(&record, Party::SUBJECT, 4.0);
     // 1.2 and 0.5 and 0.3 s; 0.9 and 0.5 and 0.1 s of it in user mode.
     assert_near(&[
@@ -251,7 +251,7 @@ fn without_a_group_use_is_of_threads_and_resident_memory() {
     assert_eq!(server.memory_held_bytes, Some(80_000_000));
     assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
     let [first, last] = [&record.samples[1], &record.samples[3]];
-    let used = Used::between(Party::SUBJECT, first, last).unwrap();
+    let used = Used::from_samples(Party::SUBJECT, first, last).unwrap();
     assert_near(&[
         ("seconds", Some(used.seconds), 2.0),
         ("cpu", used.cpu_s, 2.0),
@@ -260,7 +260,7 @@ fn without_a_group_use_is_of_threads_and_resident_memory() {
     // The kernel's tick saw neither user nor system time.
     for sample in &mut record.samples {
         sample
-            .of_mut(Party::SUBJECT)
+            .party_use_mut(Party::SUBJECT)
             .threads
             .iter_mut()
             .for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
@@ -279,7 +279,7 @@ fn quotients_without_a_divisor_are_not_known() {
     record.intervals.clear();
     let server = server_use(&record, Party::SUBJECT, 4.0);
     assert_eq!((server.cpu_us_per_request, server.memory_mb_s_per_request), (None, None));
-    let none = |s: &mut Sample| s.of_mut(Party::SUBJECT).threads.clear();
+    let none = |s: &mut Sample| s.party_use_mut(Party::SUBJECT).threads.clear();
     record.samples.iter_mut().for_each(none);
     let server = server_use(&record, Party::SUBJECT, 4.0);
     assert_eq!(

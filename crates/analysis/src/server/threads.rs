@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{EndedThreads, ModeTimes, Seen, State, ThreadUse};
+use dyno_archive::sample::{EndedThreads, ModeTimes, SchedulerRecord, ThreadState, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,7 +46,8 @@ impl RoleUse {
 /// The threads that serve and lived through the window. Threads of compilers, garbage collectors
 /// and virtual machines are left out, and threads that slept through the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Working {
+#[schemars(rename = "Working")]
+pub struct ServingThreads {
     pub threads: usize,
     /// Seconds in each state, threads added up.
     pub states_s: BTreeMap<&'static str, f64>,
@@ -59,7 +60,7 @@ pub struct Working {
 /// Share of its time in which a thread that always has work waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
-impl Working {
+impl ServingThreads {
     /// Returns the seconds that these threads lived in the window, summed.
     #[must_use]
     pub fn lived_s(&self) -> f64 {
@@ -68,7 +69,7 @@ impl Working {
 
     /// Returns the share of their time in a state: 0 to 1.
     #[must_use]
-    pub fn share(&self, state: State) -> f64 {
+    pub fn share(&self, state: ThreadState) -> f64 {
         let all = self.lived_s();
         if all > 0.0 { self.states_s.get(state.name()).copied().unwrap_or(0.0) / all } else { 0.0 }
     }
@@ -91,7 +92,7 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    fn of(living: &'a [ThreadUse]) -> Processes<'a> {
+    fn from_threads(living: &'a [ThreadUse]) -> Processes<'a> {
         let mut firsts =
             living.iter().filter(|t| t.tid == t.pid).map(|t| (t.pid, t.name.as_str())).peekable();
         let first = firsts.peek().map_or("", |(_, name)| name);
@@ -100,7 +101,7 @@ impl<'a> Processes<'a> {
 
     fn role_of(&self, thread: &ThreadUse) -> &'static str {
         let process = self.by_pid.get(&thread.pid).copied().unwrap_or(&thread.name);
-        roles::of(&thread.name, process, thread.tid == thread.pid)
+        roles::thread_role(&thread.name, process, thread.tid == thread.pid)
     }
 }
 
@@ -124,7 +125,7 @@ pub(super) struct ThreadDeltas {
     pub(super) migrations: Option<u64>,
     /// By entries into the kernel.
     pub(super) modes: Option<ModeTimes>,
-    pub(super) working: Option<Working>,
+    pub(super) working: Option<ServingThreads>,
     pub(super) roles: BTreeMap<&'static str, RoleUse>,
     pub(super) ended: EndedSums,
 }
@@ -153,7 +154,7 @@ impl ThreadDeltas {
         let mut gone: BTreeMap<(u32, u32), &ThreadUse> =
             first.living.iter().map(|t| (key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
-        let processes = Processes::of(last.living);
+        let processes = Processes::from_threads(last.living);
         let between_ns = last.at_ns.saturating_sub(first.at_ns) + SLACK_NS;
         for thread in last.living {
             // A thread that ran for longer than the stretch lasted joined from elsewhere. Its
@@ -185,7 +186,7 @@ impl ThreadDeltas {
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
         add_some(&mut self.faults_minor, since_some(|t| t.faults_minor));
         add_some(&mut self.faults_major, since_some(|t| t.faults_major));
-        let none = Seen::default();
+        let none = SchedulerRecord::default();
         let seen = now.seen.map(|seen| {
             let then = before.and_then(|t| t.seen.as_ref()).unwrap_or(&none);
             Difference::new(&seen, then)
@@ -199,7 +200,7 @@ impl ThreadDeltas {
                 let working = self.working.get_or_insert_default();
                 working.threads += 1;
                 working.steady_workers += usize::from(seen.is_at_work());
-                for state in State::ALL {
+                for state in ThreadState::ALL {
                     *working.states_s.entry(state.name()).or_default() += seen.seconds(state);
                 }
             }
@@ -230,10 +231,10 @@ impl ThreadDeltas {
             let mut did = Difference::new(&now.seen, &then.seen);
             // Deducts the use of these threads before the first sample.
             for thread in gone.iter().filter(|t| t.name == now.name) {
-                did.take(thread.seen.as_ref().unwrap_or(&Seen::default()));
+                did.take(thread.seen.as_ref().unwrap_or(&SchedulerRecord::default()));
             }
-            let role = roles::of(&now.name, process, false);
-            let running_s = did.seconds(State::Running);
+            let role = roles::thread_role(&now.name, process, false);
+            let running_s = did.seconds(ThreadState::Running);
             self.run_s += running_s;
             self.ended.threads += threads;
             self.ended.wakeups += did.wakeups;
@@ -241,13 +242,13 @@ impl ThreadDeltas {
             if roles::serves(role) {
                 self.ended.serving_s += running_s;
                 self.ended.serving_lived_s +=
-                    State::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
+                    ThreadState::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
             }
             let of_role = self.roles.entry(role).or_default();
             of_role.cpu_s += running_s;
             // Without the wait for a CPU of living threads, that of ended threads alone is no sum.
             for delay_s in [&mut self.run_delay_s, &mut of_role.run_delay_s].into_iter().flatten() {
-                *delay_s += did.seconds(State::Runnable);
+                *delay_s += did.seconds(ThreadState::Runnable);
             }
             *of_role.ended.get_or_insert_default() += threads;
             self.add_seen(&did, role);
@@ -260,7 +261,7 @@ impl ThreadDeltas {
     fn add_seen(&mut self, seen: &Difference, role: &'static str) {
         let of_role = self.roles.entry(role).or_default();
         let states = of_role.states_s.get_or_insert_default();
-        for state in State::ALL {
+        for state in ThreadState::ALL {
             *states.entry(state.name()).or_default() += seen.seconds(state);
         }
         add_some(&mut of_role.wakeups, Some(seen.wakeups));
@@ -306,16 +307,16 @@ const LEAST_UNATTRIBUTED: f64 = 0.01;
 
 /// Observed use of threads between two instants.
 struct Difference {
-    ns: [u64; State::ALL.len()],
+    ns: [u64; ThreadState::ALL.len()],
     wakeups: u64,
     migrations: u64,
     modes: Option<ModeTimes>,
 }
 
 impl Difference {
-    fn new(now: &Seen, then: &Seen) -> Difference {
+    fn new(now: &SchedulerRecord, then: &SchedulerRecord) -> Difference {
         let mut difference = Difference {
-            ns: State::ALL.map(|state| now.states.get(state)),
+            ns: ThreadState::ALL.map(|state| now.states.get(state)),
             wakeups: now.wakeups,
             migrations: now.migrations,
             modes: now.modes,
@@ -324,9 +325,12 @@ impl Difference {
         difference
     }
 
-    fn take(&mut self, then: &Seen) {
+    fn take(&mut self, then: &SchedulerRecord) {
         let take = |from: &mut u64, n: u64| *from = from.saturating_sub(n);
-        self.ns.iter_mut().zip(State::ALL).for_each(|(ns, state)| take(ns, then.states.get(state)));
+        self.ns
+            .iter_mut()
+            .zip(ThreadState::ALL)
+            .for_each(|(ns, state)| take(ns, then.states.get(state)));
         take(&mut self.wakeups, then.wakeups);
         take(&mut self.migrations, then.migrations);
         if let (Some(modes), Some(then)) = (&mut self.modes, then.modes) {
@@ -339,23 +343,23 @@ impl Difference {
     /// second.
     fn works(&self) -> bool {
         let all_s = self.ns.iter().sum::<u64>() as f64 / 1e9;
-        self.seconds(State::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
+        self.seconds(ThreadState::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
     }
 
     /// Whether it waited for neither a lock nor a peer for most of its time.
     fn is_at_work(&self) -> bool {
-        let waited_s = self.seconds(State::Lock) + self.seconds(State::Network);
-        let all_s: f64 = State::ALL.iter().map(|state| self.seconds(*state)).sum();
+        let waited_s = self.seconds(ThreadState::Lock) + self.seconds(ThreadState::Network);
+        let all_s: f64 = ThreadState::ALL.iter().map(|state| self.seconds(*state)).sum();
         all_s - waited_s >= STEADY_WORK * all_s
     }
 
-    fn seconds(&self, state: State) -> f64 {
+    fn seconds(&self, state: ThreadState) -> f64 {
         self.ns[state as usize] as f64 / 1e9
     }
 }
 
 /// Run time of all threads between two readings, in seconds.
-pub(super) fn run_s_between(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
+pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
     let before = |tid: u32| first.iter().find(|t| t.tid == tid).map_or(0, |t| t.run_ns);
     last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
 }
@@ -379,22 +383,22 @@ mod tests {
             tid,
             name: name.into(),
             run_ns: running_ms * MS,
-            seen: Some(seen(running_ms, network_ms)),
+            seen: Some(record(running_ms, network_ms)),
             ..ThreadUse::default()
         }
     }
 
-    fn seen(running_ms: u64, network_ms: u64) -> Seen {
+    fn record(running_ms: u64, network_ms: u64) -> SchedulerRecord {
         let states = StateTimes {
             running_ns: running_ms * MS,
             network_ns: network_ms * MS,
             ..StateTimes::default()
         };
-        Seen { states, wakeups: running_ms, ..Seen::default() }
+        SchedulerRecord { states, wakeups: running_ms, ..SchedulerRecord::default() }
     }
 
     fn ended(name: &str, threads: u64, running_ms: u64) -> EndedThreads {
-        EndedThreads { name: name.into(), threads, seen: seen(running_ms, 0) }
+        EndedThreads { name: name.into(), threads, seen: record(running_ms, 0) }
     }
 
     #[test]

@@ -9,14 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::threads::RoleUse;
-use super::{Network, PartyDeltas, Seen, Sockets, cgroup_delta, steal_share};
+use super::{PartyDeltas, PartySample, Sockets, TcpLosses, cgroup_delta, steal_share};
 
 pub const SCHEMA: &str = "dyno.watch/1";
 
 /// A server's use over a stretch of time. Its answers are not counted, so every value is per
 /// second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Watched {
+#[schemars(rename = "Watched")]
+pub struct WatchRecord {
     pub schema: &'static str,
     /// Time since the watch began, in seconds.
     pub start_s: f64,
@@ -51,7 +52,7 @@ pub struct Watched {
     /// TCP sockets at the end; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
     /// Counters of the server's network namespace, which may be shared with others.
-    pub network: Option<Network>,
+    pub network: Option<TcpLosses>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
 }
@@ -105,7 +106,7 @@ impl Syscalls {
         }
     }
 
-    fn between(first: &CallsUse, last: &CallsUse) -> Option<Syscalls> {
+    fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<Syscalls> {
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         if counted_s <= 0.0 {
             return None;
@@ -131,11 +132,11 @@ impl Syscalls {
     }
 }
 
-impl Watched {
+impl WatchRecord {
     /// Returns the use in this stretch of time and the next. Every event of either is kept; the
     /// difference of the first and the last reading would lose some.
     #[must_use]
-    pub fn and(self, next: &Watched) -> Watched {
+    pub fn and(self, next: &WatchRecord) -> WatchRecord {
         let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
         // A value that is known of one stretch alone is not known of both.
         let mean = |a: Option<f64>, b: Option<f64>| {
@@ -144,8 +145,9 @@ impl Watched {
         let cpus = mean(self.cpus, next.cpus);
         // If one stretch ran too little to distinguish user from system time, it gets the split of
         // the other.
-        let as_in =
-            |of: &Watched, part: Option<f64>| Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?));
+        let as_in = |of: &WatchRecord, part: Option<f64>| {
+            Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?))
+        };
         let part = |here: Option<f64>, there: Option<f64>| {
             mean(here, there).or_else(|| as_in(&self, here)).or_else(|| as_in(next, there))
         };
@@ -158,7 +160,7 @@ impl Watched {
         for (role, used) in &next.by_thread_role {
             by_thread_role.entry(role).or_default().add(used);
         }
-        Watched {
+        WatchRecord {
             schema: SCHEMA,
             start_s: self.start_s,
             end_s: next.end_s,
@@ -194,8 +196,9 @@ impl Watched {
 /// Returns the use of the subject of two samples between them. `began_ns`: instant of the first
 /// reading. `None`: the subject is in neither, or both are of one instant.
 #[must_use]
-pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> {
-    let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
+pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<WatchRecord> {
+    let (first, last) =
+        (&PartySample::new(first, Party::SUBJECT)?, &PartySample::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
     // A group that another program made may not count CPU time.
@@ -212,8 +215,8 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
     let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0);
     let throttled = cgroup_delta(first, last, |c| c.throttled_periods);
     let since = |start_ns: u64| start_ns.saturating_sub(began_ns) as f64 / 1e9;
-    let network = |pair: (&NetworkUse, &NetworkUse)| Network::between(pair.0, pair.1);
-    Some(Watched {
+    let network = |pair: (&NetworkUse, &NetworkUse)| TcpLosses::from_readings(pair.0, pair.1);
+    Some(WatchRecord {
         schema: SCHEMA,
         start_s: since(first.at_ns),
         end_s: since(last.at_ns),
@@ -233,7 +236,7 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
         syscalls: first
             .calls
             .zip(last.calls)
-            .and_then(|(first, last)| Syscalls::between(first, last)),
+            .and_then(|(first, last)| Syscalls::from_readings(first, last)),
         sockets: last.sockets.map(Sockets::new),
         network: first.network.zip(last.network).map(network),
         steal_share: steal_share(first, last),
@@ -256,7 +259,7 @@ mod tests {
             by_name_per_s: [(name.to_string(), per_s)].into(),
             ..Syscalls::default()
         };
-        let here = Watched {
+        let here = WatchRecord {
             end_s: 1.0,
             cpus: Some(1.0),
             cpus_user: Some(0.75),
@@ -265,10 +268,10 @@ mod tests {
             threads: 9,
             by_thread_role: [("work", role(1.0, 9)), ("gc", role(0.5, 1))].into(),
             syscalls: Some(calls(1.0, 100.0, "read")),
-            network: Some(Network { segments_out: Some(3), ..Network::default() }),
-            ..Watched::default()
+            network: Some(TcpLosses { segments_out: Some(3), ..TcpLosses::default() }),
+            ..WatchRecord::default()
         };
-        let next = Watched {
+        let next = WatchRecord {
             start_s: 1.0,
             end_s: 4.0,
             cpus: Some(0.2),
@@ -276,8 +279,8 @@ mod tests {
             threads: 2,
             by_thread_role: [("work", role(0.6, 2))].into(),
             syscalls: Some(calls(3.0, 20.0, "write")),
-            network: Some(Network { segments_out: Some(4), ..Network::default() }),
-            ..Watched::default()
+            network: Some(TcpLosses { segments_out: Some(4), ..TcpLosses::default() }),
+            ..WatchRecord::default()
         };
         let both = here.and(&next);
         assert_eq!((both.start_s, both.end_s, both.threads), (0.0, 4.0, 2));
@@ -304,7 +307,7 @@ mod tests {
                 by_name: [("read".into(), CallUse { count, ..CallUse::default() })].into(),
                 ..CallsUse::default()
             };
-            Syscalls::between(&calls(0, 0), &calls(1_000_000_000, count)).unwrap()
+            Syscalls::from_readings(&calls(0, 0), &calls(1_000_000_000, count)).unwrap()
         };
         assert_eq!([166_000, 167_000].map(|n| of(n).is_lower_bound), [false, true]);
         assert!(of(10).and(&of(1_000_000)).is_lower_bound);
@@ -326,11 +329,11 @@ mod tests {
             ]
             .into(),
         };
-        first.of_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
-        last.of_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
+        first.party_use_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
+        last.party_use_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let (first, last) = (first.clone(), last.clone());
-        let seen = watched(first.at_ns, &first, &last).unwrap();
+        let seen = watch_record(first.at_ns, &first, &last).unwrap();
         assert_eq!((seen.start_s, seen.end_s), (0.0, seconds));
         assert_eq!(seen.cpus, Some(0.5));
         let syscalls = seen.syscalls.unwrap();
@@ -339,9 +342,9 @@ mod tests {
             (0.5, 600.0, Some(4000.0))
         );
         assert_eq!(syscalls.by_name_per_s["futex_wait"], 200.0);
-        assert!(watched(0, &first, &first).is_none(), "one instant");
+        assert!(watch_record(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();
         gone.parties.clear();
-        assert!(watched(0, &first, &gone).is_none());
+        assert!(watch_record(0, &first, &gone).is_none());
     }
 }

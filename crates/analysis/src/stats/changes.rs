@@ -11,7 +11,7 @@
 #[must_use]
 pub fn ends(values: &[f64], least: usize, penalty: f64) -> Vec<usize> {
     let (n, least) = (values.len(), least.max(1));
-    let sums = Sums::of(values);
+    let sums = Sums::from_values(values);
     // For each length of the beginning: what its best cut costs, and where the last piece of that
     // begins. 0 and the whole are always allowed.
     let mut best = vec![(f64::INFINITY, 0); n + 1];
@@ -41,7 +41,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(values: &[f64]) -> Sums {
+    fn from_values(values: &[f64]) -> Sums {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let running = |f: &dyn Fn(f64) -> f64| {
             let mut sum = 0.0;
@@ -100,7 +100,7 @@ mod tests {
 
     /// Returns the cost of a segmentation.
     fn cost(values: &[f64], ends: &[usize], penalty: f64) -> f64 {
-        let (sums, mut start, mut cost) = (Sums::of(values), 0, -penalty);
+        let (sums, mut start, mut cost) = (Sums::from_values(values), 0, -penalty);
         for end in ends {
             cost += penalty + sums.deviation(start, *end);
             start = *end;

@@ -56,7 +56,7 @@ impl Errors {
     /// How many standard errors are the difference that is found in four of five where a chance of
     /// `alpha` is what tests allow.
     fn to_find(self, alpha: f64) -> f64 {
-        found(beyond(self.looks, self.freedom, alpha), self.freedom)
+        detectable_difference(critical_value(self.looks, self.freedom, alpha), self.freedom)
     }
 }
 
@@ -69,7 +69,7 @@ fn noise_bound(freedom: f64) -> f64 {
 }
 
 /// Returns the standard errors from 0 at which a mean is significant; half of the interval.
-fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
+fn critical_value(looks: Looks, freedom: f64, alpha: f64) -> f64 {
     match looks {
         Looks::AtTheEnd => student(freedom).inverse_cdf(1.0 - alpha / 2.0),
         Looks::AfterEach => beyond_at_every_look(freedom + 1.0, alpha),
@@ -80,7 +80,7 @@ fn beyond(looks: Looks, freedom: f64, alpha: f64) -> f64 {
 /// takes `beyond` of them: the noncentral t's quantile, by the approximation of Johnson and Welch
 /// ("Applications of the non-central t-distribution", 1940); to a hundredth of the chance from four
 /// degrees of freedom on.
-fn found(beyond: f64, freedom: f64) -> f64 {
+fn detectable_difference(beyond: f64, freedom: f64) -> f64 {
     if beyond.is_infinite() {
         return beyond;
     }
@@ -96,13 +96,13 @@ pub(super) fn student(freedom: f64) -> StudentsT {
 impl Estimate {
     /// Estimates the ratio from pairs. `None`: too few, or one is not a positive number.
     #[must_use]
-    pub fn of_pairs(ratios: &[f64]) -> Option<Estimate> {
-        Estimate::of_pairs_at(Looks::AtTheEnd, ratios)
+    pub fn from_pairs(ratios: &[f64]) -> Option<Estimate> {
+        Estimate::from_pairs_at(Looks::AtTheEnd, ratios)
     }
 
     /// The same where the number of pairs was decided by them, as `looks` says.
     #[must_use]
-    pub fn of_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
+    pub fn from_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         Estimate::of_at_least(REPEATS_FOR_INTERVAL, looks, ratios)
     }
 
@@ -114,9 +114,9 @@ impl Estimate {
     }
 
     fn of_at_least(least: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
-        let logs = Moments::of(least, ratios)?;
+        let logs = Moments::from_values(least, ratios)?;
         let of = match looks {
-            Looks::AtTheEnd => Estimate::of,
+            Looks::AtTheEnd => Estimate::from_log_mean,
             Looks::AfterEach => Estimate::at_every_look,
         };
         Some(of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
@@ -126,12 +126,12 @@ impl Estimate {
     /// covers the scatter of rounds, and not that of starts. `None`: too few rounds, a start with a
     /// single one, or a ratio that is not a positive number.
     #[must_use]
-    pub fn of_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
+    pub fn from_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
             return None;
         }
         let of_each: Option<Vec<Moments>> =
-            starts.iter().map(|rounds| Moments::of(2, rounds)).collect();
+            starts.iter().map(|rounds| Moments::from_values(2, rounds)).collect();
         let of_each = of_each.filter(|of_each| !of_each.is_empty())?;
         let n = of_each.len() as f64;
         let part = |of: &Moments| of.variance / of.n / (n * n);
@@ -141,26 +141,30 @@ impl Estimate {
             / of_each.iter().map(|of| part(of).powi(2) / (of.n - 1.0)).sum::<f64>();
         let most: f64 = of_each.iter().map(|of| of.n - 1.0).sum();
         let mean = of_each.iter().map(|of| of.mean).sum::<f64>() / n;
-        Some(Estimate::of(mean, variance, if freedom.is_finite() { freedom } else { most }))
+        Some(Estimate::from_log_mean(
+            mean,
+            variance,
+            if freedom.is_finite() { freedom } else { most },
+        ))
     }
 
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is
     /// not a positive number.
     #[must_use]
-    pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
-        let of = |values| Moments::of(REPEATS_FOR_INTERVAL, values);
+    pub fn from_samples(a: &[f64], b: &[f64]) -> Option<Estimate> {
+        let of = |values| Moments::from_values(REPEATS_FOR_INTERVAL, values);
         let (a, b) = (of(a)?, of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
         let both = of_a + of_b;
         // Welch and Satterthwaite. Without any variance the freedom does not matter.
         let freedom = both.powi(2) / (of_a.powi(2) / (a.n - 1.0) + of_b.powi(2) / (b.n - 1.0));
         let freedom = if freedom.is_finite() { freedom } else { a.n + b.n - 2.0 };
-        Some(Estimate::of(b.mean - a.mean, both, freedom))
+        Some(Estimate::from_log_mean(b.mean - a.mean, both, freedom))
     }
 
     /// Returns the estimate from a mean of logarithms, its variance, and the degrees of freedom of
     /// the variance.
-    fn of(mean: f64, variance: f64, freedom: f64) -> Estimate {
+    fn from_log_mean(mean: f64, variance: f64, freedom: f64) -> Estimate {
         let error = variance.sqrt();
         let p = match error {
             0.0 if mean == 0.0 => 1.0,
@@ -171,7 +175,7 @@ impl Estimate {
     }
 
     fn sure(mean: f64, p: f64, errors: Errors) -> Estimate {
-        let half = errors.times(beyond(errors.looks, errors.freedom, ALPHA));
+        let half = errors.times(critical_value(errors.looks, errors.freedom, ALPHA));
         Estimate {
             ratio: mean.exp(),
             low: (mean - half).exp(),
@@ -180,14 +184,14 @@ impl Estimate {
             detectable: None,
             errors,
         }
-        .among(1)
+        .with_tests(1)
     }
 
     /// The same as one of so many that are judged together: what would have been found takes the
     /// least of the chances that Holm's procedure allows, so that it is found at least as often as
     /// is said.
     #[must_use]
-    pub(crate) fn among(self, tests: usize) -> Estimate {
+    pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let found = self.errors.times(self.errors.to_find(ALPHA / tests.max(1) as f64));
         let least = (found * noise_bound(self.errors.freedom)).exp();
         Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
@@ -208,7 +212,8 @@ impl Estimate {
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
-        let half = errors.times(beyond(errors.looks, errors.freedom, ALPHA / tests.max(1) as f64));
+        let half =
+            errors.times(critical_value(errors.looks, errors.freedom, ALPHA / tests.max(1) as f64));
         half.is_finite().then(|| ((self.ratio.ln() - half).exp(), (self.ratio.ln() + half).exp()))
     }
 }
@@ -217,7 +222,7 @@ impl Estimate {
 /// positive number.
 #[must_use]
 pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
-    Moments::of(least, values).map(|logs| logs.variance.sqrt())
+    Moments::from_values(least, values).map(|logs| logs.variance.sqrt())
 }
 
 /// Variance of the true difference, in units of that of a pair, for which the intervals at every
@@ -226,9 +231,9 @@ pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
 const MIXED_OVER: f64 = 1.0;
 
 impl Estimate {
-    /// Like [`Estimate::of`], with an interval that holds at every look at once, so that one may
-    /// stop as soon as it is narrow enough. The interval holds the values that an e-process of
-    /// Student's t does not exclude. The process is the likelihood ratio of t under a normal
+    /// Like [`Estimate::from_log_mean`], with an interval that holds at every look at once, so that
+    /// one may stop as soon as it is narrow enough. The interval holds the values that an e-process
+    /// of Student's t does not exclude. The process is the likelihood ratio of t under a normal
     /// mixture of true differences, against none. Its chance to ever exceed 1 / p is at most p
     /// (Ville, 1939). Formula: Lindon, Ham, Tingley and Bojinov, "Anytime-valid linear
     /// models and regression adjusted causal inference in randomized experiments", 2022, theorem
@@ -271,8 +276,8 @@ pub fn standard_errors(looks: Looks, n: u32) -> (f64, f64) {
         return (f64::INFINITY, f64::INFINITY);
     }
     let freedom = f64::from(n) - 1.0;
-    let half = beyond(looks, freedom, ALPHA);
-    (half, found(half, freedom))
+    let half = critical_value(looks, freedom, ALPHA);
+    (half, detectable_difference(half, freedom))
 }
 
 /// Inputs of Student's t.
@@ -284,7 +289,7 @@ struct Moments {
 
 impl Moments {
     /// Moments of the logarithms of values. `None`: fewer than `least`, or one is not positive.
-    fn of(least: usize, values: &[f64]) -> Option<Moments> {
+    fn from_values(least: usize, values: &[f64]) -> Option<Moments> {
         let all_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
         if values.len() < least || !all_positive {
             return None;
@@ -307,7 +312,8 @@ const SKEWED: f64 = 1.96;
 /// that hold at every look take values for symmetric.
 #[must_use]
 pub(crate) fn are_skewed(ratios: &[f64]) -> bool {
-    let Some(logs) = Moments::of(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0)
+    let Some(logs) =
+        Moments::from_values(PAIRS_TO_TELL_APART, ratios).filter(|logs| logs.variance > 0.0)
     else {
         return false;
     };
@@ -375,7 +381,7 @@ mod tests {
         let without: Vec<f64> = values.iter().map(|value| (sum - value) / (n - 1.0)).collect();
         let (low, high) = jackknife(sum / n, &without).unwrap();
         let ratios: Vec<f64> = values.iter().map(|value| value.exp()).collect();
-        let student = Estimate::of_pairs(&ratios).unwrap();
+        let student = Estimate::from_pairs(&ratios).unwrap();
         assert!((low - student.low.ln()).abs() < 1e-9 && (high - student.high.ln()).abs() < 1e-9);
         assert_eq!(jackknife(1.0, &without[..4]), None);
         assert_eq!(jackknife(1.0, &[1.0, 1.0, f64::NAN, 1.0, 1.0]), None);
@@ -390,23 +396,23 @@ mod tests {
                     |log: &f64| (0..rounds).map(|_| (log + 0.03 * normal.draw()).exp()).collect();
                 let all: Vec<Vec<f64>> = of_starts.iter().map(of_start).collect();
                 let truth = (of_starts.iter().sum::<f64>() / starts as f64).exp();
-                let estimate = Estimate::of_rounds(&all).unwrap();
+                let estimate = Estimate::from_rounds(&all).unwrap();
                 (estimate.low..=estimate.high).contains(&truth)
             });
             assert!((0.93..=0.97).contains(&held), "{starts} starts of {rounds} rounds: {held}");
         }
-        let even = Estimate::of_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
+        let even = Estimate::from_rounds(&[vec![1.02; 3], vec![1.04; 3]]).unwrap();
         assert!(
             even.low == even.high && (even.ratio - (1.02f64 * 1.04).sqrt()).abs() < 1e-12,
             "{even:?}"
         );
         assert_eq!(
-            Estimate::of_rounds(&[vec![1.0; 4], vec![1.0]]),
+            Estimate::from_rounds(&[vec![1.0; 4], vec![1.0]]),
             None,
             "of one round nothing is known"
         );
-        assert_eq!(Estimate::of_rounds(&[vec![1.0; 4]]), None);
-        assert_eq!(Estimate::of_rounds(&[]), None);
+        assert_eq!(Estimate::from_rounds(&[vec![1.0; 4]]), None);
+        assert_eq!(Estimate::from_rounds(&[]), None);
     }
 
     #[test]
@@ -415,14 +421,14 @@ mod tests {
             let pairs = share(n as u64, |normal| {
                 // Effects that pairs share, such as a slow machine, are in both.
                 let ratios: Vec<f64> = normal.values(n, 1.05, 0.04);
-                let e = Estimate::of_pairs(&ratios).unwrap();
+                let e = Estimate::from_pairs(&ratios).unwrap();
                 (e.low..=e.high).contains(&1.05)
             });
             assert!((0.93..=0.97).contains(&pairs), "{n} pairs: {pairs}");
             let two = share(100 + n as u64, |normal| {
                 // One side is three times as noisy as the other, and has more repeats.
                 let (a, b) = (normal.values(n, 100.0, 0.02), normal.values(n + 3, 110.0, 0.06));
-                let e = Estimate::of_two(&a, &b).unwrap();
+                let e = Estimate::from_samples(&a, &b).unwrap();
                 (e.low..=e.high).contains(&1.1)
             });
             assert!((0.93..=0.97).contains(&two), "{n} of two: {two}");
@@ -450,13 +456,13 @@ mod tests {
             share(7, |normal| {
                 let (a, b) =
                     (normal.values(10, 100.0, 0.03), normal.values(10, 100.0 * change, 0.03));
-                Estimate::of_two(&a, &b).unwrap().p < ALPHA
+                Estimate::from_samples(&a, &b).unwrap().p < ALPHA
             })
         };
         let mut normal = Normal(8);
         let detectable = |_| {
             let (a, b) = (normal.values(10, 100.0, 0.03), normal.values(10, 100.0, 0.03));
-            Estimate::of_two(&a, &b).unwrap().detectable_by_estimate().unwrap().ln()
+            Estimate::from_samples(&a, &b).unwrap().detectable_by_estimate().unwrap().ln()
         };
         let mean = (0..WORLDS).map(detectable).sum::<f64>() / WORLDS as f64;
         let power = found(mean.exp());
@@ -476,7 +482,9 @@ mod tests {
         for (pairs, tests) in [(5, 5), (5, 25), (12, 5), (12, 25)] {
             let mut normal = Normal(9);
             let width = |_| {
-                let e = Estimate::of_pairs(&normal.values(pairs, 1.0, 0.03)).unwrap().among(tests);
+                let e = Estimate::from_pairs(&normal.values(pairs, 1.0, 0.03))
+                    .unwrap()
+                    .with_tests(tests);
                 // Its mean square is that of the world.
                 let least = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
                 (e.errors.to_find(ALPHA / tests as f64), least.powi(2))
@@ -488,7 +496,7 @@ mod tests {
             assert!((change / expected - 1.0).abs() < 0.05, "{change} {expected}");
             let power = share(10, |normal| {
                 let of = |truth: f64, normal: &mut Normal| {
-                    Estimate::of_pairs(&normal.values(pairs, truth, 0.03)).unwrap().p
+                    Estimate::from_pairs(&normal.values(pairs, truth, 0.03)).unwrap().p
                 };
                 let mut ps = vec![of(expected.exp(), normal)];
                 ps.extend((1..tests).map(|_| of(1.0, normal)));
@@ -506,7 +514,7 @@ mod tests {
             let (mut significant, mut held, mut by_estimate) = (0, 0, 0);
             let mut normal = Normal(50 + n as u64);
             for _ in 0..WORLDS {
-                let e = Estimate::of_pairs(&normal.values(n, 1.0, 0.03)).unwrap();
+                let e = Estimate::from_pairs(&normal.values(n, 1.0, 0.03)).unwrap();
                 if e.p < ALPHA {
                     continue;
                 }
@@ -528,19 +536,19 @@ mod tests {
         let stops = |normal: &mut Normal, truth: f64, spread: f64| {
             let ratios = normal.values(40, truth, spread);
             let is_significant = |n: &usize| {
-                let e = Estimate::of_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
+                let e = Estimate::from_pairs_at(Looks::AfterEach, &ratios[..*n]).unwrap();
                 e.low > 1.0 || e.high < 1.0
             };
             let stopped = (5..=40).find(is_significant);
             let n = stopped.unwrap_or(40);
-            (stopped.is_some(), Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
+            (stopped.is_some(), Estimate::from_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap(), n)
         };
         let alarms = share(40, |normal| stops(normal, 1.0, 0.03).0);
         assert!(alarms <= 0.05, "{alarms}");
         // Looks at an interval for a fixed number of pairs raise many.
         let peeked = share(40, |normal| {
             let ratios = normal.values(40, 1.0, 0.03);
-            (5..=40).any(|n| Estimate::of_pairs(&ratios[..n]).unwrap().p < ALPHA)
+            (5..=40).any(|n| Estimate::from_pairs(&ratios[..n]).unwrap().p < ALPHA)
         });
         assert!(peeked > 0.15, "{peeked}");
         let missed = share(41, |normal| {
@@ -561,13 +569,14 @@ mod tests {
         assert!((8..=20).contains(&taken[taken.len() / 2]), "{}", taken[taken.len() / 2]);
         // The chance and the interval are two sides of one thing.
         let agree = share(43, |normal| {
-            let e = Estimate::of_pairs_at(Looks::AfterEach, &normal.values(9, 1.04, 0.03)).unwrap();
+            let e =
+                Estimate::from_pairs_at(Looks::AfterEach, &normal.values(9, 1.04, 0.03)).unwrap();
             (e.p < ALPHA) == (e.low > 1.0 || e.high < 1.0)
         });
         assert_eq!(agree, 1.0);
-        let exact = Estimate::of_pairs_at(Looks::AfterEach, &[2.0; 8]).unwrap();
+        let exact = Estimate::from_pairs_at(Looks::AfterEach, &[2.0; 8]).unwrap();
         assert!(exact.p < ALPHA && (exact.low - 2.0).abs() < 1e-12, "{exact:?}");
-        assert_eq!(Estimate::of_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
+        assert_eq!(Estimate::from_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
     }
 
     /// Intervals at every look with skewed pairs, as in docs/methodology.md: they hold too seldom.
@@ -581,7 +590,7 @@ mod tests {
         };
         let stops = |ratios: &[f64]| {
             (5..=40)
-                .any(|n| Estimate::of_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
+                .any(|n| Estimate::from_pairs_at(Looks::AfterEach, &ratios[..n]).unwrap().p < ALPHA)
         };
         let alarms = share(60, |normal| stops(&skewed_pairs(normal)));
         assert!((0.15..=0.3).contains(&alarms), "{alarms}");
@@ -607,7 +616,7 @@ mod tests {
     #[test]
     fn many_tests_together_raise_no_more_false_alarms_than_one() {
         let alarms = share(9, |normal| {
-            let p = |_| Estimate::of_pairs(&normal.values(6, 1.0, 0.05)).unwrap().p;
+            let p = |_| Estimate::from_pairs(&normal.values(6, 1.0, 0.05)).unwrap().p;
             let ps: Vec<f64> = (0..12).map(p).collect();
             holm(&ps).iter().any(|p| *p < ALPHA)
         });
@@ -633,9 +642,9 @@ mod tests {
             let e = match case["of"].as_str().unwrap() {
                 "pairs" => {
                     let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a).collect();
-                    Estimate::of_pairs(&ratios).unwrap()
+                    Estimate::from_pairs(&ratios).unwrap()
                 }
-                _ => Estimate::of_two(&a, &b).unwrap(),
+                _ => Estimate::from_samples(&a, &b).unwrap(),
             };
             near(e.ratio, &case["ratio"]);
             near(e.low, &case["low"]);
@@ -653,16 +662,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_estimated_is_not() {
-        assert_eq!(Estimate::of_pairs(&[1.0; 4]), None);
-        assert_eq!(Estimate::of_two(&[1.0; 5], &[1.0; 4]), None);
-        assert_eq!(Estimate::of_pairs(&[1.0, 1.0, 1.0, 1.0, 0.0]), None);
-        assert_eq!(Estimate::of_two(&[1.0, f64::NAN, 1.0, 1.0, 1.0], &[1.0; 5]), None);
-        let same = Estimate::of_two(&[2.0; 5], &[2.0; 6]).unwrap();
+        assert_eq!(Estimate::from_pairs(&[1.0; 4]), None);
+        assert_eq!(Estimate::from_samples(&[1.0; 5], &[1.0; 4]), None);
+        assert_eq!(Estimate::from_pairs(&[1.0, 1.0, 1.0, 1.0, 0.0]), None);
+        assert_eq!(Estimate::from_samples(&[1.0, f64::NAN, 1.0, 1.0, 1.0], &[1.0; 5]), None);
+        let same = Estimate::from_samples(&[2.0; 5], &[2.0; 6]).unwrap();
         assert_eq!(
             (same.ratio, same.low, same.high, same.p, same.detectable),
             (1.0, 1.0, 1.0, 1.0, Some(1.0))
         );
-        let exact = Estimate::of_pairs(&[2.0; 5]).unwrap();
+        let exact = Estimate::from_pairs(&[2.0; 5]).unwrap();
         assert_eq!((exact.p, exact.detectable), (0.0, Some(1.0)));
         assert!((exact.low - 2.0).abs() < 1e-12 && (exact.high - 2.0).abs() < 1e-12);
         assert_eq!(holm(&[]), [0.0; 0]);

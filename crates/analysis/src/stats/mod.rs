@@ -142,7 +142,8 @@ pub enum Looks {
 /// Units of an estimate of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Over {
+#[schemars(rename = "Over")]
+pub enum PairUnit {
     /// Starts of the servers: what differs between them is in the interval.
     Launches,
     /// Rounds of turns within too few starts: the interval is that of these starts, and says
@@ -154,10 +155,10 @@ impl Pairs {
     /// The ratio with its interval: over launches where there are enough, else over rounds. `None`:
     /// there are too few of both.
     #[must_use]
-    pub fn estimate(&self, looks: Looks) -> Option<(Estimate, Over)> {
-        let of_launches =
-            Estimate::of_pairs_at(looks, &self.launches).map(|estimate| (estimate, Over::Launches));
-        of_launches.or_else(|| Some((Estimate::of_rounds(&self.rounds)?, Over::Rounds)))
+    pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
+        let of_launches = Estimate::from_pairs_at(looks, &self.launches)
+            .map(|estimate| (estimate, PairUnit::Launches));
+        of_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
     /// Returns the chance of such launches if there is no difference. Rounds do not count: the

@@ -15,7 +15,7 @@ const ROUNDING: f64 = 1e-9;
 /// each sign is equally likely. All signs are enumerated. With n pairs it is never below 2^(1 − n),
 /// so that five cannot be below 5 %. `None`: no pairs, more than 16, or one is no number.
 #[must_use]
-pub fn of_pairs(differences: &[f64]) -> Option<f64> {
+pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
     if n == 0 || !differences.iter().all(|d| d.is_finite()) || n > ARRANGEMENTS.ilog2() as usize {
         return None;
@@ -32,7 +32,7 @@ pub fn of_pairs(differences: &[f64]) -> Option<f64> {
 /// may belong to either. All divisions are enumerated. `None`: one is empty, there are more than
 /// 65,536 divisions, or a value is no number.
 #[must_use]
-pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
+pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     if a.is_empty()
         || b.is_empty()
@@ -57,7 +57,7 @@ pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
 /// for both directions, so twice that of one (Fisher's exact test). Each: how many are marked, and
 /// of how many.
 #[must_use]
-pub fn of_counts((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
+pub fn counts_chance((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
     let (all, marked) = ((all_a + all_b) as u64, (marked_a + marked_b) as u64);
     let ln_choices = |n: u64, of: u64| ln_factorial(n) - ln_factorial(of) - ln_factorial(n - of);
     let chance = |in_b: u64| {
@@ -94,11 +94,15 @@ mod tests {
     /// By hand: five marks among ten in 252 ways, of which one gives all to the second.
     #[test]
     fn marks_are_counted_by_all_ways_to_give_them() {
-        assert!((of_counts((0, 5), (5, 5)) - 2.0 / 252.0).abs() < 1e-12);
+        assert!((counts_chance((0, 5), (5, 5)) - 2.0 / 252.0).abs() < 1e-12);
         // Four marks among ten in 210 ways, of which five give all to the second.
-        assert!((of_counts((0, 5), (4, 5)) - 2.0 * 5.0 / 210.0).abs() < 1e-12);
+        assert!((counts_chance((0, 5), (4, 5)) - 2.0 * 5.0 / 210.0).abs() < 1e-12);
         assert_eq!(
-            (of_counts((5, 5), (5, 5)), of_counts((5, 5), (0, 5)), of_counts((0, 0), (3, 3))),
+            (
+                counts_chance((5, 5), (5, 5)),
+                counts_chance((5, 5), (0, 5)),
+                counts_chance((0, 0), (3, 3))
+            ),
             (1.0, 1.0, 1.0)
         );
     }
@@ -106,7 +110,10 @@ mod tests {
     #[test]
     fn what_is_no_number_is_not_exchanged() {
         let none = [f64::NEG_INFINITY; 5];
-        assert_eq!((of_two(&none, &[1.0, 2.0, 3.0, 4.0, 5.0]), of_pairs(&none)), (None, None));
+        assert_eq!(
+            (samples_chance(&none, &[1.0, 2.0, 3.0, 4.0, 5.0]), pairs_chance(&none)),
+            (None, None)
+        );
     }
 
     /// Made by `tests/vectors/verdicts.py` with scipy.
@@ -119,25 +126,28 @@ mod tests {
         for case in cases {
             let logs: Vec<f64> =
                 case["logs"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
-            assert_eq!(of_pairs(&logs), case["p"].as_f64(), "{case}");
+            assert_eq!(pairs_chance(&logs), case["p"].as_f64(), "{case}");
         }
     }
 
     #[test]
     fn pairs_that_all_say_the_same_are_two_of_all_signs() {
-        assert_eq!(of_pairs(&[0.1; 5]), Some(2.0 / 32.0));
-        assert_eq!(of_pairs(&[-0.1, -0.2, -0.3]), Some(2.0 / 8.0));
-        assert_eq!(of_pairs(&[0.1, -0.1]), Some(1.0));
-        assert_eq!((of_pairs(&[]), of_pairs(&[1.0; 17])), (None, None));
+        assert_eq!(pairs_chance(&[0.1; 5]), Some(2.0 / 32.0));
+        assert_eq!(pairs_chance(&[-0.1, -0.2, -0.3]), Some(2.0 / 8.0));
+        assert_eq!(pairs_chance(&[0.1, -0.1]), Some(1.0));
+        assert_eq!((pairs_chance(&[]), pairs_chance(&[1.0; 17])), (None, None));
     }
 
     #[test]
     fn two_samples_apart_are_two_of_all_divisions() {
-        assert_eq!(of_two(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), Some(2.0 / 20.0));
+        assert_eq!(samples_chance(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), Some(2.0 / 20.0));
         // Groups of unequal sizes have no mirror image.
-        assert_eq!(of_two(&[1.0, 2.0], &[4.0, 5.0, 6.0]), Some(1.0 / 10.0));
-        assert_eq!(of_two(&[2.0; 4], &[2.0; 3]), Some(1.0));
-        assert_eq!((of_two(&[], &[1.0]), of_two(&[1.0; 20], &[1.0; 20])), (None, None));
+        assert_eq!(samples_chance(&[1.0, 2.0], &[4.0, 5.0, 6.0]), Some(1.0 / 10.0));
+        assert_eq!(samples_chance(&[2.0; 4], &[2.0; 3]), Some(1.0));
+        assert_eq!(
+            (samples_chance(&[], &[1.0]), samples_chance(&[1.0; 20], &[1.0; 20])),
+            (None, None)
+        );
     }
 
     #[test]

@@ -18,8 +18,8 @@ pub struct Law {
 
 impl Law {
     #[must_use]
-    pub fn at(&self, n: f64) -> f64 {
-        self.lambda * n / slowed(n, self.sigma, self.kappa)
+    pub fn throughput(&self, n: f64) -> f64 {
+        self.lambda * n / slowdown(n, self.sigma, self.kappa)
     }
 
     /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never
@@ -35,9 +35,9 @@ impl Law {
 
     /// Throughput that it nears or reaches, however many; `None`: it grows for ever.
     #[must_use]
-    pub fn most(&self) -> Option<f64> {
+    pub fn max_throughput(&self) -> Option<f64> {
         match self.peak() {
-            Some(n) => Some(self.at(n)),
+            Some(n) => Some(self.throughput(n)),
             None => (self.sigma > 0.0).then(|| self.lambda / self.sigma),
         }
     }
@@ -63,7 +63,7 @@ impl Law {
     /// The law of points that nearly follow this one, such as some of those that it was fitted to:
     /// to three digits or more, and quicker.
     #[must_use]
-    pub fn refitted(&self, points: &[(f64, f64)]) -> Law {
+    pub fn refit(&self, points: &[(f64, f64)]) -> Law {
         let start = (self.sigma.max(1e-6), self.kappa.max(1e-9));
         Law::closest(points, &[start], Search::QUICK)
     }
@@ -94,14 +94,14 @@ impl Search {
     const QUICK: Search = Search { steps: 40, tolerance: 1e-7 };
 }
 
-fn slowed(n: f64, sigma: f64, kappa: f64) -> f64 {
+fn slowdown(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
 /// The logarithm of λ that suits the coefficients best is the mean of what it would be by each
 /// point.
 fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
-    let by_point = points.iter().map(|(n, x)| (x * slowed(*n, sigma, kappa) / n).ln());
+    let by_point = points.iter().map(|(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln());
     by_point.sum::<f64>() / points.len() as f64
 }
 
@@ -116,7 +116,7 @@ fn cost(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
 
 fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator<Item = f64> {
     let mean = log_lambda(points, (sigma, kappa));
-    points.iter().map(move |(n, x)| (x * slowed(*n, sigma, kappa) / n).ln() - mean)
+    points.iter().map(move |(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln() - mean)
 }
 
 /// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are
@@ -155,7 +155,7 @@ fn descend(
 /// of its curvature: (σσ, σκ, κκ).
 fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f64, f64, f64)) {
     let by = |n: f64| {
-        let slowed = slowed(n, sigma, kappa);
+        let slowed = slowdown(n, sigma, kappa);
         (sigma * (n - 1.0) / slowed, kappa * n * (n - 1.0) / slowed)
     };
     let count = points.len() as f64;
@@ -191,7 +191,7 @@ fn solve(
 }
 
 /// One measured value of a curve: its block, how many at once, and the throughput.
-pub type Measured = (u32, f64, f64);
+pub type ScalingPoint = (u32, f64, f64);
 
 /// The knee of a curve of throughput: the level from which on more at once brings little. It is the
 /// point that lies the farthest above the line from the first to the last that rises, both scaled
@@ -199,7 +199,7 @@ pub type Measured = (u32, f64, f64);
 /// `None`: fewer than four levels, no rise by 5 %, no point above the line by a tenth of the rise,
 /// or none by more than the noise; the noise of a single repeat is not known.
 #[must_use]
-pub fn knee(points: &[Measured]) -> Option<f64> {
+pub fn knee(points: &[ScalingPoint]) -> Option<f64> {
     const ABOVE: f64 = 0.1;
     const RISE: f64 = 1.05;
     let curve = Curve::new(points)?;
@@ -234,7 +234,7 @@ struct Level {
 
 impl Curve {
     /// `None`: a value is not positive, or there are no values.
-    fn new(points: &[Measured]) -> Option<Curve> {
+    fn new(points: &[ScalingPoint]) -> Option<Curve> {
         if points.is_empty()
             || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite()))
         {
@@ -255,7 +255,7 @@ impl Curve {
             let own = points.iter().filter(|(own, ..)| *own == block);
             mean(own.map(|(_, n, x)| x.ln() - means[place(*n)]).collect())
         };
-        let freed: Vec<Measured> = points
+        let freed: Vec<ScalingPoint> = points
             .iter()
             .map(|(block, n, x)| (*block, *n, (x.ln() - of_block(*block)).exp()))
             .collect();
@@ -282,7 +282,7 @@ impl Curve {
     }
 }
 
-fn logs_at(points: &[Measured], level: f64) -> impl Iterator<Item = f64> {
+fn logs_at(points: &[ScalingPoint], level: f64) -> impl Iterator<Item = f64> {
     points.iter().filter(move |(_, n, _)| *n == level).map(|(_, _, x)| x.ln())
 }
 
@@ -296,7 +296,7 @@ mod tests {
     const LEVELS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
     fn points(law: Law) -> Vec<(f64, f64)> {
-        LEVELS.map(|n| (n, law.at(n))).to_vec()
+        LEVELS.map(|n| (n, law.throughput(n))).to_vec()
     }
 
     /// Made by `tests/vectors/verdicts.py` with scipy.
@@ -334,25 +334,28 @@ mod tests {
             Law { lambda: 7e5, sigma: 0.0, kappa: 2e-5 },
         ] {
             let law = Law::fit(&points(truth)).unwrap();
-            LEVELS
-                .iter()
-                .for_each(|n| assert!((law.at(*n) / truth.at(*n) - 1.0).abs() < 1e-6, "{law:?}"));
+            LEVELS.iter().for_each(|n| {
+                assert!((law.throughput(*n) / truth.throughput(*n) - 1.0).abs() < 1e-6, "{law:?}")
+            });
         }
         let law = Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 };
         assert!((law.peak().unwrap() - 98.99).abs() < 0.01);
-        assert!(law.most().unwrap() >= law.at(90.0) && law.most().unwrap() >= law.at(110.0));
+        assert!(
+            law.max_throughput().unwrap() >= law.throughput(90.0)
+                && law.max_throughput().unwrap() >= law.throughput(110.0)
+        );
         let grows = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
-        assert_eq!((grows.peak(), grows.most()), (None, None));
-        assert_eq!(Law { sigma: 0.5, ..grows }.most(), Some(20.0));
+        assert_eq!((grows.peak(), grows.max_throughput()), (None, None));
+        assert_eq!(Law { sigma: 0.5, ..grows }.max_throughput(), Some(20.0));
         // One that is full with a single request: whatever noise makes of its coefficient, it falls
         // from there on.
         for sigma in [1.0, 1.5] {
             let full = Law { sigma, kappa: 1e-3, ..grows };
-            assert_eq!((full.peak(), full.most()), (Some(1.0), Some(full.lambda)));
+            assert_eq!((full.peak(), full.max_throughput()), (Some(1.0), Some(full.lambda)));
         }
         assert_eq!(Law { sigma: 1.5, ..grows }.peak(), Some(1.0));
         assert_eq!(
-            (Law { sigma: 1.0, ..grows }.peak(), Law { sigma: 1.0, ..grows }.most()),
+            (Law { sigma: 1.0, ..grows }.peak(), Law { sigma: 1.0, ..grows }.max_throughput()),
             (None, Some(grows.lambda))
         );
     }
@@ -362,12 +365,14 @@ mod tests {
         let truth = Law { lambda: 1000.0, sigma: 0.05, kappa: 2e-4 };
         let mut normal = Normal(5);
         for _ in 0..50 {
-            let noisy: Vec<(f64, f64)> =
-                LEVELS.iter().map(|n| (*n, truth.at(*n) * (0.02 * normal.draw()).exp())).collect();
-            let law = Law::fit(&noisy).unwrap();
-            LEVELS
+            let noisy: Vec<(f64, f64)> = LEVELS
                 .iter()
-                .for_each(|n| assert!((law.at(*n) / truth.at(*n)).ln().abs() < 0.08, "{law:?}"));
+                .map(|n| (*n, truth.throughput(*n) * (0.02 * normal.draw()).exp()))
+                .collect();
+            let law = Law::fit(&noisy).unwrap();
+            LEVELS.iter().for_each(|n| {
+                assert!((law.throughput(*n) / truth.throughput(*n)).ln().abs() < 0.08, "{law:?}")
+            });
         }
     }
 
@@ -379,7 +384,7 @@ mod tests {
     }
 
     /// Three repeats of a curve, with noise of so much.
-    fn repeats(values: &[f64], noise: f64, repeats: u32, normal: &mut Normal) -> Vec<Measured> {
+    fn repeats(values: &[f64], noise: f64, repeats: u32, normal: &mut Normal) -> Vec<ScalingPoint> {
         let of_block = |block: u32| {
             let start = (0.05 * normal.draw()).exp();
             let each = LEVELS.into_iter().zip(values);

@@ -21,7 +21,7 @@ impl Trend {
     /// Estimates the trend of values in the order of their repeats. `None`: fewer than five, or one
     /// is not a positive number.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Trend> {
+    pub fn from_values(values: &[f64]) -> Option<Trend> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
         if values.len() < REPEATS_FOR_INTERVAL || !are_positive {
             return None;
@@ -61,7 +61,7 @@ mod tests {
         for n in [5, 8, 20] {
             let mut normal = Normal(n as u64);
             let alarms = (0..4000)
-                .filter(|_| Trend::of(&normal.values(n, 100.0, 0.05)).unwrap().p < ALPHA)
+                .filter(|_| Trend::from_values(&normal.values(n, 100.0, 0.05)).unwrap().p < ALPHA)
                 .count();
             assert!((140..=260).contains(&alarms), "{n}: {alarms} of 4000");
         }
@@ -70,14 +70,17 @@ mod tests {
     #[test]
     fn a_trend_is_what_the_last_is_to_the_first() {
         let rising: Vec<f64> = (0..6).map(|i| 100.0 * 1.02f64.powi(i)).collect();
-        let trend = Trend::of(&rising).unwrap();
+        let trend = Trend::from_values(&rising).unwrap();
         assert!((trend.ratio - 1.02f64.powi(5)).abs() < 1e-9 && trend.p < 1e-6, "{trend:?}");
         let mut normal = Normal(7);
         let noisy: Vec<f64> =
             rising.iter().map(|value| value * normal.values(1, 1.0, 0.005)[0]).collect();
-        let trend = Trend::of(&noisy).unwrap();
+        let trend = Trend::from_values(&noisy).unwrap();
         assert!(trend.low < 1.104 && 1.104 < trend.high && trend.low > 1.0, "{trend:?}");
-        assert_eq!(Trend::of(&[1.0; 5]).unwrap().p, 1.0);
-        assert_eq!((Trend::of(&[1.0; 4]), Trend::of(&[1.0, 1.0, 0.0, 1.0, 1.0])), (None, None));
+        assert_eq!(Trend::from_values(&[1.0; 5]).unwrap().p, 1.0);
+        assert_eq!(
+            (Trend::from_values(&[1.0; 4]), Trend::from_values(&[1.0, 1.0, 0.0, 1.0, 1.0])),
+            (None, None)
+        );
     }
 }

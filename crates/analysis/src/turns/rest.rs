@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{HostUse, PressureUse, State, StateTimes, ThreadUse};
+use dyno_archive::sample::{HostUse, PressureUse, StateTimes, ThreadState, ThreadUse};
 use dyno_archive::{LoadRecord, Party, Sample};
 
 use super::Turns;
@@ -66,7 +66,7 @@ impl Rest {
             rest.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
             let seen = thread.seen.zip(before.and_then(|before| before.seen));
             let Some((now, then)) = seen else { continue };
-            for state in State::ALL {
+            for state in ThreadState::ALL {
                 let grown = now.states.get(state).saturating_sub(then.states.get(state));
                 rest.states.add(state, grown);
             }
@@ -89,7 +89,7 @@ impl Rest {
         let servers =
             to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
         let servers_s: f64 =
-            servers.map(|party| Used::between(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
+            servers.map(|party| Used::from_samples(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
         self.servers_ns += (servers_s * share * 1e9).round() as u64;
         self.others_ns += part(others_now, others_then);
         let host = &mut self.host;
@@ -118,16 +118,16 @@ impl Rest {
             for thread in &mut used.threads {
                 let Some(rest) = self.threads.get(&key(thread)) else { continue };
                 thread.run_ns = thread.run_ns.saturating_sub(rest.run_ns);
-                thread.run_delay_ns = without(thread.run_delay_ns, Some(rest.run_delay_ns));
+                thread.run_delay_ns = subtract_growth(thread.run_delay_ns, Some(rest.run_delay_ns));
                 if let Some(seen) = &mut thread.seen {
-                    State::ALL
+                    ThreadState::ALL
                         .into_iter()
                         .for_each(|state| seen.states.take(state, rest.states.get(state)));
                 }
             }
         }
         if let Some(others) = &mut sample.beside {
-            others.cpu_ns = without(others.cpu_ns, Some(self.others_ns));
+            others.cpu_ns = subtract_growth(others.cpu_ns, Some(self.others_ns));
         }
         sample.host =
             sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
@@ -142,12 +142,12 @@ impl Rest {
             idle_ns: host.idle_ns.saturating_sub(rest.idle_ns),
             steal_ns: host.steal_ns.saturating_sub(rest.steal_ns),
             context_switches: host.context_switches.saturating_sub(rest.context_switches),
-            births: without(host.births, rest.births),
-            interrupts: without(host.interrupts, rest.interrupts),
+            births: subtract_growth(host.births, rest.births),
+            interrupts: subtract_growth(host.interrupts, rest.interrupts),
             pressure: host.pressure.map(|all| PressureUse {
-                cpu_ns: without(all.cpu_ns, held.cpu_ns),
-                memory_ns: without(all.memory_ns, held.memory_ns),
-                io_ns: without(all.io_ns, held.io_ns),
+                cpu_ns: subtract_growth(all.cpu_ns, held.cpu_ns),
+                memory_ns: subtract_growth(all.memory_ns, held.memory_ns),
+                io_ns: subtract_growth(all.io_ns, held.io_ns),
             }),
             runnable: host.runnable,
             frequency_khz: host.frequency_khz,
@@ -173,7 +173,7 @@ fn threads<'a>(
     is_wanted: impl Fn(Party) -> bool,
 ) -> impl Iterator<Item = (&'a ThreadUse, Option<&'a ThreadUse>)> {
     to.parties.iter().filter(move |used| is_wanted(used.party)).flat_map(|used| {
-        let before = from.of(used.party).map_or(&[][..], |before| &before.threads);
+        let before = from.party_use(used.party).map_or(&[][..], |before| &before.threads);
         used.threads
             .iter()
             .map(|thread| (thread, before.iter().find(|before| key(before) == key(thread))))
@@ -181,7 +181,7 @@ fn threads<'a>(
 }
 
 /// Returns a growing counter without its growth in the rest.
-fn without(n: Option<u64>, rest: Option<u64>) -> Option<u64> {
+fn subtract_growth(n: Option<u64>, rest: Option<u64>) -> Option<u64> {
     Some(n?.saturating_sub(rest.unwrap_or(0)))
 }
 

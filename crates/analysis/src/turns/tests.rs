@@ -1,5 +1,5 @@
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{BesideUse, CgroupUse, HostUse, PartyUse, PressureUse, ThreadUse};
+use dyno_archive::sample::{CgroupUse, HostUse, OtherPartiesUse, PartyUse, PressureUse, ThreadUse};
 
 use super::*;
 use crate::fixture;
@@ -114,12 +114,14 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
         let quarters = quarters as u64;
         let thread =
             |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
-        let server = sample.of_mut(Party::SUBJECT);
+        let server = sample.party_use_mut(Party::SUBJECT);
         let waited = Some((2 * own + 9 * rest) * MS);
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
         server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
-        sample.of_mut(Party::GENERATOR).threads = vec![thread(1, 5 * own), thread(2, 7 * rest)];
-        sample.beside = Some(BesideUse { cpu_ns: Some(30 * rest * MS), ..BesideUse::default() });
+        sample.party_use_mut(Party::GENERATOR).threads =
+            vec![thread(1, 5 * own), thread(2, 7 * rest)];
+        sample.beside =
+            Some(OtherPartiesUse { cpu_ns: Some(30 * rest * MS), ..OtherPartiesUse::default() });
         let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;
         let pressure =
             PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
@@ -194,5 +196,5 @@ fn unread_rest_makes_other_programs_unknown() {
     };
     assert!(others_s(|_| {}).is_some());
     assert_eq!(others_s(|sample| sample.host = None), None);
-    assert_eq!(others_s(|sample| sample.beside = Some(BesideUse::default())), None);
+    assert_eq!(others_s(|sample| sample.beside = Some(OtherPartiesUse::default())), None);
 }

@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Model;
-use dyno_archive::sample::State;
+use dyno_archive::plan::LoadModel;
+use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
 use super::limiter::Limiter;
@@ -19,10 +19,10 @@ use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::asleep_threads;
 use crate::caveat::Code;
+use crate::number_format::percent;
 use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
-use crate::words::percent;
 
 /// Least ratio of the requests in flight of two steps from which one says anything about the other.
 const APART: f64 = 1.5;
@@ -126,7 +126,7 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
         let sentence = format!("{} {doubt}", own.sentence);
         trial.limiter =
             Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
-                .with_confidence_said();
+                .with_confidence();
     }
 }
 
@@ -137,7 +137,7 @@ type Along = (usize, usize, u32, u32);
 fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
     let mut all: BTreeMap<Along, Vec<usize>> = BTreeMap::new();
     for (i, trial) in trials.iter().enumerate() {
-        let is_closed = trial.load.config.model == Model::Closed && trial.step.rate.is_none();
+        let is_closed = trial.load.config.model == LoadModel::Closed && trial.step.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {
             let along =
                 (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
@@ -194,7 +194,7 @@ impl Level {
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
             asleep: middle(&|t| asleep_threads(&t.server)),
             waiting: middle(&|t| {
-                t.server.working.as_ref().map(|w| w.share(State::Lock) * w.threads as f64)
+                t.server.working.as_ref().map(|w| w.share(ThreadState::Lock) * w.threads as f64)
             }),
             is_disturbed: quiet.is_empty(),
         })
@@ -470,7 +470,7 @@ impl Curve {
             .strip_suffix(own.confidence.sentence(own.resource))
             .unwrap_or(&own.sentence);
         let sentence = format!("{said} About {width:.1} are served at a time.{doubt}");
-        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence_said())
+        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence())
     }
 
     /// Confidence in the queue that a step names, from all steps. A lock serves one request at a
@@ -505,7 +505,7 @@ impl Curve {
         let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
         let confidence =
             if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
-        Limiter::new(resource, confidence, sentence, evidence).with_confidence_said()
+        Limiter::new(resource, confidence, sentence, evidence).with_confidence()
     }
 }
 
@@ -514,7 +514,7 @@ fn with_doubt(own: &Limiter) -> Limiter {
     let said =
         own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
     let confidence = own.confidence.max(Confidence::Medium);
-    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence_said()
+    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence()
 }
 
 /// How sure it is that nothing that dyno can name is the queue. Where threads are seen, they wait
@@ -522,8 +522,10 @@ fn with_doubt(own: &Limiter) -> Limiter {
 fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
     let waits_for_time =
         server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
-    let waits_for_peers =
-        server.working.as_ref().is_none_or(|working| working.share(State::Network) >= MOST_OF_TIME);
+    let waits_for_peers = server
+        .working
+        .as_ref()
+        .is_none_or(|working| working.share(ThreadState::Network) >= MOST_OF_TIME);
     if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
 }
 

@@ -2,14 +2,14 @@
 //! never sustained.
 
 use dyno_archive::Phase;
-use dyno_archive::plan::{Model, StillWarming};
+use dyno_archive::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};
 
 use super::warming::{has_one_rate, is_ramped};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::server::ServerUse;
-use crate::steadiness::{self, Fit, Pattern, Seen, Steadiness};
+use crate::steadiness::{self, Fit, IntervalValues, Pattern, Steadiness};
 
 /// Codes that say of a step that its throughput was not on one level.
 pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, Code::Cyclic];
@@ -50,7 +50,7 @@ pub(super) fn caveats(
 }
 
 /// The same of a load whose server was not observed.
-pub(super) fn of_unobserved(load: &LoadResult) -> Vec<Caveat> {
+pub(super) fn unobserved_caveats(load: &LoadResult) -> Vec<Caveat> {
     let server = ServerUse::default();
     let found = steadiness::steadiness(&steadiness::intervals(load, &server));
     found.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
@@ -151,7 +151,7 @@ impl Step<'_> {
     /// Throughput that changed its level. At a rate that changes it follows the rate.
     fn throughput(&self) -> Option<Caveat> {
         let (load, of) = (self.load, self.steadiness);
-        if load.config.model == Model::Open && !has_one_rate(load) {
+        if load.config.model == LoadModel::Open && !has_one_rate(load) {
             return None;
         }
         let rises = matches!(of.pattern, Pattern::WarmUp | Pattern::None);
@@ -234,7 +234,7 @@ impl Step<'_> {
     /// depends on the rate and on the number of connections.
     fn cost(&self, server: &ServerUse) -> Option<Caveat> {
         let load = self.load;
-        if is_ramped(load) || load.config.model == Model::Open && !has_one_rate(load) {
+        if is_ramped(load) || load.config.model == LoadModel::Open && !has_one_rate(load) {
             return None;
         }
         // Then the last level counts, and the whole window's costs hold what came before it.
@@ -284,11 +284,12 @@ impl Step<'_> {
     /// where they are longer, so that its throughput shows it.
     fn response(&self) -> Option<Caveat> {
         let load = self.load;
-        if load.config.model == Model::Closed || !has_one_rate(load) || is_ramped(load) {
+        if load.config.model == LoadModel::Closed || !has_one_rate(load) || is_ramped(load) {
             return None;
         }
         let seen = steadiness::intervals(load, &ServerUse::default());
-        let medians: Option<Vec<f64>> = seen.iter().map(|one: &Seen| one.response_us).collect();
+        let medians: Option<Vec<f64>> =
+            seen.iter().map(|one: &IntervalValues| one.response_us).collect();
         let Fit { pieces, noise } = steadiness::fit(&seen, &medians?)?;
         let levels =
             Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
@@ -360,8 +361,8 @@ mod tests {
     use crate::load::IntervalResult;
     use crate::stats::draws::Normal;
 
-    fn seen(rates: &[f64], length_s: f64) -> Vec<Seen> {
-        let one = |(k, rps): (usize, &f64)| Seen {
+    fn values(rates: &[f64], length_s: f64) -> Vec<IntervalValues> {
+        let one = |(k, rps): (usize, &f64)| IntervalValues {
             start_s: k as f64 * length_s,
             end_s: (k + 1) as f64 * length_s,
             throughput_rps: *rps,
@@ -380,7 +381,7 @@ mod tests {
         const WINDOWS: usize = 400;
         let load = load();
         let is_reported = |_: &usize| {
-            let found = steadiness::steadiness(&seen(&rates(intervals), 0.1)).expect("enough");
+            let found = steadiness::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
             !caveats(&load, &ServerUse::default(), &found, &[]).is_empty()
         };
         (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64
@@ -431,7 +432,7 @@ mod tests {
 
     fn open_loop(medians: &[Option<f64>]) -> LoadResult {
         let mut load = load();
-        (load.config.model, load.config.rate) = (Model::Open, Some(400.0));
+        (load.config.model, load.config.rate) = (LoadModel::Open, Some(400.0));
         let one = load.intervals[0].clone();
         let interval = |(k, p50): (usize, &Option<f64>)| {
             let mut own = IntervalResult {
@@ -455,7 +456,7 @@ mod tests {
         for (rate, utilisation) in [(400.0, 0.3), (400.0, 0.8), (400.0, 0.95), (4000.0, 0.95)] {
             let is_reported = |_: &usize| {
                 let load = open_loop(&medians(rate, utilisation, 30, &mut draw));
-                of_unobserved(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
+                unobserved_caveats(&load).iter().any(|caveat| caveat.code == Code::ResponseLevels)
             };
             let share = (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64;
             assert!(share <= 0.05, "{rate}/s, {utilisation}: {share}");
@@ -471,7 +472,7 @@ mod tests {
                 let is_reported = |_: &usize| {
                     let rates =
                         [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
-                    let found = steadiness::steadiness(&seen(&rates, 0.1)).expect("enough");
+                    let found = steadiness::steadiness(&values(&rates, 0.1)).expect("enough");
                     let all = caveats(&load, &ServerUse::default(), &found, &[]);
                     matches!(&all[..], [one] if one.code == code)
                 };

@@ -1,7 +1,7 @@
 //! The limiter of a step, and the confidence in it.
 
-use dyno_archive::plan::Model;
-use dyno_archive::sample::State;
+use dyno_archive::plan::LoadModel;
+use dyno_archive::sample::ThreadState;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::polling::{is_full, polling, polls};
 use super::programs;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
-use super::server::{MOST_WAITING, starved};
+use super::server::{MOST_WAITING, starved_seconds};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
 use crate::backend::BackendUse;
@@ -18,8 +18,8 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
 use crate::machine::MachineResult;
+use crate::number_format::{cpus, percent};
 use crate::server::ServerUse;
-use crate::words::{cpus, percent};
 
 /// From this many requests in flight on, an idle server is not short of requests: something else
 /// holds it up.
@@ -51,7 +51,7 @@ impl Limiter {
     }
 
     /// With a sentence that says how sure it is, so that every output does.
-    pub(super) fn with_confidence_said(mut self) -> Limiter {
+    pub(super) fn with_confidence(mut self) -> Limiter {
         self.sentence.push_str(self.confidence.sentence(self.resource));
         self
     }
@@ -80,17 +80,17 @@ pub fn limiter(
         accept_queue,
         memory,
     ];
-    let last: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
+    let last: [Rule; 6] = [disk, lock, workers, sleep, outside_limiter, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     try_all(&failures)
-        .or_else(|| programs::of_generator(load, server, machine))
+        .or_else(|| programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
-        .or_else(|| programs::of_server(load, server, machine))
+        .or_else(|| programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
-        .with_confidence_said()
+        .with_confidence()
 }
 
 pub(super) fn verdict(
@@ -133,7 +133,7 @@ fn from_caveat(caveat: &Caveat, resource: Resource) -> Limiter {
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let bound = Bound::of(load)?;
+    let bound = Bound::from_result(load)?;
     let server_share = server.cpu_utilisation;
     (!is_full(load, server)).then(|| {
         let while_server = |share| format!(", while the server used {} of its CPU", percent(share));
@@ -198,7 +198,7 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
             rate_of(pace.offered_rps()),
-            pace.when(),
+            pace.stretch_text(),
             server
                 .cpu_utilisation
                 .map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
@@ -347,7 +347,7 @@ pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
     let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
     // Where the waits of its threads are unknown, all that other programs used may have been taken
     // from it.
-    let waited_s = server.run_delay_s.map_or(server.others_cpu_s, |_| starved(server));
+    let waited_s = server.run_delay_s.map_or(server.others_cpu_s, |_| starved_seconds(server));
     let waited = waited_s.map(|waited_s| waited_s / allowed_s);
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
     let of_steal = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
@@ -363,16 +363,16 @@ pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
 
 /// Whether others took CPU time, so that requests took longer than the two sides alone would need.
 pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
-    starved(server).is_some() || is_generator_starved(load) || is_robbed(load, server)
+    starved_seconds(server).is_some() || is_generator_starved(load) || is_robbed(load, server)
 }
 
 pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
-fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+fn outside_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    let waiting = load.at_server();
+    let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
             "Something else: {waiting:.0} requests were in flight on average, and the server used \
@@ -386,7 +386,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    (load.config.model == Model::Closed && load.at_server() < MANY_IN_FLIGHT).then(|| {
+    let are_few = load.mean_at_server() < MANY_IN_FLIGHT;
+    (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
             "Too few requests in flight: with {:.0} at a time each waits for a round trip of \
@@ -426,16 +427,22 @@ fn waits_in_words(server: &ServerUse) -> String {
                 connections; `--observe states` shows which."
             .into();
     };
-    let waits =
-        [State::Network, State::Lock, State::Disk, State::Sleep, State::Runnable, State::Other];
+    let waits = [
+        ThreadState::Network,
+        ThreadState::Lock,
+        ThreadState::Disk,
+        ThreadState::Sleep,
+        ThreadState::Runnable,
+        ThreadState::Other,
+    ];
     let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
     let said = most.map_or(String::new(), |state| {
         let what = match state {
-            State::Network => "for peers: for requests, or for answers of its back ends",
-            State::Lock => "for each other, or for work",
-            State::Disk => "for a disk",
-            State::Runnable => "for a CPU",
-            State::Sleep => "for time to pass",
+            ThreadState::Network => "for peers: for requests, or for answers of its back ends",
+            ThreadState::Lock => "for each other, or for work",
+            ThreadState::Disk => "for a disk",
+            ThreadState::Runnable => "for a CPU",
+            ThreadState::Sleep => "for time to pass",
             _ => "in other system calls",
         };
         format!(
@@ -458,7 +465,7 @@ fn idle_evidence(load: &LoadResult, used: f64) -> Value {
 
 fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
-    let sentence = match (server.cpu_utilisation, starved(server)) {
+    let sentence = match (server.cpu_utilisation, starved_seconds(server)) {
         (Some(used), Some(waited_s)) => format!(
             "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in \
              {:.2} s for CPUs, while something else used {:.2} s of this machine's.",

@@ -3,7 +3,7 @@
 use dyno_archive::interval::EarlyResponses;
 use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::Model;
+use dyno_archive::plan::LoadModel;
 use dyno_archive::start::FailureKind;
 use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
@@ -14,8 +14,8 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
 use crate::load::offered::rate_of;
 use crate::load::{InFlight, LoadResult, at_quantile, response_times};
-use crate::trial::sort_by_gravity;
-use crate::words::percent;
+use crate::number_format::percent;
+use crate::trial::sort_by_severity;
 
 /// Every reason to distrust this result, the gravest first.
 pub(super) fn caveats(
@@ -72,9 +72,9 @@ pub(super) fn caveats(
     .collect();
     // An observed server has better data than throughput, and turns have clocks of their own.
     if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
-        all.extend(levels::of_unobserved(result));
+        all.extend(levels::unobserved_caveats(result));
     }
-    sort_by_gravity(&mut all);
+    sort_by_severity(&mut all);
     all
 }
 
@@ -92,7 +92,7 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let drops = MachineDrops::from_load(record)?;
     let evidence = serde_json::to_value(drops).expect("numbers only");
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
-    if let Some(Explained { causes, remedies }) = drops.explained() {
+    if let Some(Explained { causes, remedies }) = drops.explanation() {
         let message = format!(
             "The machine dropped packets while this step ran: {causes}. That makes connections \
              stall or time out, whatever the server does. {remedies}"
@@ -152,7 +152,7 @@ fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
 }
 
 fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
-    let of = |outcome| result.outcomes.of(outcome);
+    let of = |outcome| result.outcomes.get(outcome);
     let (status, header, body) =
         (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
     (status + header + body > 0).then(|| {
@@ -174,7 +174,7 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
 
 /// A server that answers on the port of a refusing control is not part of the run.
 fn answered_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let answers = result.outcomes.of(Outcome::Ok);
+    let answers = result.outcomes.get(Outcome::Ok);
     (context.refuses && answers > 0).then(|| {
         let message = format!(
             "{} answered on a port where no server should listen: find the process with \
@@ -186,7 +186,7 @@ fn answered_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Opti
 }
 
 fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let refused = result.outcomes.of(Outcome::ConnectRefused);
+    let refused = result.outcomes.get(Outcome::ConnectRefused);
     is_refused(result, context).then(|| {
         let message = format!(
             "Every connection was refused, {} per second, as expected: no server listens there.",
@@ -198,12 +198,12 @@ fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
 
 /// Whether nothing but refusals came from where they are to come.
 fn is_refused(result: &LoadResult, context: &Context<'_>) -> bool {
-    let refused = result.outcomes.of(Outcome::ConnectRefused);
+    let refused = result.outcomes.get(Outcome::ConnectRefused);
     context.refuses && refused > 0 && result.outcomes.total() == refused
 }
 
 fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    (result.outcomes.of(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
+    (result.outcomes.get(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
         let message = match leading_failure(result) {
             Some((failure, count)) => format!(
                 "No request was answered as expected; most ended as {failure}, {} per second.",
@@ -252,7 +252,7 @@ pub(crate) const MOST_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let exchanges = result.exchanges;
-    let lost = exchanges.lost();
+    let lost = exchanges.lost_count();
     let share = lost as f64 / exchanges.due().max(1) as f64;
     let is_due = exchanges.failed > 0 || share > MOST_LOST;
     (is_due && !is_refused(result, context)).then(|| {
@@ -273,7 +273,7 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
             classes.join(", ")
         );
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
-        if result.outcomes.of(Outcome::AddressExhausted) > 0 {
+        if result.outcomes.get(Outcome::AddressExhausted) > 0 {
             message.push_str(
                 " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, \
                  connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen \
@@ -321,7 +321,7 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
              connections.",
             rate_of(pace.answered_rps()),
             rate_of(pace.offered_rps()),
-            pace.when()
+            pace.stretch_text()
         );
         Caveat::new(Code::RateNotReached, Severity::Warning, message, pace.evidence())
     })
@@ -472,7 +472,7 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
 /// Requests waited before they were sent: for a free connection, or for a late generator.
 fn queueing(result: &LoadResult) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
-    (result.config.model == Model::Open && response > 2.0 * service).then(|| {
+    (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
         let (in_flight, places) = (result.in_flight.mean, result.places());
         let is_full = in_flight >= 0.5 * places as f64;
         let is_late = generator_late(result).is_some() || generator_starved(result).is_some();
@@ -525,7 +525,7 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
              throughput is a lower bound, and response times include the wait. Give it a CPU of \
              its own (`--cpus`), or a quieter machine.",
             percent(share),
-            room::by_whom(result)
+            room::process_names(result)
         );
         Caveat::new(
             Code::GeneratorStarved,
@@ -563,7 +563,7 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn ceiling(result: &LoadResult) -> Option<Caveat> {
-    let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == Model::Closed)?;
+    let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == LoadModel::Closed)?;
     if result.throughput_rps == 0.0 || ceiling.throughput_rps <= 0.0 {
         return None;
     }
@@ -618,7 +618,7 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     /// Below, that is more than a percent.
     const FEWEST: u64 = 100;
     let requests = result.config.requests;
-    let few = requests.filter(|n| result.config.model == Model::Open && *n < FEWEST);
+    let few = requests.filter(|n| result.config.model == LoadModel::Open && *n < FEWEST);
     let message = match (few, requests) {
         (Some(n), _) => format!(
             "The measured window ends with the last response to so few requests ({n}), so \
@@ -645,7 +645,7 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     const LEAST_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;
-    let is_closed = result.config.model == Model::Closed;
+    let is_closed = result.config.model == LoadModel::Closed;
     (divides && is_closed && mean < LEAST_BUSY * places).then(|| {
         let message = format!(
             "The requests were divided among the generator's threads before the load, and not all \

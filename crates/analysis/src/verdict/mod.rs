@@ -37,13 +37,13 @@ pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::duet::{self, DuetResult};
-use crate::load::{Ceiling, Config, LoadResult};
+use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
+use crate::number_format::percent;
 use crate::server::{ServerUse, SplitBy};
 use crate::steadiness::Steadiness;
-use crate::trial::sort_by_gravity;
+use crate::trial::sort_by_severity;
 use crate::turns::TurnsResult;
-use crate::words::percent;
 
 /// Inputs of the judgement of a load, besides its own record.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,7 @@ impl Context<'_> {
 
 /// The result of one load, judged.
 #[must_use]
-pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadResult {
+pub fn load(record: &LoadRecord, config: LoadConfig, context: &Context<'_>) -> LoadResult {
     let mut result = crate::load::result(record, config);
     result.ceiling.clone_from(&context.ceiling);
     result.caveats = load::caveats(&result, record, context);
@@ -96,7 +96,7 @@ pub(crate) fn with_caveats(
 }
 
 /// Inputs of the judgement of a trial, besides its load and its server's resource use.
-pub(crate) struct Beside<'a> {
+pub(crate) struct TrialContext<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The server's party in the record's samples.
     pub(crate) party: Party,
@@ -124,13 +124,13 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn trial(
     load: &LoadResult,
     server: Option<&ServerUse>,
-    inputs: &Beside<'_>,
+    inputs: &TrialContext<'_>,
 ) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
     all.extend(checks_waived(load, inputs));
     all.extend(inputs.is_out_of_turn.then(out_of_turn));
     // The load's caveats say that the server was not monitored.
-    let Some(server) = server else { return at_once(inputs, None, all) };
+    let Some(server) = server else { return adjust_for_duet(inputs, None, all) };
     all.extend(server::caveats(server, inputs.record, inputs.party));
     let company = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
         (Some(_), _) => warming::AlsoLoaded::AtOnce,
@@ -149,8 +149,8 @@ pub(crate) fn trial(
     all.extend(thermal_throttling(inputs.machine));
     all.extend(inputs.turns.and_then(busy_in_others_turns));
     all.extend(inputs.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = at_once(inputs, Some(server), all);
-    sort_by_gravity(&mut all);
+    let mut all = adjust_for_duet(inputs, Some(server), all);
+    sort_by_severity(&mut all);
     all
 }
 
@@ -163,10 +163,14 @@ fn out_of_turn() -> Caveat {
 }
 
 /// Adds the caveats of loads that ran at the same time, and drops the caveats of waiting.
-fn at_once(inputs: &Beside<'_>, server: Option<&ServerUse>, all: Vec<Caveat>) -> Vec<Caveat> {
+fn adjust_for_duet(
+    inputs: &TrialContext<'_>,
+    server: Option<&ServerUse>,
+    all: Vec<Caveat>,
+) -> Vec<Caveat> {
     let Some(duet) = inputs.duet else { return all };
     let idle = server.and_then(|server| duet::idle_cpus(duet, server));
-    duet::without_waiting(all).into_iter().chain([duet::at_once(duet)]).chain(idle).collect()
+    duet::without_waiting(all).into_iter().chain([duet::duet_caveat(duet)]).chain(idle).collect()
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word.
@@ -262,7 +266,7 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
 }
 
 /// A server with a waived check is not comparable with servers that pass it: all its trials say so.
-fn checks_waived(load: &LoadResult, inputs: &Beside<'_>) -> Option<Caveat> {
+fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
     let of_start = inputs
         .part

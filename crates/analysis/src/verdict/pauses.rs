@@ -1,6 +1,6 @@
 //! Times in which nothing went on: the generator did not run, or the server did not answer.
 
-use dyno_archive::plan::Model;
+use dyno_archive::plan::LoadModel;
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Phase};
 use serde_json::json;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::thresholds::PAUSE_NS;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::words::percent;
+use crate::number_format::percent;
 
 /// Share of the window from which on a pause counts.
 const SHARE: f64 = 0.01;
@@ -45,11 +45,12 @@ pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Opt
 fn most_pause(record: &LoadRecord) -> u64 {
     let window_ns = record.window_ns.1.saturating_sub(record.window_ns.0);
     // Intervals of long loads are joined, so that a pause shows from their length on.
-    let interval_ns = measured(record).map(|i| i.end_ns - i.start_ns).max().unwrap_or(window_ns);
+    let interval_ns =
+        measured_intervals(record).map(|i| i.end_ns - i.start_ns).max().unwrap_or(window_ns);
     interval_ns.min((window_ns as f64 * SHARE) as u64).max(PAUSE_NS)
 }
 
-fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
+fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
@@ -96,9 +97,9 @@ const DOWN: f64 = 0.1;
 
 /// The stalls of a closed loop: times without a complete response that are long for this server.
 fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
-    let ordinary_ns = median_ns(record).filter(|_| result.config.model == Model::Closed)? as f64;
+    let ordinary_ns = median_ns(record).filter(|_| result.config.model == LoadModel::Closed)? as f64;
     let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
-    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clipped(record.window_ns));
+    let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clip(record.window_ns));
     Some(silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect())
 }
 
@@ -138,7 +139,7 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     if share <= SHARE || is_own {
         return None;
     }
-    let open_p99_ns = ordinary_ns + exceeded(&lengths, window_ns * SHARE);
+    let open_p99_ns = ordinary_ns + exceeded_wait(&lengths, window_ns * SHARE);
     let seconds = |ns: f64| ns / 1e9;
     let others = match stalls.len() {
         1 => "it took".to_string(),
@@ -191,7 +192,7 @@ fn own_time(record: &LoadRecord) -> f64 {
 
 /// The wait that arrivals spread evenly over the window exceed for `time_ns` of it, if each waits
 /// for the end of the stall that it falls into. Answering what has piled up takes longer still.
-fn exceeded(stalls_ns: &[u64], time_ns: f64) -> f64 {
+fn exceeded_wait(stalls_ns: &[u64], time_ns: f64) -> f64 {
     let mut longest_first: Vec<f64> = stalls_ns.iter().map(|ns| *ns as f64).collect();
     longest_first.sort_by(|a, b| b.total_cmp(a));
     let mut sum = 0.0;
@@ -221,7 +222,7 @@ mod tests {
             vec![],
             vec![600, 500, 7],
         ] {
-            let wait = exceeded(&stalls, WINDOW as f64 * SHARE);
+            let wait = exceeded_wait(&stalls, WINDOW as f64 * SHARE);
             let longer: u64 = stalls.iter().map(|length| length.saturating_sub(wait as u64)).sum();
             let total: u64 = stalls.iter().sum();
             let expected = total.min((WINDOW as f64 * SHARE) as u64);

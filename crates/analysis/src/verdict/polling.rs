@@ -1,7 +1,7 @@
 //! Servers that poll: they ask again and again whether there is something to do, so that their CPU
 //! is full at any load.
 
-use dyno_archive::plan::Model;
+use dyno_archive::plan::LoadModel;
 use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
 
@@ -9,8 +9,8 @@ use super::limiter::{Limiter, verdict};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
-use crate::server::{Call, Calls, ServerUse};
-use crate::words::percent;
+use crate::number_format::percent;
+use crate::server::{Call, CallRates, ServerUse};
 
 /// Calls per response that asked for something to do and got nothing, from which on a server polls:
 /// one that reads until nothing is left asks once too often.
@@ -71,7 +71,7 @@ pub(super) fn polls(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
         return Some(Polling::WithoutRequest { in_flight });
     }
     let switches_per_response = sleeps_per_response(load, server)?;
-    let is_alone = load.config.model == Model::Closed && in_flight <= ONE_REQUEST;
+    let is_alone = load.config.model == LoadModel::Closed && in_flight <= ONE_REQUEST;
     (is_alone && switches_per_response < NO_SLEEP)
         .then_some(Polling::WithoutSleep { switches_per_response })
 }
@@ -95,7 +95,7 @@ fn sleeps_per_response(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 
 /// Calls per response that asked for something to do and got nothing: waits for events that
 /// returned none, and reads that had to be tried again. `None`: what they returned is not known.
-fn idle_calls(calls: &Calls) -> Option<f64> {
+fn idle_calls(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| match amount(name)? {
         Amount::Events => idle_waits_of(name, call),
         Amount::Read => Some(call.again? as f64 / call.count as f64 * call.per_response),
@@ -106,7 +106,7 @@ fn idle_calls(calls: &Calls) -> Option<f64> {
 
 /// Waits for events per response that returned none: they polled, or their time was over. `None`:
 /// what they returned is not known.
-pub(super) fn idle_waits(calls: &Calls) -> Option<f64> {
+pub(super) fn idle_waits(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| match amount(name)? {
         Amount::Events => idle_waits_of(name, call),
         _ => None,
@@ -130,7 +130,7 @@ pub(super) fn is_full(load: &LoadResult, server: &ServerUse) -> bool {
 
 /// A server that asks again and again whether there is something to do fills its CPU at any load.
 pub(super) fn polling(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let how = polls(load, server).filter(|_| load.config.model == Model::Closed)?;
+    let how = polls(load, server).filter(|_| load.config.model == LoadModel::Closed)?;
     let used = busiest(server)?;
     let sentence = format!(
         "Too few requests in flight: the server used {} of its CPU, but for polling: {}.",

@@ -6,12 +6,12 @@ use super::limiter::{Limiter, is_generator_starved, verdict};
 use super::polling::is_full;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
-use super::server::{MOST_WAITING, starved};
+use super::server::{MOST_WAITING, starved_seconds};
 use super::thresholds::{SERVER_BUSY, STEAL};
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
+use crate::number_format::percent;
 use crate::server::ServerUse;
-use crate::words::percent;
 
 /// Share of what was used of the generator's CPUs from which on other programs filled them.
 const MOSTLY_OTHERS: f64 = 0.5;
@@ -37,13 +37,14 @@ fn share_of_generators_cpus(load: &LoadResult, server: &ServerUse) -> Option<f64
 /// The same, if the generator waited for these CPUs, so that it may have had room without those
 /// programs.
 pub(super) fn share_waited_for(load: &LoadResult, server: &ServerUse) -> Option<f64> {
-    let is_by_waiting = matches!(Bound::of(load)?, Bound::Crowded { .. } | Bound::Waiting { .. });
+    let is_by_waiting =
+        matches!(Bound::from_result(load)?, Bound::Crowded { .. } | Bound::Waiting { .. });
     share_of_generators_cpus(load, server).filter(|others| is_by_waiting && *others > MOST_WAITING)
 }
 
 /// Other programs filled the generator's CPUs. `None`: the generator had room, the server was full,
 /// or the generator or the server used most of those CPUs.
-pub(super) fn of_generator(
+pub(super) fn generator_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,
@@ -58,7 +59,7 @@ pub(super) fn of_generator(
         let sentence = format!(
             "Other programs{}: they used {} of the generator's CPUs, and the generator waited for \
              them.{of_server} {REMEDY}",
-            named(machine),
+            program_names(machine),
             percent(others),
         );
         let evidence = json!({
@@ -72,14 +73,14 @@ pub(super) fn of_generator(
 
 /// Other programs used CPUs while the server, or the generator, waited for one. Asked where nothing
 /// else is known to be the limit.
-pub(super) fn of_server(
+pub(super) fn server_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,
 ) -> Option<Limiter> {
     let others_s =
         server.others_cpu_s.filter(|used_s| *used_s >= WORTH_NAMING * server.window_s)?;
-    let waited_s = starved(server);
+    let waited_s = starved_seconds(server);
     let is_taken = waited_s.is_some() || is_generator_starved(load);
     // The hypervisor's other guests are no programs of this machine.
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
@@ -97,7 +98,7 @@ pub(super) fn of_server(
     };
     let sentence = format!(
         "Other programs{}: they used {others_s:.2} s of this machine's CPUs, and {waits}. {REMEDY}",
-        named(machine)
+        program_names(machine)
     );
     let used = server.cpu_utilisation;
     // With that time it would have been full.
@@ -127,7 +128,7 @@ fn names(machine: &MachineResult) -> Vec<&str> {
 }
 
 /// ` (rustc, python3)`, or that none can be seen.
-fn named(machine: &MachineResult) -> String {
+fn program_names(machine: &MachineResult) -> String {
     let names = names(machine);
     if names.is_empty() {
         " (none is visible from here)".into()

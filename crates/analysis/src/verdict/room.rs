@@ -8,7 +8,7 @@ use super::Context;
 use super::thresholds::GENERATOR_BUSY;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::words::percent;
+use crate::number_format::percent;
 
 /// Share of the generator's CPUs in use, polling left out, from which on there is no room.
 const CPUS_FULL: f64 = 0.95;
@@ -41,7 +41,7 @@ pub enum Bound {
 impl Bound {
     /// The first reason that holds; `None`: none does.
     #[must_use]
-    pub fn of(result: &LoadResult) -> Option<Bound> {
+    pub fn from_result(result: &LoadResult) -> Option<Bound> {
         let (client, room) = (&result.client, &result.client.room);
         let work = client.busiest_thread_utilisation;
         if let Some(throttled) = room.throttled.filter(|share| *share > MOST_THROTTLED) {
@@ -113,7 +113,7 @@ impl Bound {
             Bound::Thread { .. } => format!("Give it another CPU: `--threads {more}`."),
             Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
                 "Give it CPUs that nothing else uses{} (`--cpus`), and no more threads than CPUs.",
-                result.client.room.named()
+                result.client.room.processes_text()
             ),
         }
     }
@@ -138,7 +138,7 @@ fn crowded(result: &LoadResult) -> Option<Bound> {
 /// a server that used all of its CPU was the limit, whatever the generator did; and a control is
 /// there to show the generator's limit.
 pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let bound = Bound::of(result)?;
+    let bound = Bound::from_result(result)?;
     let clause = bound.clause();
     let message = match context.full_server(result) {
         _ if context.control => format!(
@@ -176,7 +176,7 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
              {cpus}`.",
             if cpus == 1 { "" } else { "s" }
         );
-        let severity = match Bound::of(result) {
+        let severity = match Bound::from_result(result) {
             Some(_) => context.weight_of_room(result),
             None => Severity::Warning,
         };
@@ -214,7 +214,7 @@ pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
         "Something else used {} of the generator's CPUs{}. If it is the server, each slows the \
          other: `--cpus` sets the generator apart.",
         percent(share),
-        room.named()
+        room.processes_text()
     );
     Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
 }
@@ -238,6 +238,6 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
 }
 
 /// The processes that made the generator wait, as text for caveats about that.
-pub(super) fn by_whom(result: &LoadResult) -> String {
-    result.client.room.named()
+pub(super) fn process_names(result: &LoadResult) -> String {
+    result.client.room.processes_text()
 }

@@ -456,7 +456,7 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()
         .filter(|p| p.is_complete)
-        .filter_map(|p| Some((p, Trend::of(p.repeats)?)))
+        .filter_map(|p| Some((p, Trend::from_values(p.repeats)?)))
         .collect();
     let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
     let shown = trends.iter().zip(chances).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);

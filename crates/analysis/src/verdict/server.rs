@@ -1,14 +1,14 @@
 //! Reasons to distrust the numbers about a server's CPU and memory.
 
 use dyno_archive::probe::Probe;
-use dyno_archive::probe::{ProbesUse, Refused};
+use dyno_archive::probe::{ProbesUse, RefusedProbe};
 use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::server::{Runtime, ServerUse, strays};
-use crate::words::{cpus, percent};
+use crate::number_format::{cpus, percent};
+use crate::server::{RuntimeMetrics, ServerUse, strays};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
 pub(super) const MOST_WAITING: f64 = 0.1;
@@ -20,7 +20,7 @@ pub(super) const OTHERS: f64 = 0.1;
 /// Reasons to distrust the server's numbers.
 pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let seen = || record.samples.iter().filter_map(|s| s.of(party));
+    let seen = || record.samples.iter().filter_map(|s| s.party_use(party));
     let observed = seen().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
     if !observed {
         all.push(info(
@@ -86,7 +86,7 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 
 /// Why there is nothing of what the server's runtime said; `None`: there is, or it says nothing.
 fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
-    let lack = Runtime::over(record).err().filter(|_| party == Party::SUBJECT)?;
+    let lack = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
     let message = format!(
         "The values that the server reports of itself are not known here: {}.",
         lack.in_words()?
@@ -152,7 +152,7 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
 
 /// The other probes that were refused.
 fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
-    let others: Vec<&Refused> = probes
+    let others: Vec<&RefusedProbe> = probes
         .refused
         .iter()
         .filter(|refused| !matches!(refused.probe, Probe::Syscalls | Probe::EverySyscall))
@@ -191,7 +191,7 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 /// Seconds that a server's threads waited for CPUs while others used some of the machine. `None`:
 /// not known, too few, or the server waits for itself, because it fills its CPUs, is held back by
 /// its quota, or is alone on the machine.
-pub(super) fn starved(server: &ServerUse) -> Option<f64> {
+pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
         || server.throttling.is_some_and(|t| t.share() > THROTTLED)
@@ -201,7 +201,7 @@ pub(super) fn starved(server: &ServerUse) -> Option<f64> {
 
 /// A server that waits for CPUs that others use looks idle.
 fn server_starved(server: &ServerUse) -> Option<Caveat> {
-    let waited_s = starved(server).filter(|_| !fills_its_cpus(server))?;
+    let waited_s = starved_seconds(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
         "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else \
          used {:.2} s of this machine's: throughput may be a lower bound, and response times \
@@ -245,7 +245,7 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
 
 /// Processes outside of the group in which their server was started.
 fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
-    let strays = strays::of(record, party);
+    let strays = strays::stray_processes(record, party);
     (strays > 0).then(|| {
         let message = format!(
             "Processes of the server ({strays}) left the control group in which it was started, so \

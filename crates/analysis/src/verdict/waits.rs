@@ -1,15 +1,15 @@
 //! Rules that name a limiter by what the server's threads waited for, while it had CPU time left.
 
-use dyno_archive::plan::Model;
-use dyno_archive::sample::State;
+use dyno_archive::plan::LoadModel;
+use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
 use super::limiter::{Limiter, is_disturbed, is_robbed, verdict};
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
-use crate::server::{Call, ServerUse, Working};
-use crate::words::percent;
+use crate::number_format::percent;
+use crate::server::{Call, ServerUse, ServingThreads};
 
 /// Share of their time that threads wait for one thing from which on that is what holds requests
 /// up.
@@ -81,7 +81,7 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     let service = load.service_time_us.p50.or(load.service_time_us.mean)?;
     let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
     let within = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
-    let is_alike = load.config.model == Model::Closed
+    let is_alike = load.config.model == LoadModel::Closed
         && load.config.streams == 1
         && load.config.pipeline == 1
         && within(service, DELAYED_ACK_US)
@@ -161,7 +161,7 @@ fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
 /// Memory that was written out, or let go, and has to be read again.
 pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
-    let waited = server.working.as_ref().map(|w| w.share(State::Disk));
+    let waited = server.working.as_ref().map(|w| w.share(ThreadState::Disk));
     let waited_much = waited.filter(|share| *share >= MUCH_OF_TIME);
     let faults = server.page_faults_major? as f64 / server.window_s;
     let each = Some(faults / load.throughput_rps).filter(|each| each.is_finite());
@@ -190,15 +190,16 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of(load, server, &[State::Disk])?;
+    let wait = Wait::from_states(load, server, &[ThreadState::Disk])?;
     let sentence = format!("A disk: the server's {wait} waiting for one");
     wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
 }
 
 /// A lock, or any other turn that requests have to wait for.
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of(load, server, &[State::Lock]).filter(|wait| wait.working.threads > 1)?;
-    if Timed::of(server) != Timed::Few {
+    let wait = Wait::from_states(load, server, &[ThreadState::Lock])
+        .filter(|wait| wait.working.threads > 1)?;
+    if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
@@ -233,7 +234,8 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} asleep");
     // Threads of runtimes wait with a time-out, too, while they have no work.
-    let is_sure = Timed::of(server) == Timed::Few && is_sleep_of_requests(server) == Some(true);
+    let is_sure = TimedWaits::from_use(server) == TimedWaits::Few
+        && is_sleep_of_requests(server) == Some(true);
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
     wait.verdict(
         Resource::Workers,
@@ -246,16 +248,16 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
 /// Threads that sleep, one for each request: none waits for a thread.
 pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of_time(load, server).filter(|wait| !wait.has_waiting_requests())?;
-    if load.config.model != Model::Closed {
+    if load.config.model != LoadModel::Closed {
         return None;
     }
     let sentence = format!(
         "Too few requests in flight: each waits for time to pass. The server's {wait} asleep"
     );
     // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
-    let confidence = match Timed::of(server) {
-        Timed::OncePerResponse => Confidence::Low,
-        Timed::Most | Timed::Few => Confidence::Medium,
+    let confidence = match TimedWaits::from_use(server) {
+        TimedWaits::OncePerResponse => Confidence::Low,
+        TimedWaits::Most | TimedWaits::Few => Confidence::Medium,
     };
     wait.verdict(Resource::Concurrency, confidence, &sentence, "")
 }
@@ -263,7 +265,7 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// Share of futex waits that ended by time-out, which count as sleep: `Thread.sleep` and condition
 /// variables with a time-out wait like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timed {
+enum TimedWaits {
     /// Most of them.
     Most,
     /// Fewer, but as many as responses came: each request sleeps once, and waits for other threads.
@@ -272,16 +274,16 @@ enum Timed {
     Few,
 }
 
-impl Timed {
-    fn of(server: &ServerUse) -> Timed {
+impl TimedWaits {
+    fn from_use(server: &ServerUse) -> TimedWaits {
         let timed = |call: &Call| Some(call.errors?.saturating_sub(call.again?));
         let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
         match waits {
-            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => Timed::Most,
+            Some((call, timed)) if timed > 0 && 2 * timed >= call.count => TimedWaits::Most,
             Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => {
-                Timed::OncePerResponse
+                TimedWaits::OncePerResponse
             }
-            _ => Timed::Few,
+            _ => TimedWaits::Few,
         }
     }
 }
@@ -290,11 +292,11 @@ impl Timed {
 /// includes threads that wait for each other. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     let working = server.working.as_ref()?;
-    let waiting = match Timed::of(server) {
-        Timed::Few => 0.0,
-        Timed::Most | Timed::OncePerResponse => working.share(State::Lock),
+    let waiting = match TimedWaits::from_use(server) {
+        TimedWaits::Few => 0.0,
+        TimedWaits::Most | TimedWaits::OncePerResponse => working.share(ThreadState::Lock),
     };
-    Some((working.share(State::Sleep) + waiting) * working.threads as f64)
+    Some((working.share(ThreadState::Sleep) + waiting) * working.threads as f64)
 }
 
 fn futex_waits(server: &ServerUse) -> Option<&Call> {
@@ -323,7 +325,7 @@ fn has_room(server: &ServerUse) -> Option<f64> {
 /// Most of the time of the threads that serve, spent in one way: without the time of those for
 /// which no request was there.
 struct Wait<'a> {
-    working: &'a Working,
+    working: &'a ServingThreads,
     share: f64,
     requests: f64,
     used: f64,
@@ -334,15 +336,19 @@ struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     /// Most of the time spent in these states.
-    fn of(load: &LoadResult, server: &'a ServerUse, states: &[State]) -> Option<Wait<'a>> {
+    fn from_states(
+        load: &LoadResult,
+        server: &'a ServerUse,
+        states: &[ThreadState],
+    ) -> Option<Wait<'a>> {
         let used = has_room(server)?;
         let is_robbed = is_robbed(load, server);
         // A thread that waits for a CPU prolongs the wait for a lock that it holds. It prolongs
         // neither a sleep nor a wait for a disk: what a thread waits then is another state.
-        let states = states.iter().filter(|state| !is_robbed || **state != State::Lock);
+        let states = states.iter().filter(|state| !is_robbed || **state != ThreadState::Lock);
         let working = server.working.as_ref()?;
         let share: f64 = states.map(|state| working.share(*state)).sum();
-        let requests = load.at_server();
+        let requests = load.mean_at_server();
         // With fewer requests than threads some of them have nothing to do, and wait for work: so
         // much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
@@ -354,10 +360,10 @@ impl<'a> Wait<'a> {
 
     /// Most of the time spent waiting for time to pass.
     fn of_time(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
-        if Timed::of(server) != Timed::Few {
-            return Wait::of(load, server, &[State::Sleep, State::Lock]);
+        if TimedWaits::from_use(server) != TimedWaits::Few {
+            return Wait::from_states(load, server, &[ThreadState::Sleep, ThreadState::Lock]);
         }
-        Wait::of(load, server, &[State::Sleep])
+        Wait::from_states(load, server, &[ThreadState::Sleep])
             .filter(|_| is_sleep_of_requests(server) != Some(false))
     }
 
@@ -369,7 +375,13 @@ impl<'a> Wait<'a> {
     /// Threads that waited neither for the lock nor for a peer, at a time on average: a lock has a
     /// holder, which computes, sleeps or waits for a disk meanwhile.
     fn at_work(&self, server: &ServerUse) -> f64 {
-        let held = [State::Running, State::Runnable, State::Sleep, State::Disk, State::Other];
+        let held = [
+            ThreadState::Running,
+            ThreadState::Runnable,
+            ThreadState::Sleep,
+            ThreadState::Disk,
+            ThreadState::Other,
+        ];
         let held_s: f64 =
             held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
         held_s / server.window_s

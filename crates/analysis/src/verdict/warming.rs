@@ -1,7 +1,7 @@
 //! Caveats about servers that were still warming up.
 
 use dyno_archive::Phase;
-use dyno_archive::plan::{Model, StillWarming};
+use dyno_archive::plan::{LoadModel, StillWarming};
 use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
@@ -10,10 +10,10 @@ use super::server::OTHERS;
 use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
-use crate::server::{Call, Calls, ServerUse};
+use crate::number_format::percent;
+use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
-use crate::steady::{self, JudgedBy, State};
-use crate::words::percent;
+use crate::steady::{self, WarmUpEvidence, WarmUpState};
 
 /// Growth (median of the window's last third ÷ that of its first) from which on a server counts as
 /// warming up, in windows of six intervals or more.
@@ -63,7 +63,8 @@ pub(crate) fn caveats(
 ) -> Vec<Caveat> {
     let growth = growth_in_window(load, server, company);
     let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
-    let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
+    let of_start =
+        part.and_then(|part| part.warmup.as_ref()).map(start_caveats).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
 
@@ -163,7 +164,7 @@ fn shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
 
 /// System calls per response that returned nothing: waits without an event, and calls that are to
 /// be tried again. `None`: what calls returned was not looked at.
-fn idle_calls(calls: &Calls) -> Option<f64> {
+fn idle_calls(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| {
         let is_wait = amount(name) == Some(Amount::Events);
         let empty = call.returned_mean.filter(|_| is_wait).map(|events| (1.0 - events).max(0.0));
@@ -181,7 +182,7 @@ fn growth_measure(load: &LoadResult, throughput: &[f64]) -> Option<By> {
     if is_ramped(load) {
         return is_one_rate(throughput).then_some(By::CpuAlone);
     }
-    if load.config.model == Model::Closed {
+    if load.config.model == LoadModel::Closed {
         return Some(By::Both);
     }
     has_one_rate(load).then_some(By::CpuAlone)
@@ -247,7 +248,7 @@ fn thirds(values: &[f64]) -> Option<[f64; 3]> {
     Some([third(0)?, third(1)?, third(2)?])
 }
 
-fn of_start(warmup: &WarmUp) -> Vec<Caveat> {
+fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
     [limit_reached(warmup), without_cpu(warmup)].into_iter().flatten().collect()
 }
 
@@ -266,27 +267,27 @@ fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
 }
 
 /// Describes why a server was not steady at the limit.
-fn not_steady(state: State) -> String {
+fn not_steady(state: WarmUpState) -> String {
     match state {
-        State::Faster(growth) => {
+        WarmUpState::Faster(growth) => {
             format!("throughput still grew, by a factor of {growth:.2} over the last slices")
         }
-        State::Cheaper(growth) => {
+        WarmUpState::Cheaper(growth) => {
             format!(
                 "CPU time per request still fell, by a factor of {growth:.2} over the last slices"
             )
         }
-        State::Compiling(share) => {
+        WarmUpState::Compiling(share) => {
             format!("its compiler (JIT) still used {} of its CPU time", percent(share))
         }
-        State::Unanswered => "nothing was answered any more".into(),
-        State::Early | State::Steady => "there were too few slices to decide".into(),
+        WarmUpState::Unanswered => "nothing was answered any more".into(),
+        WarmUpState::Early | WarmUpState::Steady => "there were too few slices to decide".into(),
     }
 }
 
 fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
-    let by = steady::judged_by(&steady::rounds(&warmup.slices));
-    (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
+    let by = steady::evidence(&steady::rounds(&warmup.slices));
+    (by == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
             "The server was judged to be warm by its throughput alone: the CPU time is known of \
@@ -453,10 +454,10 @@ mod tests {
             again: None,
             returned_mean: Some(1000.0 / count as f64),
         };
-        let calls = |count: u64| Calls {
+        let calls = |count: u64| CallRates {
             answers: 1000,
             by_name: [("epoll_wait".to_string(), call(count))].into(),
-            ..Calls::default()
+            ..CallRates::default()
         };
         ServerUse {
             window_s: 1.0,

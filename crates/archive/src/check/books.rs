@@ -2,13 +2,13 @@
 //! totals, in its intervals, in the distributions of its times, and by request. An archive in which
 //! two of them differ is refused.
 
-use super::Checked;
-use crate::load::Unanswered;
+use super::FileCheck;
+use crate::load::UnansweredAges;
 use crate::outcome::{Outcome, Outcomes};
 use crate::{Interval, LoadRecord, Phase, Times};
 
 /// Checks the counts of a load whose intervals are in order. `has_ages`: ages were kept by outcome.
-pub(super) fn load(load: &LoadRecord, has_ages: bool) -> Checked {
+pub(super) fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     coverage(load)?;
     load.intervals.iter().try_for_each(interval)?;
     outcomes(load)?;
@@ -24,17 +24,17 @@ pub(super) fn load(load: &LoadRecord, has_ages: bool) -> Checked {
 }
 
 /// Says that two counts of the same thing differ.
-fn equal(what: &str, n: u64, other: &str, m: u64) -> Checked {
+fn equal(what: &str, n: u64, other: &str, m: u64) -> FileCheck {
     if n == m { Ok(()) } else { Err(format!("{what} are {n}, and {other} are {m}")) }
 }
 
-fn no_more(what: &str, n: u64, other: &str, most: u64) -> Checked {
+fn no_more(what: &str, n: u64, other: &str, most: u64) -> FileCheck {
     if n <= most { Ok(()) } else { Err(format!("{what} are {n}, and {other} are only {most}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
 /// those of the window cover it exactly. Only drains overlap: workers come to their end apart.
-fn coverage(load: &LoadRecord) -> Checked {
+fn coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
     if !ordered {
@@ -73,9 +73,9 @@ fn coverage(load: &LoadRecord) -> Checked {
     }
 }
 
-fn interval(interval: &Interval) -> Checked {
+fn interval(interval: &Interval) -> FileCheck {
     let at = |what: &str| format!("{what} of the interval from {} ns", interval.start_ns);
-    let ok = interval.outcomes.of(Outcome::Ok);
+    let ok = interval.outcomes.get(Outcome::Ok);
     let times = &interval.times;
     for (name, of) in [
         ("response times", &times.response),
@@ -105,9 +105,9 @@ fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
     load.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick).sum()
 }
 
-fn outcomes(load: &LoadRecord) -> Checked {
-    let completed = after_warmup(load, |i| i.outcomes.completed());
-    let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed());
+fn outcomes(load: &LoadRecord) -> FileCheck {
+    let completed = after_warmup(load, |i| i.outcomes.completed_count());
+    let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed_count());
     equal(
         "the complete responses in its intervals",
         completed,
@@ -118,11 +118,11 @@ fn outcomes(load: &LoadRecord) -> Checked {
 }
 
 /// Checks that every exchange without a correct response has an age, under the name of its outcome.
-fn ages(load: &LoadRecord) -> Checked {
+fn ages(load: &LoadRecord) -> FileCheck {
     let ages = &load.unanswered.ages;
     let of = |name: &str| ages.get(name).map_or(0, Times::count);
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
-        let counted = after_warmup(load, |i| i.outcomes.of(outcome));
+        let counted = after_warmup(load, |i| i.outcomes.get(outcome));
         equal(
             &format!("the ages of {:?}", outcome.name()),
             of(outcome.name()),
@@ -131,9 +131,14 @@ fn ages(load: &LoadRecord) -> Checked {
         )?;
     }
     let at_end = load.books.in_flight_at_end;
-    equal("the ages of unanswered requests", of(Unanswered::AT_END), "those in its books", at_end)?;
+    equal(
+        "the ages of unanswered requests",
+        of(UnansweredAges::AT_END),
+        "those in its books",
+        at_end,
+    )?;
     let is_known = |name: &str| {
-        name == Unanswered::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok)
+        name == UnansweredAges::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok)
     };
     match ages.keys().find(|name| !is_known(name)) {
         Some(name) => Err(format!("it has ages of {name:?}, which is no outcome")),
@@ -142,7 +147,7 @@ fn ages(load: &LoadRecord) -> Checked {
 }
 
 /// Requests that began, over all phases: as many as ended at least, and as many as the books have.
-fn starts(load: &LoadRecord) -> Checked {
+fn starts(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let started = sum(|i| i.started);
     let ended = sum(|i| i.outcomes.total() + i.carried.total());
@@ -169,7 +174,7 @@ fn starts(load: &LoadRecord) -> Checked {
     )
 }
 
-fn bytes(load: &LoadRecord) -> Checked {
+fn bytes(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let received = sum(|i| i.bytes_received);
     no_more(
@@ -192,7 +197,7 @@ fn bytes(load: &LoadRecord) -> Checked {
 const SHORTEST: u64 = 10;
 
 /// Silences do not overlap.
-fn silences(load: &LoadRecord) -> Checked {
+fn silences(load: &LoadRecord) -> FileCheck {
     let all = load.silences.as_deref().unwrap_or_default();
     let is_good = all.iter().all(|s| s.start_ns < s.end_ns)
         && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
@@ -200,7 +205,7 @@ fn silences(load: &LoadRecord) -> Checked {
 }
 
 /// The parts of a mix are its whole.
-fn by_request(load: &LoadRecord) -> Checked {
+fn by_request(load: &LoadRecord) -> FileCheck {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {
         let at =
@@ -208,20 +213,20 @@ fn by_request(load: &LoadRecord) -> Checked {
         let mut sum = Outcomes::default();
         for share in &interval.by_request {
             sum.add(&share.outcomes);
-            let ok = share.outcomes.of(Outcome::Ok);
+            let ok = share.outcomes.get(Outcome::Ok);
             equal(&at("response times"), share.response.count(), "the correct responses", ok)?;
             equal(&at("service times"), share.service.count(), "the correct responses", ok)?;
         }
         for &outcome in Outcome::ALL {
             let what = at(&format!("the outcomes {:?}", outcome.name()));
-            equal(&what, sum.of(outcome), "those of all", interval.outcomes.of(outcome))?;
+            equal(&what, sum.get(outcome), "those of all", interval.outcomes.get(outcome))?;
         }
         let carried = interval.by_request.iter().map(|share| share.carried_ok).sum();
         no_more(
             &at("carried responses"),
             carried,
             "those of all",
-            interval.carried.of(Outcome::Ok),
+            interval.carried.get(Outcome::Ok),
         )?;
     }
     if mixed().next().is_none() {
@@ -232,7 +237,7 @@ fn by_request(load: &LoadRecord) -> Checked {
     equal("the requests without an end, by request,", never, "those in its books", books)
 }
 
-fn connections(load: &LoadRecord) -> Checked {
+fn connections(load: &LoadRecord) -> FileCheck {
     let count =
         |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
     let connections = &load.connections;
@@ -258,7 +263,7 @@ fn connections(load: &LoadRecord) -> Checked {
     )
 }
 
-fn pages(load: &LoadRecord) -> Checked {
+fn pages(load: &LoadRecord) -> FileCheck {
     let completed: u64 = load.intervals.iter().map(|i| i.pages_completed).sum();
     let timed: u64 = load.intervals.iter().map(|i| i.page.count()).sum();
     no_more("its times of pages", timed, "the pages that were complete", completed)

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Checked;
+use super::FileCheck;
 use crate::sample::{
-    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse, Seen,
-    ThreadUse,
+    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse,
+    SchedulerRecord, ThreadUse,
 };
 use crate::{Party, Sample};
 
@@ -19,7 +19,7 @@ type Counters<'a> = Vec<(&'a str, Option<u64>)>;
 const TICKS_NS: u64 = 1_000_000_000;
 
 /// Checks samples that are in order of time.
-pub(super) fn grow(samples: &[Sample]) -> Checked {
+pub(super) fn grow(samples: &[Sample]) -> FileCheck {
     let mut latest: HashMap<Party, Latest<'_>> = HashMap::new();
     let mut host: Option<&HostUse> = None;
     for sample in samples {
@@ -38,7 +38,7 @@ pub(super) fn grow(samples: &[Sample]) -> Checked {
 }
 
 /// Checks that none of these counters has fallen.
-fn none_falls(of: &str, before: &Counters<'_>, now: &Counters<'_>, slack: u64) -> Checked {
+fn none_falls(of: &str, before: &Counters<'_>, now: &Counters<'_>, slack: u64) -> FileCheck {
     for ((name, before), (_, now)) in before.iter().zip(now) {
         if let (Some(before), Some(now)) = (before, now)
             && now.saturating_add(slack) < *before
@@ -49,7 +49,7 @@ fn none_falls(of: &str, before: &Counters<'_>, now: &Counters<'_>, slack: u64) -
     Ok(())
 }
 
-fn machine(before: &HostUse, now: &HostUse) -> Checked {
+fn machine(before: &HostUse, now: &HostUse) -> FileCheck {
     let time = |host: &HostUse| {
         vec![
             ("busy_ns", Some(host.busy_ns)),
@@ -76,7 +76,7 @@ fn machine(before: &HostUse, now: &HostUse) -> Checked {
 }
 
 /// A device that is taken away and comes back begins anew with all that it counts.
-fn devices(before: &HostUse, now: &HostUse) -> Checked {
+fn devices(before: &HostUse, now: &HostUse) -> FileCheck {
     let mut all: BTreeMap<&str, [Counters<'_>; 2]> = BTreeMap::new();
     for (turn, host) in [before, now].into_iter().enumerate() {
         for disk in host.disks.iter().flatten() {
@@ -117,7 +117,7 @@ struct Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    fn see(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> Checked {
+    fn see(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
         if let Some(now) = &used.cgroup
             && let Some(before) = self.group.replace(now)
         {
@@ -135,7 +135,7 @@ impl<'a> Latest<'a> {
         }
         for now in used.ended.iter().flatten() {
             if let Some(before) = self.ended.insert(&now.name, now) {
-                none_falls("ended threads", &of_ended(before), &of_ended(now), 0)?;
+                none_falls("ended threads", &ended_counters(before), &ended_counters(now), 0)?;
             }
         }
         used.each.iter().try_for_each(|process| self.see_process(process))?;
@@ -144,18 +144,18 @@ impl<'a> Latest<'a> {
 
     /// A process that ends while it is read shows only zeros (`do_task_stat` in the kernel's
     /// fs/proc/array.c, once its signals are gone).
-    fn see_process(&mut self, now: &'a ProcessUse) -> Checked {
+    fn see_process(&mut self, now: &'a ProcessUse) -> FileCheck {
         let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
             return Ok(());
         };
-        let (before, counters) = (of_process(before), of_process(now));
+        let (before, counters) = (process_counters(before), process_counters(now));
         if is_anew(&before, &counters) {
             return Ok(());
         }
         none_falls(&format!("process {}", now.pid), &before, &counters, 0)
     }
 
-    fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> Checked {
+    fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> FileCheck {
         let key = (now.pid, now.tid, now.began_ticks);
         let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else {
             return Ok(());
@@ -201,7 +201,7 @@ fn of_network(network: &NetworkUse) -> Counters<'static> {
     ]
 }
 
-fn of_process(process: &ProcessUse) -> Counters<'static> {
+fn process_counters(process: &ProcessUse) -> Counters<'static> {
     vec![
         ("user_ns", Some(process.user_ns)),
         ("sys_ns", Some(process.sys_ns)),
@@ -229,15 +229,15 @@ fn of_thread(thread: &ThreadUse) -> Counters<'static> {
     ]
 }
 
-fn of_seen(seen: &Seen) -> Counters<'static> {
+fn scheduler_counters(seen: &SchedulerRecord) -> Counters<'static> {
     vec![("wakeups", Some(seen.wakeups)), ("migrations", Some(seen.migrations))]
 }
 
-fn of_ended(ended: &EndedThreads) -> Counters<'static> {
-    [("threads", Some(ended.threads))].into_iter().chain(of_seen(&ended.seen)).collect()
+fn ended_counters(ended: &EndedThreads) -> Counters<'static> {
+    [("threads", Some(ended.threads))].into_iter().chain(scheduler_counters(&ended.seen)).collect()
 }
 
-fn calls(before: &CallsUse, now: &CallsUse) -> Checked {
+fn calls(before: &CallsUse, now: &CallsUse) -> FileCheck {
     let of = |calls: &CallsUse| {
         vec![
             ("counted_ns", Some(calls.counted_ns)),

@@ -251,8 +251,8 @@ impl Arrivals {
     }
 
     #[must_use]
-    pub fn model(&self) -> Model {
-        if self.is_closed() { Model::Closed } else { Model::Open }
+    pub fn model(&self) -> LoadModel {
+        if self.is_closed() { LoadModel::Closed } else { LoadModel::Open }
     }
 
     /// `None` in a closed loop, where answers say when requests start.
@@ -279,7 +279,8 @@ impl Arrivals {
 /// Model that decides when a request starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Model {
+#[schemars(rename = "Model")]
+pub enum LoadModel {
     /// The answer to the one before it.
     Closed,
     /// A schedule that is independent of the server.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Makes an arm of each subject, and assigns launches and trials to arms.
-pub(super) fn of_plan(plan: &mut Value) {
+pub(super) fn upgrade_plan(plan: &mut Value) {
     let Some(plan) = plan.as_object_mut().filter(|plan| !plan.contains_key("arms")) else { return };
     let limits = plan.remove("limits").unwrap_or_default();
     let placement = plan.remove("placement").unwrap_or_default();
@@ -113,9 +113,9 @@ mod tests {
             "launches": [{"subject": 1, "block": 0}, {"subject": 0, "block": 0}],
             "trials": [{"launch": 0}, {"launch": 1}, {"launch": 7}]
         });
-        of_plan(&mut plan);
+        upgrade_plan(&mut plan);
         let mut once = plan.clone();
-        of_plan(&mut plan);
+        upgrade_plan(&mut plan);
         assert_eq!(plan, once, "once is enough");
         let arm = |name: &str, subject: usize, env: Value, inherit: Value| {
             json!({"name": name, "level": null, "subject": subject, "conditions": {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::plan::Trial;
 
-pub(super) fn of_header(header: &mut Value) {
+pub(super) fn upgrade_header(header: &mut Value) {
     fill(header, &[("resumptions", json!([]))]);
     for resumption in each(header.get_mut("resumptions")) {
         each(resumption.get_mut("subjects")).for_each(subject);
@@ -67,7 +67,7 @@ fn subject(subject: &mut Value) {
     }
 }
 
-pub(super) fn of_start(start: &mut Value) {
+pub(super) fn upgrade_start(start: &mut Value) {
     for part in each(start.get_mut("parts")) {
         fill(part, &[("environment", json!({}))]);
         if let Some(warmup) = part.get_mut("warmup").filter(|warmup| warmup.is_object()) {
@@ -89,7 +89,7 @@ fn warm_up(warmup: &mut Value) {
     fill(warmup, &[("right_answers", json!(right))]);
 }
 
-pub(super) fn of_trial(trial: &mut Value) {
+pub(super) fn upgrade_trial(trial: &mut Value) {
     each(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);

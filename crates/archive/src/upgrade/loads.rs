@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 const OF_TRIAL: [&str; 3] = ["trial", "start", "checks"];
 
 /// Moves what is of the load into it.
-pub(super) fn of_trial(trial: &mut Value) {
+pub(super) fn upgrade_trial(trial: &mut Value) {
     let Some(record) = trial.as_object_mut().filter(|record| !record.contains_key("load")) else {
         return;
     };
@@ -37,9 +37,9 @@ mod tests {
     fn what_is_of_the_load_moves_into_it() {
         let mut trial =
             json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
-        of_trial(&mut trial);
+        upgrade_trial(&mut trial);
         let upgraded = trial.clone();
-        of_trial(&mut trial);
+        upgrade_trial(&mut trial);
         assert_eq!(trial, upgraded, "once is enough");
         assert_eq!(
             trial,

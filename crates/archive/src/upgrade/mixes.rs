@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// Makes each such workload a mix of one request.
-pub(super) fn of_plan(plan: &mut Value) {
+pub(super) fn upgrade_plan(plan: &mut Value) {
     let workloads = plan.get_mut("workloads").and_then(Value::as_array_mut);
     for workload in workloads.into_iter().flatten().filter_map(Value::as_object_mut) {
         if !workload.contains_key("requests") && workload.contains_key("path") {

@@ -17,23 +17,23 @@ use serde_json::Value;
 /// Returns a run's header, of any version that is read.
 pub(crate) fn header(mut header: Value) -> Value {
     if let Some(plan) = header.get_mut("plan") {
-        mixes::of_plan(plan);
+        mixes::upgrade_plan(plan);
     }
-    gaps::of_header(&mut header);
+    gaps::upgrade_header(&mut header);
     if let Some(plan) = header.get_mut("plan") {
-        arms::of_plan(plan);
+        arms::upgrade_plan(plan);
         arms::conditions(plan);
         arms::duet(plan);
-        promises::of_plan(plan);
+        promises::upgrade_plan(plan);
     }
     header
 }
 
 /// Returns one start.
 pub(crate) fn start(mut start: Value) -> Value {
-    parties::of_start(&mut start);
-    gaps::of_start(&mut start);
-    promises::of_start(&mut start);
+    parties::upgrade_start(&mut start);
+    gaps::upgrade_start(&mut start);
+    promises::upgrade_start(&mut start);
     start
 }
 
@@ -42,10 +42,10 @@ pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 3 {
         trial = times::trial_of_2(trial);
     }
-    loads::of_trial(&mut trial);
+    loads::upgrade_trial(&mut trial);
     loads::machine(&mut trial);
-    parties::of_trial(&mut trial);
-    gaps::of_trial(&mut trial);
-    promises::of_trial(&mut trial);
+    parties::upgrade_trial(&mut trial);
+    gaps::upgrade_trial(&mut trial);
+    promises::upgrade_trial(&mut trial);
     trial
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const OF_START: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
 
 /// Makes the process of a start its only part.
-pub(super) fn of_start(start: &mut Value) {
+pub(super) fn upgrade_start(start: &mut Value) {
     let Some(record) = start.as_object_mut().filter(|record| !record.contains_key("parts")) else {
         return;
     };
@@ -21,7 +21,7 @@ pub(super) fn of_start(start: &mut Value) {
 }
 
 /// Makes the subject and the generator of each sample parties of it.
-pub(super) fn of_trial(trial: &mut Value) {
+pub(super) fn upgrade_trial(trial: &mut Value) {
     let samples = trial.pointer_mut("/load/samples").and_then(Value::as_array_mut);
     for sample in samples.into_iter().flatten().filter_map(Value::as_object_mut) {
         if sample.contains_key("parties") {
@@ -74,11 +74,11 @@ mod tests {
             "processes": 3, "rss_bytes": 9, "host": null
         });
         let mut trial = json!({"load": {"samples": [old]}});
-        of_trial(&mut trial);
+        upgrade_trial(&mut trial);
         let sample: Sample = serde_json::from_value(trial["load"]["samples"][0].clone()).unwrap();
-        let subject = sample.of(Party::SUBJECT).unwrap();
+        let subject = sample.party_use(Party::SUBJECT).unwrap();
         assert_eq!((subject.threads.len(), subject.processes, subject.rss_bytes), (1, 3, Some(9)));
-        assert_eq!(sample.of(Party::GENERATOR).unwrap().threads.len(), 2);
-        assert_eq!(sample.of(Party::Backend(0)), None);
+        assert_eq!(sample.party_use(Party::GENERATOR).unwrap().threads.len(), 2);
+        assert_eq!(sample.party_use(Party::Backend(0)), None);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::protocol::Protocol;
 
-pub(super) fn of_plan(plan: &mut Value) {
+pub(super) fn upgrade_plan(plan: &mut Value) {
     for request in lists(plan, "workloads").flat_map(|workload| lists(workload, "requests")) {
         if let Some(expect) = request.get_mut("expect").and_then(Value::as_object_mut) {
             fill(expect, &[("headers_match", json!([])), ("json_match", json!([]))]);
@@ -25,7 +25,7 @@ pub(super) fn of_plan(plan: &mut Value) {
     }
 }
 
-pub(super) fn of_start(start: &mut Value) {
+pub(super) fn upgrade_start(start: &mut Value) {
     for part in lists(start, "parts") {
         if let Some(startup) = part.get_mut("startup").and_then(Value::as_object_mut) {
             let ready = startup.get("first_answer_ns").cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn of_start(start: &mut Value) {
     }
 }
 
-pub(super) fn of_trial(trial: &mut Value) {
+pub(super) fn upgrade_trial(trial: &mut Value) {
     lists(trial, "checks").for_each(check);
 }
 
@@ -113,7 +113,7 @@ mod tests {
             "subjects_folder": "subjects", "arms": [{"name": "a"}], "backends": [{"name": "db"}],
             "workloads": [{"requests": [{"expect": {"status": 200}}]}]
         });
-        of_plan(&mut plan);
+        upgrade_plan(&mut plan);
         assert_eq!(
             plan,
             json!({
@@ -127,7 +127,7 @@ mod tests {
         let mut start = json!({
             "parts": [{"startup": {"listening_ns": 1, "first_answer_ns": 2}}, {"startup": null}],
         });
-        of_start(&mut start);
+        upgrade_start(&mut start);
         assert_eq!(start["parts"][0]["startup"]["ready_ns"], 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::load::Unanswered;
+use crate::load::UnansweredAges;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
@@ -22,7 +22,7 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
         ages.insert(Outcome::Timeout.name().into(), json!(time_outs));
     }
     if at_end.as_str().is_some_and(|text| !text.is_empty()) {
-        ages.insert(Unanswered::AT_END.into(), at_end);
+        ages.insert(UnansweredAges::AT_END.into(), at_end);
     }
     record.insert("unanswered".into(), json!({"ages": ages, "longest_service_ns": 0}));
     trial
@@ -88,7 +88,7 @@ mod tests {
             times(&[1000])
         );
         assert_eq!(
-            serde_json::from_value::<Times>(ages[Unanswered::AT_END].clone()).unwrap(),
+            serde_json::from_value::<Times>(ages[UnansweredAges::AT_END].clone()).unwrap(),
             times(&[50])
         );
         for interval in new["intervals"].as_array().unwrap() {

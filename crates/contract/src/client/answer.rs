@@ -22,7 +22,7 @@ impl Answer {
 
     /// Returns the response in the form in which a report shows it.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn to_text(&self) -> String {
         let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
         let shown = self.body.len().min(SHOWN_BODY_BYTES);
         let body = String::from_utf8_lossy(&self.body[..shown]).into_owned();
@@ -30,12 +30,12 @@ impl Answer {
     }
 
     /// Takes the next part of the body.
-    pub(super) fn extend(&mut self, data: &[u8], keep: Keep) -> io::Result<()> {
+    pub(super) fn extend(&mut self, data: &[u8], keep: BodyRetention) -> io::Result<()> {
         let room = match keep {
-            Keep::Whole => BODY_BYTES - self.body.len(),
-            Keep::Beginning => SHOWN_BODY_BYTES - self.body.len(),
+            BodyRetention::Whole => BODY_BYTES - self.body.len(),
+            BodyRetention::Beginning => SHOWN_BODY_BYTES - self.body.len(),
         };
-        if keep == Keep::Whole && data.len() > room {
+        if keep == BodyRetention::Whole && data.len() > room {
             return Err(io::Error::other(format!(
                 "the answer is longer than {} MiB, which is too long to compare outside of a load; \
                  request a shorter one",
@@ -49,9 +49,9 @@ impl Answer {
 
 /// Part of a response's body that is kept. A server may send without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum BodyRetention {
     /// The whole body; more than [`BODY_BYTES`] is an error.
     Whole,
-    /// As much as [`Answer::shown`] shows. The rest is read and discarded.
+    /// As much as [`Answer::to_text`] shows. The rest is read and discarded.
     Beginning,
 }

@@ -6,33 +6,35 @@ use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{CompiledRequest, Traffic};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, encode::Block};
+use dyno_wire::h2::{
+    Client, ClientEvent, EncodedRequest, ErrorCode, FrameCounts, Io, encode::EncodedBlock,
+};
 
-use super::answer::{Answer, Keep};
-use super::transport::{Transport, closed};
+use super::answer::{Answer, BodyRetention};
+use super::transport::{Transport, closed_error};
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct H2Session {
     transport: Transport,
     client: Client<()>,
     out: Vec<u8>,
-    counts: Counts,
+    counts: FrameCounts,
 }
 
 /// A request as it is opened on a stream.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    block: &'a Block,
+pub(super) struct StreamedRequest<'a> {
+    block: &'a EncodedBlock,
     body: &'a [u8],
     kind: RequestKind,
 }
 
-impl<'a> Asked<'a> {
-    pub(super) fn of(request: &'a CompiledRequest) -> io::Result<Asked<'a>> {
+impl<'a> StreamedRequest<'a> {
+    pub(super) fn new(request: &'a CompiledRequest) -> io::Result<StreamedRequest<'a>> {
         match &request.stream {
             Some(StreamTemplate::Fixed { block, body }) => {
-                Ok(Asked { block, body, kind: request.kind })
+                Ok(StreamedRequest { block, body, kind: request.kind })
             }
             _ => Err(Error::other(
                 "the request differs from time to time, or has no form for HTTP/2",
@@ -41,29 +43,33 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Session {
+impl H2Session {
     /// Starts HTTP/2 on a new connection. `traffic`: the requests that will be sent.
-    pub(super) fn new(transport: Transport, traffic: &Traffic) -> Session {
-        let (mut out, mut counts) = (Vec::new(), Counts::default());
+    pub(super) fn new(transport: Transport, traffic: &Traffic) -> H2Session {
+        let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let client = Client::new(ClientSettings::default(), traffic.shared_bytes(), &mut io);
-        Session { transport, client, out, counts }
+        H2Session { transport, client, out, counts }
     }
 
     /// Sends a request, and reads the whole answer.
-    pub(super) fn ask(&mut self, asked: Asked<'_>, keep: Keep) -> io::Result<Answer> {
+    pub(super) fn ask(
+        &mut self,
+        asked: StreamedRequest<'_>,
+        keep: BodyRetention,
+    ) -> io::Result<Answer> {
         let mut answer =
             Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
         let mut buffer = [0; 16 * 1024];
         let mut is_open = self.open(asked);
         loop {
             if !is_open && self.client.is_draining() {
-                return Err(closed());
+                return Err(closed_error());
             }
             self.transport.write_all(&std::mem::take(&mut self.out))?;
             let n = self.transport.read(&mut buffer)?;
             if n == 0 {
-                return Err(closed());
+                return Err(closed_error());
             }
             if self.take(&buffer[..n], keep, &mut answer)? {
                 return Ok(answer);
@@ -73,7 +79,7 @@ impl Session {
     }
 
     /// Opens a stream, but not before the server's settings have come. Returns whether it did.
-    fn open(&mut self, asked: Asked<'_>) -> bool {
+    fn open(&mut self, asked: StreamedRequest<'_>) -> bool {
         if self.client.room() == 0 {
             return false;
         }
@@ -90,12 +96,17 @@ impl Session {
     }
 
     /// Processes received bytes. Returns whether the answer is complete.
-    fn take(&mut self, mut bytes: &[u8], keep: Keep, answer: &mut Answer) -> io::Result<bool> {
+    fn take(
+        &mut self,
+        mut bytes: &[u8],
+        keep: BodyRetention,
+        answer: &mut Answer,
+    ) -> io::Result<bool> {
         loop {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-            let complete = match self.client.next(&mut bytes, &mut io).map_err(malformed)? {
-                Event::NeedMore => return Ok(false),
-                Event::Head { stream, status, end } => {
+            let complete = match self.client.next(&mut bytes, &mut io).map_err(malformed_error)? {
+                ClientEvent::NeedMore => return Ok(false),
+                ClientEvent::Head { stream, status, end } => {
                     answer.status = status;
                     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
                     let fields = self.client.data_and_fields(stream).1.iter();
@@ -103,20 +114,24 @@ impl Session {
                         fields.map(|(name, value)| (text(name), text(value))).collect();
                     end.then_some(stream)
                 }
-                Event::Body { stream, data, end } => {
+                ClientEvent::Body { stream, data, end } => {
                     answer.extend(data, keep)?;
                     end.then_some(stream)
                 }
-                Event::End { stream } => Some(stream),
-                Event::Reset { code, .. } => return Err(refused(code)),
-                Event::GoAway { code } if code != Code::NoError => return Err(refused(code)),
-                Event::Malformed { why, .. } => return Err(malformed(why)),
-                Event::Window | Event::Settings => {
+                ClientEvent::End { stream } => Some(stream),
+                ClientEvent::Reset { code, .. } => return Err(refused_error(code)),
+                ClientEvent::GoAway { code } if code != ErrorCode::NoError => {
+                    return Err(refused_error(code));
+                }
+                ClientEvent::Malformed { why, .. } => return Err(malformed_error(why)),
+                ClientEvent::Window | ClientEvent::Settings => {
                     // A part of the request that flow control held back may now be sent.
                     self.client.resume(&mut io, &mut |()| {});
                     None
                 }
-                Event::Handled | Event::Informational { .. } | Event::GoAway { .. } => None,
+                ClientEvent::Handled
+                | ClientEvent::Informational { .. }
+                | ClientEvent::GoAway { .. } => None,
             };
             if let Some(stream) = complete {
                 self.client.finish(stream, &mut io);
@@ -126,10 +141,10 @@ impl Session {
     }
 }
 
-fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn malformed_error(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(io::ErrorKind::InvalidData, why)
 }
 
-fn refused(code: Code) -> Error {
+fn refused_error(code: ErrorCode) -> Error {
     Error::new(io::ErrorKind::InvalidData, format!("the server refused the request: {code:?}"))
 }

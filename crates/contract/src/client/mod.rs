@@ -14,26 +14,26 @@ use dyno_archive::plan::{Request, Workload};
 use dyno_engine::traffic::Template;
 use dyno_engine::{CompiledRequest, Http2, Tls, Traffic};
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
+use dyno_wire::h1::response::{Closed, End, RequestKind, ResponseEvent, ResponseReader};
 use dyno_workload::compile;
 
 use crate::listener::Listener;
-use transport::{Transport, closed};
+use transport::{Transport, closed_error};
 
-pub use answer::{Answer, Keep};
+pub use answer::{Answer, BodyRetention};
 
 /// A connection, and the kinds of requests whose answers are still due.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
-    reader: Reader,
+    reader: ResponseReader,
     unread: Vec<u8>,
 }
 
 impl Connection {
     /// Wraps a stream. `timeout`: deadline of all operations on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
-        Ok(Connection::on(Transport::new(stream, None, timeout)?))
+        Ok(Connection::from_transport(Transport::new(stream, None, timeout)?))
     }
 
     /// Waits for `bytes` bytes after the last answer, and returns all that have arrived.
@@ -41,15 +41,15 @@ impl Connection {
         while self.unread.len() < bytes {
             let mut buffer = [0; 4096];
             match self.transport.read(&mut buffer)? {
-                0 => return Err(closed()),
+                0 => return Err(closed_error()),
                 n => self.unread.extend_from_slice(&buffer[..n]),
             }
         }
         Ok(&self.unread)
     }
 
-    fn on(transport: Transport) -> Connection {
-        Connection { transport, reader: Reader::new(), unread: Vec::new() }
+    fn from_transport(transport: Transport) -> Connection {
+        Connection { transport, reader: ResponseReader::new(), unread: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -58,10 +58,10 @@ impl Connection {
 
     /// Reads one whole answer.
     pub fn answer(&mut self, kind: RequestKind) -> io::Result<Answer> {
-        self.read_answer(kind, Keep::Whole)
+        self.read_answer(kind, BodyRetention::Whole)
     }
 
-    fn read_answer(&mut self, kind: RequestKind, keep: Keep) -> io::Result<Answer> {
+    fn read_answer(&mut self, kind: RequestKind, keep: BodyRetention) -> io::Result<Answer> {
         let mut answer =
             Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
@@ -73,9 +73,9 @@ impl Connection {
             let mut buffer = [0; 16 * 1024];
             let n = self.transport.read(&mut buffer)?;
             if n == 0 {
-                return match self.reader.eof().map_err(malformed)? {
+                return match self.reader.eof().map_err(malformed_error)? {
                     Closed::EndsMessage => Ok(answer),
-                    Closed::BetweenMessages => Err(closed()),
+                    Closed::BetweenMessages => Err(closed_error()),
                 };
             }
             self.unread.extend_from_slice(&buffer[..n]);
@@ -83,22 +83,22 @@ impl Connection {
     }
 
     /// Waits for the peer's next action, until this connection's deadline.
-    pub fn does_next(&mut self) -> Next {
+    pub fn does_next(&mut self) -> PeerAction {
         if !self.unread.is_empty() {
-            return Next::Sends;
+            return PeerAction::Sends;
         }
         match self.transport.read(&mut [0; 1]) {
-            Ok(0) => Next::Closes,
-            Ok(_) => Next::Sends,
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Next::Waits,
-            Err(_) => Next::Closes,
+            Ok(0) => PeerAction::Closes,
+            Ok(_) => PeerAction::Sends,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => PeerAction::Waits,
+            Err(_) => PeerAction::Closes,
         }
     }
 }
 
 /// A peer's action after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum PeerAction {
     /// The peer closes the connection, in order or with a reset.
     Closes,
     /// The peer sends unsolicited bytes.
@@ -108,26 +108,26 @@ pub enum Next {
 }
 
 fn take(
-    reader: &mut Reader,
+    reader: &mut ResponseReader,
     mut bytes: &[u8],
     kind: RequestKind,
-    keep: Keep,
+    keep: BodyRetention,
     answer: &mut Answer,
 ) -> io::Result<(usize, bool)> {
     let whole = bytes.len();
     loop {
-        let (used, event) = reader.next(bytes, kind).map_err(malformed)?;
+        let (used, event) = reader.next(bytes, kind).map_err(malformed_error)?;
         bytes = &bytes[used..];
         match event {
-            Event::NeedMore => return Ok((whole - bytes.len(), false)),
-            Event::Informational(_) | Event::Upgraded(_) => {}
-            Event::Head(head) => {
+            ResponseEvent::NeedMore => return Ok((whole - bytes.len(), false)),
+            ResponseEvent::Informational(_) | ResponseEvent::Upgraded(_) => {}
+            ResponseEvent::Head(head) => {
                 answer.status = head.status;
                 let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
                 answer.headers = head.fields().map(|(n, v)| (text(n), text(v))).collect();
             }
-            Event::Body(data) => answer.extend(data, keep)?,
-            Event::End(end) => {
+            ResponseEvent::Body(data) => answer.extend(data, keep)?,
+            ResponseEvent::End(end) => {
                 answer.reusable = end == End::Reusable;
                 return Ok((whole - bytes.len(), true));
             }
@@ -136,7 +136,7 @@ fn take(
 }
 
 /// Returns the error for an answer that violates its protocol.
-fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+fn malformed_error(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
@@ -157,24 +157,24 @@ pub struct ProbeClient {
 
 /// A connection with one request at a time.
 #[derive(Debug)]
-pub struct Session(Speaks);
+pub struct Session(SessionProtocol);
 
 #[derive(Debug)]
-enum Speaks {
+enum SessionProtocol {
     H1(Connection),
-    H2(Box<h2::Session>),
+    H2(Box<h2::H2Session>),
 }
 
 impl Session {
     /// Sends a request, and reads the whole answer. An error of the kind `InvalidData` is an answer
     /// that violates its protocol.
-    pub fn ask(&mut self, request: &CompiledRequest, keep: Keep) -> io::Result<Answer> {
+    pub fn ask(&mut self, request: &CompiledRequest, keep: BodyRetention) -> io::Result<Answer> {
         match &mut self.0 {
-            Speaks::H1(connection) => {
+            SessionProtocol::H1(connection) => {
                 connection.send(bytes_of(request)?)?;
                 connection.read_answer(request.kind, keep)
             }
-            Speaks::H2(session) => session.ask(h2::Asked::of(request)?, keep),
+            SessionProtocol::H2(session) => session.ask(h2::StreamedRequest::new(request)?, keep),
         }
     }
 }
@@ -226,7 +226,7 @@ impl ProbeClient {
     /// Connects, with or without TLS, for a check of HTTP/1.1 bytes.
     pub fn connection(&self, timeout: Duration) -> io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&self.listener.addr, timeout)?;
-        Ok(Connection::on(Transport::new(stream, self.tls.as_ref(), timeout)?))
+        Ok(Connection::from_transport(Transport::new(stream, self.tls.as_ref(), timeout)?))
     }
 
     fn session_on(
@@ -239,16 +239,16 @@ impl ProbeClient {
         Ok(Session(match self.listener.protocol {
             // An upgrade begins with HTTP/1.1, and a server that declines it answers.
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
-                Speaks::H1(Connection::on(transport))
+                SessionProtocol::H1(Connection::from_transport(transport))
             }
             Protocol::H2 | Protocol::Auto | Protocol::H2c => {
-                Speaks::H2(Box::new(h2::Session::new(transport, traffic)))
+                SessionProtocol::H2(Box::new(h2::H2Session::new(transport, traffic)))
             }
         }))
     }
 
     /// Connects and GETs `path`, each within `timeout`.
-    pub fn ask(&self, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
+    pub fn ask(&self, path: &str, timeout: Duration, keep: BodyRetention) -> io::Result<Answer> {
         self.get(TcpStream::connect_timeout(&self.listener.addr, timeout)?, path, timeout, keep)
     }
 
@@ -258,7 +258,7 @@ impl ProbeClient {
         stream: TcpStream,
         path: &str,
         timeout: Duration,
-        keep: Keep,
+        keep: BodyRetention,
     ) -> io::Result<Answer> {
         let request =
             Request { weight: 1, method: "GET".into(), path: path.into(), ..Request::default() };
@@ -278,7 +278,7 @@ mod tests {
     use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
     /// Returns the answer to one request, with a body of this many bytes.
-    fn answer(bytes: usize, keep: Keep) -> io::Result<Answer> {
+    fn answer(bytes: usize, keep: BodyRetention) -> io::Result<Answer> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let server = thread::spawn(move || {
@@ -299,10 +299,10 @@ mod tests {
 
     #[test]
     fn a_body_is_kept_up_to_a_bound() {
-        assert_eq!(answer(BODY_BYTES, Keep::Whole).unwrap().body.len(), BODY_BYTES);
-        let error = answer(BODY_BYTES + 1, Keep::Whole).unwrap_err().to_string();
+        assert_eq!(answer(BODY_BYTES, BodyRetention::Whole).unwrap().body.len(), BODY_BYTES);
+        let error = answer(BODY_BYTES + 1, BodyRetention::Whole).unwrap_err().to_string();
         assert!(error.contains("longer than 16 MiB"), "{error}");
-        let cut = answer(BODY_BYTES + 1, Keep::Beginning).unwrap();
+        let cut = answer(BODY_BYTES + 1, BodyRetention::Beginning).unwrap();
         assert_eq!((cut.status, cut.body.len(), cut.reusable), (200, SHOWN_BODY_BYTES, true));
     }
 }

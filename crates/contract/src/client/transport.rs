@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use dyno_engine::{Tls, tls_words};
+use dyno_engine::{Tls, tls_error_text};
 use rustls::{ClientConnection, StreamOwned};
 
 /// Bytes to and from a server, until a deadline.
@@ -102,7 +102,7 @@ impl Write for Socket {
 /// Returns a TLS error in words, without the debug forms of rustls.
 fn in_words(error: io::Error) -> io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_words(inner))),
+        Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_error_text(inner))),
         None => error,
     }
 }
@@ -112,7 +112,7 @@ fn late() -> io::Error {
 }
 
 /// Returns the error of a connection that is closed without an answer.
-pub(super) fn closed() -> io::Error {
+pub(super) fn closed_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Choices, Places};
+use super::{Choices, FolderOptions};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare \
@@ -59,20 +59,20 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
-    pub measured: Measured,
+    pub measured: RevisionOptions,
 }
 
 /// How revisions are measured.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --rev")]
-pub struct Measured {
+pub struct RevisionOptions {
     #[command(flatten)]
     pub choices: Choices,
     /// Folder in which runs are kept, each in a folder of its own.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
-    pub places: Places,
+    pub places: FolderOptions,
 }
 
 /// Names of the options that only revisions have.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use dyno_archive::plan::{DriverKind, ProxyProtocol};
-use dyno_workload::import::Format;
+use dyno_workload::import::ImportFormat;
 
 use super::values::{Cpus, Ns, count, cpus, duration, span, timeout, width};
 
@@ -365,13 +365,13 @@ pub enum ImportArg {
     Urls,
 }
 
-impl From<ImportArg> for Format {
-    fn from(arg: ImportArg) -> Format {
+impl From<ImportArg> for ImportFormat {
+    fn from(arg: ImportArg) -> ImportFormat {
         match arg {
-            ImportArg::Curl => Format::Curl,
-            ImportArg::Har => Format::Har,
-            ImportArg::Vegeta => Format::Vegeta,
-            ImportArg::Urls => Format::Urls,
+            ImportArg::Curl => ImportFormat::Curl,
+            ImportArg::Har => ImportFormat::Har,
+            ImportArg::Vegeta => ImportFormat::Vegeta,
+            ImportArg::Urls => ImportFormat::Urls,
         }
     }
 }

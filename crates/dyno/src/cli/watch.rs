@@ -19,7 +19,7 @@ use super::values::{Ns, duration};
 )]
 pub struct WatchArgs {
     #[command(flatten)]
-    pub whom: Whom,
+    pub whom: WatchTarget,
     /// Time between two looks.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Ns,
@@ -43,7 +43,7 @@ pub struct WatchArgs {
 /// Which server: one of these.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct Whom {
+pub struct WatchTarget {
     /// This process, and its child processes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,

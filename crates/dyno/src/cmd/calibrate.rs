@@ -1,7 +1,7 @@
 //! `dyno calibrate`: measures against controls what the generator itself can do on this machine,
 //! and how late it is.
 
-mod known;
+mod known_bottlenecks;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use dyno_analysis::load::Ceiling;
 use dyno_analysis::price::PriceResult;
 use dyno_report::calibration as page;
 use dyno_report::price;
-use dyno_runner::calibrate::{self, Calibrated, CalibrationError, Event, NOT_MEASURED};
+use dyno_runner::calibrate::{self, Calibrated, CalibrationError, CalibrationEvent, NOT_MEASURED};
 
 use super::report::{is_standard_output, write_out};
-use crate::calibration::{Kept, machine};
+use crate::calibration::{CalibrationFile, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::exit::{self, Exit, first_error};
-use crate::quiet;
-use crate::terminal::{self, Third};
+use crate::other_programs;
+use crate::terminal::{self, ThirdInterrupt};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Before a minute is spent on measuring.
@@ -34,26 +34,27 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         return verdicts::run(args);
     }
     let folder = super::cache_folder(args.cache.as_deref())?;
-    check_place(args.output.as_deref(), &Kept::place(&folder))?;
+    check_place(args.output.as_deref(), &CalibrationFile::place(&folder))?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let asked = calibrate::measurements(args.duration.0);
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
-    let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
-    quiet::warn_before_calibration();
+    let interrupts =
+        terminal::catch_interrupts("ending early; no ceilings are kept", ThirdInterrupt::Ends)?;
+    other_programs::warn_before_calibration();
     let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
         &ended,
         Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })
     );
     if let Some(dir) = kept.as_ref().filter(|_| is_kept) {
-        super::tell_kept(dir, super::IS_KEPT);
+        super::print_saved(dir, super::IS_KEPT);
     }
-    let Calibrated { measured, unkept } = ended.map_err(told_unkept)?;
+    let Calibrated { measured, unkept } = ended.map_err(unsaved_error)?;
     let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &measured);
     let ceilings = keep(&result).write(&folder);
-    let place = ceilings.as_ref().ok().map(|path| where_kept(args, path));
+    let place = ceilings.as_ref().ok().map(|path| ceilings_location(args, path));
     let text = match args.format {
         PlanFormat::Text => page::text(&result, place.as_deref(), terminal::style()),
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
@@ -83,9 +84,9 @@ fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
 /// `dyno calibrate --probes`.
 fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
-    let interrupts = terminal::catch_interrupts("ending early", Third::Ends)?;
+    let interrupts = terminal::catch_interrupts("ending early", ThirdInterrupt::Ends)?;
     let mut prices = Vec::new();
-    for set in calibrate::priced() {
+    for set in calibrate::priced_probes() {
         let names: Vec<&str> = set.iter().map(|probe| probe.name()).collect();
         terminal::say(&format!("calibrate: the price of {} (20 s)", names.join(", ")));
         prices.push(PriceResult::new(&calibrate::price(&placement, &set, &interrupts)?));
@@ -99,7 +100,7 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 }
 
 /// Says what was lost of an interrupted calibration besides its end.
-fn told_unkept(error: CalibrationError) -> anyhow::Error {
+fn unsaved_error(error: CalibrationError) -> anyhow::Error {
     if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
         exit::print_error(&unkept.into());
         return CalibrationError::Interrupted { unkept: None }.into();
@@ -107,20 +108,20 @@ fn told_unkept(error: CalibrationError) -> anyhow::Error {
     error.into()
 }
 
-fn say(event: &Event<'_>) {
+fn say(event: &CalibrationEvent<'_>) {
     match event {
-        Event::Begins(measurement) => {
+        CalibrationEvent::Begins(measurement) => {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
-        Event::Ended(measured) if measured.lacks_stamps() => terminal::say(
+        CalibrationEvent::Ended(measured) if measured.lacks_stamps() => terminal::say(
             "calibrate: the kernel stamped nothing, so there is nothing to compare with; left out",
         ),
-        Event::Ended(_) => {}
+        CalibrationEvent::Ended(_) => {}
     }
 }
 
 /// The file of the ceilings, and the variable that later loads need to find it, if any.
-fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
+fn ceilings_location(args: &CalibrateArgs, kept: &Path) -> String {
     let found =
         args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
@@ -128,14 +129,14 @@ fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
             format!(
                 "{}; set DYNO_CACHE={} for it to find them there",
                 kept.display(),
-                terminal::quoted(&folder.display().to_string())
+                terminal::quote(&folder.display().to_string())
             )
         }
         _ => kept.display().to_string(),
     }
 }
 
-fn keep(result: &Calibration) -> Kept {
+fn keep(result: &Calibration) -> CalibrationFile {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let kind = |row: &CeilingRow| KindCeiling {
         driver: row.driver,
@@ -144,5 +145,8 @@ fn keep(result: &Calibration) -> Kept {
         in_flight_each: Some(row.in_flight_each()),
         ceiling: Ceiling { throughput_rps: row.throughput_rps, measured: measured.clone() },
     };
-    Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(kind).collect() }
+    CalibrationFile {
+        machine: result.machine.clone(),
+        ceilings: result.ceilings.iter().map(kind).collect(),
+    }
 }

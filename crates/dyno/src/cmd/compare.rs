@@ -5,20 +5,22 @@ mod revisions;
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::Report;
-use dyno_analysis::compare::{Asked, Compared, Gate, OnUndecided, Outcome, Side, compare};
+use dyno_analysis::compare::{
+    ComparisonOptions, ComparisonResult, Gate, GateOutcome, OnUndecided, Side, compare,
+};
 use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
-use dyno_report::compare::{Form, render, text};
+use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::redact;
 use dyno_report::text::Style;
 
-use super::report::{check_output, for_reader, is_seen, write_out};
+use super::report::{check_output, escape_for_terminal, is_seen, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
 
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let asked = Asked {
+    let asked = ComparisonOptions {
         gates: args
             .fail_on
             .as_deref()
@@ -26,14 +28,14 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             .transpose()
             .map_err(bad)?
             .unwrap_or_default(),
-        same_within: args.same_within.as_deref().map(same_within).transpose()?,
+        same_within: args.same_within.as_deref().map(parse_margin).transpose()?,
         on_undecided: match args.undecided {
             Undecided::Fail => OnUndecided::Fail,
             Undecided::Pass => OnUndecided::Pass,
         },
     };
     let Some(other) = &args.b else { return revisions::run(args, &asked) };
-    let (a, b) = (Of::read(&args.a)?, Of::read(other)?);
+    let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(other)?);
     check_output(args.output.as_deref(), |inputs| {
         [&a, &b].into_iter().for_each(|of| inputs.add_run(&of.folder));
     })?;
@@ -59,11 +61,11 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
 
 /// The exit status of a comparison. An undecided gate is named on standard error, where CI shows
 /// it.
-fn exit(compared: &Compared) -> Exit {
+fn exit(compared: &ComparisonResult) -> Exit {
     match compared.outcome() {
-        Outcome::Passed => Exit::Valid,
-        Outcome::Missed => Exit::Invalid,
-        Outcome::Undecided => {
+        GateOutcome::Passed => Exit::Valid,
+        GateOutcome::Missed => Exit::Invalid,
+        GateOutcome::Undecided => {
             terminal::say(&format!(
                 "dyno compare: {} of {} gates undecided\nhint: measure more repeats, or accept \
                  undecided gates with `--undecided pass`",
@@ -76,13 +78,17 @@ fn exit(compared: &Compared) -> Exit {
 }
 
 /// Writes a comparison as it was asked for. A terminal alone shows the secrets of its runs.
-fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyhow::Result<()> {
+fn write(
+    args: &CompareArgs,
+    compared: &ComparisonResult,
+    reports: [&Report; 2],
+) -> anyhow::Result<()> {
     let form = match args.format {
         CompareFormat::Text => None,
-        CompareFormat::Md => Some(Form::Markdown),
-        CompareFormat::Json => Some(Form::Json),
-        CompareFormat::Junit => Some(Form::Junit),
-        CompareFormat::Html => Some(Form::Html),
+        CompareFormat::Md => Some(ComparisonFormat::Markdown),
+        CompareFormat::Json => Some(ComparisonFormat::Json),
+        CompareFormat::Junit => Some(ComparisonFormat::Junit),
+        CompareFormat::Html => Some(ComparisonFormat::Html),
     };
     let output = args.output.as_deref();
     if form.is_none() && is_seen(output) {
@@ -90,11 +96,11 @@ fn write(args: &CompareArgs, compared: &Compared, reports: [&Report; 2]) -> anyh
     }
     let shared = redact::comparison(compared, reports);
     let written = form.map_or_else(|| text(&shared, Style::Plain), |form| render(&shared, form));
-    write_out(output, &for_reader(output, &written))
+    write_out(output, &escape_for_terminal(output, &written))
 }
 
 /// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
-fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Result<()> {
+fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(bad(format!(
             "{a} and {b} have nothing in common that could be compared: no subject of the same \
@@ -116,16 +122,16 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &Compared) -> anyhow::Res
 }
 
 /// A side as it is named on the command line, with its report.
-struct Of {
+struct NamedSide {
     folder: PathBuf,
     run: Run,
     report: Report,
     arm: Option<usize>,
 }
 
-impl Of {
+impl NamedSide {
     /// Reads `RUN` or `RUN:SUBJECT`.
-    fn read(text: &str) -> anyhow::Result<Of> {
+    fn read(text: &str) -> anyhow::Result<NamedSide> {
         // Both may have colons in their names: the folder is the longest that there is.
         let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
         let colons = || text.rmatch_indices(':').map(|(at, _)| at);
@@ -136,7 +142,12 @@ impl Of {
             named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = RunDir::open(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
-        Ok(Of { folder: folder.into(), report: dyno_analysis::report::report(&run), run, arm })
+        Ok(NamedSide {
+            folder: folder.into(),
+            report: dyno_analysis::report::report(&run),
+            run,
+            arm,
+        })
     }
 
     fn side(&self) -> Side<'_> {
@@ -152,6 +163,6 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     })
 }
 
-fn same_within(text: &str) -> anyhow::Result<f64> {
+fn parse_margin(text: &str) -> anyhow::Result<f64> {
     dyno_workload::units::share(text).map_err(|why| bad(format!("--same-within: {why}")))
 }

@@ -7,7 +7,7 @@ use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
-use dyno_observer::tracking::Table;
+use dyno_observer::tracking::TrackingTable;
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
 use dyno_runner::tracking::{self, Tracked};
@@ -18,8 +18,8 @@ use dyno_workload::text::FileError;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
-use crate::here;
 use crate::terminal::{self, print_text};
+use crate::this_machine;
 
 /// One finding.
 struct Finding {
@@ -31,8 +31,8 @@ struct Finding {
 }
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
-    let facts = read_facts(here::VERSION, here::COMMIT);
-    if !subjects.given().is_empty() {
+    let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
+    if !subjects.named_folders().is_empty() {
         subjects.find(None)?;
     }
     let findings = findings(&facts, subjects, &Guard::start()?);
@@ -48,8 +48,8 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     };
     print_text(&format!(
         "dyno {} on {}\n\n{lines}\n{end}\n",
-        here::VERSION,
-        here::machine_name(&facts)
+        this_machine::VERSION,
+        this_machine::machine_name(&facts)
     ))?;
     Ok(Exit::Valid)
 }
@@ -79,7 +79,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
         groups(facts),
         files(facts),
         ports(facts),
-        tracked(&Table::read()),
+        tracking_finding(&TrackingTable::read()),
         inside(),
         stacks(),
         networks(),
@@ -236,7 +236,7 @@ fn ports(facts: &Facts) -> Finding {
     }
 }
 
-fn tracked(table: &Table) -> Finding {
+fn tracking_finding(table: &TrackingTable) -> Finding {
     let remedies = format!("exempt loopback, or make the table larger:\n{}", tracking::remedies());
     let tracked = Tracked::from_table(table);
     Finding {
@@ -269,9 +269,9 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
             let supervision = Supervision { guard, interrupts: &interrupts };
             let here = Prerequisites::new(&supervision);
             let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => {
-                    folders.iter().any(|folders| folders.lack(definition, &here).is_some())
-                }
+                Ok(definition) => folders
+                    .iter()
+                    .any(|folders| folders.unavailable_reason(definition, &here).is_some()),
                 Err(_) => true,
             };
             let unmet: Vec<&str> =

@@ -16,14 +16,14 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Header, SCHEMA};
+use dyno_archive::dir::{RunHeader, SCHEMA};
 use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
-use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
+use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectsPlace};
 use crate::exit::{Exit, bad};
-use crate::{here, terminal};
+use crate::{terminal, this_machine};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -87,7 +87,7 @@ impl SubjectsPlace {
             all.len()
         };
         let mut given = 0;
-        for folder in self.given() {
+        for folder in self.named_folders() {
             let found = folder.canonicalize();
             given =
                 add(found
@@ -109,7 +109,7 @@ impl SubjectsPlace {
     }
 
     /// The folders that the user named.
-    fn given(&self) -> Vec<PathBuf> {
+    fn named_folders(&self) -> Vec<PathBuf> {
         if !self.folders.is_empty() {
             return self.folders.clone();
         }
@@ -118,7 +118,7 @@ impl SubjectsPlace {
     }
 }
 
-impl Places {
+impl FolderOptions {
     /// Where builds are kept.
     fn cache_folder(&self) -> anyhow::Result<PathBuf> {
         cache_folder(self.cache.as_deref())
@@ -138,7 +138,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
             },
         );
     }
-    let folder = here::default_cache_folder();
+    let folder = this_machine::default_cache_folder();
     dyno_launch::folder::make_own(&folder).map_err(|error| {
         anyhow::anyhow!(
             "{} cannot be made: {error}; name another folder with `--cache`",
@@ -151,15 +151,15 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured
 /// that cannot be kept.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
-    RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
+    RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));
         bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
     })
 }
 
 /// Prints where the archive of `--save` is. `kept`: the sentence before that.
-fn tell_kept(dir: &RunDir, kept: &str) {
-    let path = terminal::quoted(&dir.path().display().to_string());
+fn print_saved(dir: &RunDir, kept: &str) {
+    let path = terminal::quote(&dir.path().display().to_string());
     terminal::say(&format!("\n{kept} Its report:\n  dyno report {path}"));
 }
 
@@ -167,15 +167,15 @@ fn tell_kept(dir: &RunDir, kept: &str) {
 const IS_KEPT: &str = "What was measured is kept.";
 
 /// The header of a run that begins now.
-fn header(plan: &Plan) -> Header {
+fn header(plan: &Plan) -> RunHeader {
     let (id, started) = name_run(&plan.suite.name);
-    Header {
+    RunHeader {
         schema: SCHEMA.into(),
         id,
         started,
         command: command_line(),
         plan: plan.clone(),
-        facts: dyno_observer::facts::read_facts(here::VERSION, here::COMMIT),
+        facts: dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT),
         resumptions: Vec::new(),
     }
 }

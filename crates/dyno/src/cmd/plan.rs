@@ -9,14 +9,14 @@ use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{
-    Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Stop,
+    Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, StopRule,
     Workload,
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::budget::differences;
-use dyno_report::format::{agreed, micros, number, percent, phases, plural};
+use dyno_report::format::{common_text, micros, number, percent, phases, plural};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -24,8 +24,8 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
-use crate::here::usable_cpus;
 use crate::terminal::{print, print_text};
+use crate::this_machine::usable_cpus;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
@@ -37,7 +37,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let here = Prerequisites::new(&supervision);
     let plan_of = |suite: SuiteFile| {
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-            here.unmet(subject)
+            here.unmet_need(subject)
         })
     };
     if let Some(Ns(ns)) = args.budget {
@@ -48,7 +48,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
-            print(&super::report::for_reader(None, &plan))?;
+            print(&super::report::escape_for_terminal(None, &plan))?;
         }
         PlanFormat::Text => {
             let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
@@ -132,7 +132,7 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
         return None;
     }
     let Some(run) = pilot else {
-        let (_, errors) = standard_errors(Looks::of(plan), plan.repeats);
+        let (_, errors) = standard_errors(Looks::from_plan(plan), plan.repeats);
         if !errors.is_finite() {
             return Some("no differences: one repeat shows no scatter; ask for 5 or more".into());
         }
@@ -155,7 +155,7 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
 }
 
 fn describe_backend(backend: &Backend) -> String {
-    let (cpus, limits) = (cpu_list_text(&backend.cpus), limited(&backend.limits));
+    let (cpus, limits) = (cpu_list_text(&backend.cpus), limits_text(&backend.limits));
     format!("{:<22} {}, on CPU {cpus}{limits}", backend.name, state(&backend.skipped))
 }
 
@@ -168,7 +168,7 @@ fn describe_search(plan: &Plan) -> Option<String> {
     ))
 }
 
-fn describe_stop(stop: &Stop) -> String {
+fn describe_stop(stop: &StopRule) -> String {
     let same = stop
         .same_within
         .map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));
@@ -245,7 +245,7 @@ fn state(skipped: &Option<String>) -> String {
 }
 
 /// `, quota 1.5 CPUs, memory 1024 bytes`; empty without limits.
-fn limited(limits: &Limits) -> String {
+fn limits_text(limits: &Limits) -> String {
     let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
     let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
     quota + &memory
@@ -260,13 +260,13 @@ fn placements(plan: &Plan) -> Vec<String> {
         let load = plan.load_of(index);
         format!(
             "on CPU {subject}{}; generator on CPU {generator} ({} × {})",
-            limited(limits),
+            limits_text(limits),
             load.driver.name(),
             load.threads
         )
     };
     let all: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
-    match agreed(&all) {
+    match common_text(&all) {
         Some(all) => vec![format!("subjects {all}")],
         None => {
             plan.arms.iter().zip(all).map(|(arm, own)| format!("{:<22} {own}", arm.name)).collect()

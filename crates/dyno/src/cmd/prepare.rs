@@ -10,7 +10,7 @@ use dyno_runner::prepare::{Builds, check_machine, prepare};
 use crate::progress::Progress;
 
 /// A plan, what it starts, and the run's archive.
-pub(super) type Prepared = (Planned, Builds, RunDir);
+pub(super) type PreparedRun = (Planned, Builds, RunDir);
 
 /// Builds the subjects and back ends that can be built, and shows the progress.
 pub(super) fn build_all(

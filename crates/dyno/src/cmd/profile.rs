@@ -3,14 +3,14 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use dyno_analysis::profile::{Flame, Line, Side, difference, lines};
+use dyno_analysis::profile::{Flame, Line, SampleKind, difference, lines};
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
 use dyno_archive::{Plan, RunDir};
-use dyno_report::profile::{Beside, collapsed, collapsed_beside, page, pprof, speedscope};
+use dyno_report::profile::{ComparedProfile, collapse, collapse_pair, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
-use super::report::{check_output, for_reader, is_standard_output, write_file, write_out};
+use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
 use crate::progress::shape;
@@ -41,13 +41,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         terminal::print_text(&list(&run))?;
         return Ok(Exit::Valid);
     };
-    let here = Chosen::of(&run, &args.run, trial)?;
+    let here = ChosenProfile::from_run(&run, &args.run, trial)?;
     let other = args.beside.as_ref().map(|path| RunDir::open(path)?.read()).transpose()?;
     let there = match (&other, args.beside_trial) {
         (None, None) => None,
         (other, n) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
-            Some(Chosen::of(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
+            Some(ChosenProfile::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
         }
     };
     write(args, &here, there.as_ref())?;
@@ -55,13 +55,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
 }
 
 /// A profile, with what it is of.
-struct Chosen<'a> {
+struct ChosenProfile<'a> {
     profile: &'a ProfileRecord,
     title: String,
 }
 
-impl Chosen<'_> {
-    fn of<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<Chosen<'a>> {
+impl ChosenProfile<'_> {
+    fn from_run<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<ChosenProfile<'a>> {
         let profile = run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
             let path = path.display();
             bad(format!(
@@ -73,10 +73,10 @@ impl Chosen<'_> {
             return Err(bad(format!("there is no profile of trial {trial}: {why}")));
         }
         let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
-        Ok(Chosen { profile, title })
+        Ok(ChosenProfile { profile, title })
     }
 
-    fn lines(&self, side: Side) -> Vec<Line> {
+    fn lines(&self, side: SampleKind) -> Vec<Line> {
         lines(self.profile, side)
     }
 }
@@ -95,8 +95,8 @@ fn list(run: &Run) -> String {
             None => {
                 format!(
                     "{} samples on CPU, {} off CPU",
-                    samples(profile, Side::Running),
-                    samples(profile, Side::Waiting)
+                    samples(profile, SampleKind::Running),
+                    samples(profile, SampleKind::Waiting)
                 )
             }
         };
@@ -109,17 +109,21 @@ fn list(run: &Run) -> String {
     run.profiles.iter().map(row).collect()
 }
 
-fn samples(profile: &ProfileRecord, side: Side) -> u64 {
-    side.of(profile).stacks.iter().map(|stack| stack.samples).sum()
+fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
+    side.select_stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
 }
 
-fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> anyhow::Result<()> {
-    let side = if args.off_cpu { Side::Waiting } else { Side::Running };
-    let period_ns = side.of(here.profile).period_ns;
+fn write(
+    args: &ProfileArgs,
+    here: &ChosenProfile<'_>,
+    there: Option<&ChosenProfile<'_>>,
+) -> anyhow::Result<()> {
+    let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
+    let period_ns = side.select_stacks(here.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
-        (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
+        (ProfileFormat::Collapsed, None) => collapse(&here.lines(side)),
         (ProfileFormat::Collapsed, Some(there)) => {
-            collapsed_beside(&here.lines(side), &there.lines(side))
+            collapse_pair(&here.lines(side), &there.lines(side))
         }
         (ProfileFormat::Html, there) => html(here, there, side)?,
         (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
@@ -135,14 +139,18 @@ fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> a
             ));
         }
     };
-    write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))
+    write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))
 }
 
-fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Result<String> {
+fn html(
+    here: &ChosenProfile<'_>,
+    there: Option<&ChosenProfile<'_>>,
+    side: SampleKind,
+) -> anyhow::Result<String> {
     let none = || bad("there is no sample of it");
-    let flame = Flame::of(&[here.profile], side).ok_or_else(none)?;
+    let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
-    if side == Side::Waiting {
+    if side == SampleKind::Waiting {
         return Err(bad(
             "profiles of waiting threads cannot be compared as a page: one long wait is many \
              samples, so a difference cannot be distinguished from chance; `--format collapsed` \
@@ -150,7 +158,7 @@ fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Re
         ));
     }
     let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
-    let beside = Beside { title: &there.title, difference: &difference };
+    let beside = ComparedProfile { title: &there.title, difference: &difference };
     Ok(page(&here.title, side, &flame, Some(beside)))
 }
 

@@ -10,7 +10,7 @@ use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_report::Format;
-use dyno_report::terminal::shown;
+use dyno_report::terminal::escape_controls;
 use dyno_runner::run::search;
 
 use crate::cli::{ReportArgs, ReportFormat};
@@ -26,14 +26,14 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     match args.format {
         Some(form) => {
             let text = dyno_report::render(&report, format(form));
-            write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))?;
+            write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))?;
         }
         None => {
             let paths = write_all(&dir, &report)?;
             show(&report, &paths)?;
         }
     }
-    Ok(exit(&report, work_of(&run, &report)))
+    Ok(exit(&report, completeness(&run, &report)))
 }
 
 fn format(form: ReportFormat) -> Format {
@@ -72,19 +72,19 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
 
 /// Whether a run did all that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum RunCompleteness {
     /// All of it, except subjects that were skipped for what this machine lacks.
     Done,
     Missing,
 }
 
-pub fn work_of(run: &Run, report: &Report) -> Work {
+pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     let plan = &run.header.plan;
     if search::is_missing(run) {
-        return Work::Missing;
+        return RunCompleteness::Missing;
     }
     if report.run.answered_after.is_some() {
-        return Work::Done;
+        return RunCompleteness::Done;
     }
     let is_whole = |record: &&TrialRecord| !was_cut(run, record);
     let done: BTreeSet<usize> =
@@ -94,7 +94,11 @@ pub fn work_of(run: &Run, report: &Report) -> Work {
     };
     let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
     let is_built = plan.backends.iter().all(|backend| backend.build_failed.is_none());
-    if is_built && wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
+    if is_built && wanted.all(|(i, _)| done.contains(&i)) {
+        RunCompleteness::Done
+    } else {
+        RunCompleteness::Missing
+    }
 }
 
 /// Whether the user interrupted a trial. Only loads without a suite (`--save`) keep such trials.
@@ -105,9 +109,9 @@ fn was_cut(run: &Run, record: &TrialRecord) -> bool {
 }
 
 /// The exit status of a run, and of every report that is made of it.
-pub fn exit(report: &Report, work: Work) -> Exit {
+pub fn exit(report: &Report, work: RunCompleteness) -> Exit {
     let failed = report.subjects.iter().any(|s| !s.failures.is_empty());
-    if report.trials.is_empty() || failed || work == Work::Missing {
+    if report.trials.is_empty() || failed || work == RunCompleteness::Missing {
         Exit::Failed
     } else if report.run.trials_invalid == 0 {
         Exit::Valid
@@ -118,8 +122,8 @@ pub fn exit(report: &Report, work: Work) -> Exit {
 
 /// A form for programs. If it goes to a terminal, control characters are made visible: the terminal
 /// would obey them. Text for people must not go through here: it is safe already, and has colours.
-pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
-    if is_seen(output) { shown(text) } else { Cow::Borrowed(text) }
+pub fn escape_for_terminal<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
+    if is_seen(output) { escape_controls(text) } else { Cow::Borrowed(text) }
 }
 
 /// Whether a result goes to a terminal, and not to a file or another program.

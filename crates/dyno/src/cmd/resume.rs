@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
 use dyno_archive::start::PartStart;
-use dyno_archive::{Difference, Facts, Party, Resumption, RunDir, StartRecord};
+use dyno_archive::{Facts, Party, Resumption, ResumptionDifference, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::bring_back_those_behind;
+use dyno_runner::prepare::include_with_backends;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 
-use super::prepare::{Prepared, build_all};
+use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;
 use crate::exit::bad;
-use crate::here;
 use crate::progress::Progress;
+use crate::this_machine;
 
 /// Whether a run may be resumed although something has changed since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub(super) enum Mixing {
 }
 
 impl Mixing {
-    pub(super) fn of(args: &RunArgs) -> Mixing {
+    pub(super) fn from_args(args: &RunArgs) -> Mixing {
         if args.anyway { Mixing::Anyway } else { Mixing::Refused }
     }
 
     /// Refuses to resume if there are differences, and lists them.
-    fn check(self, path: &Path, differences: &[Difference]) -> anyhow::Result<()> {
+    fn check(self, path: &Path, differences: &[ResumptionDifference]) -> anyhow::Result<()> {
         if self == Mixing::Anyway || differences.is_empty() {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Mixing {
             .iter()
             .map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now))
             .collect();
-        let path = crate::terminal::quoted(&path.display().to_string());
+        let path = crate::terminal::quote(&path.display().to_string());
         Err(bad(format!(
             "{path} cannot be resumed as the same experiment:\n{}\nRestore this as it was, begin a \
              new run, or let the report mark both halves: dyno run --resume {path} --anyway",
@@ -85,13 +85,13 @@ pub(super) fn resume(
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
-) -> anyhow::Result<Prepared> {
-    let dir = RunDir::open(path)?.held()?;
+) -> anyhow::Result<PreparedRun> {
+    let dir = RunDir::open(path)?.lock()?;
     let run = dir.read()?;
     check_resumable(path, &run)?;
-    let mut planned = Planned::again(run.header.plan.clone())?;
-    let back = bring_back_those_behind(&mut planned.plan);
-    let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
+    let mut planned = Planned::from_archived(run.header.plan.clone())?;
+    let back = include_with_backends(&mut planned.plan);
+    let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Everything that needs no build is compared first, so that a refusal comes without a wait.
     let mut differences = of_facts(&run.header.facts, &facts);
     let files = hash_files(&planned.plan);
@@ -132,7 +132,7 @@ pub(super) fn resume(
         differences.extend(of_backend(then, now));
     }
     mixing.check(path, &differences)?;
-    let header = continued(&run, &planned.plan, &back, facts, differences);
+    let header = resumed_header(&run, &planned.plan, &back, facts, differences);
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..header.plan.clone() };
     dir.write_header(&header)?;
@@ -141,13 +141,13 @@ pub(super) fn resume(
 
 /// The run's header with this resumption added. What it says of the first part stays. `back`:
 /// subjects that had no first part, because a back end could not be built.
-fn continued(
+fn resumed_header(
     run: &Run,
     now: &Plan,
     back: &[usize],
     facts: Facts,
-    differences: Vec<Difference>,
-) -> Header {
+    differences: Vec<ResumptionDifference>,
+) -> RunHeader {
     let mut header = run.header.clone();
     header.resumptions.push(Resumption {
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -175,12 +175,12 @@ fn difference(
     what: impl Into<String>,
     before: impl Into<String>,
     now: impl Into<String>,
-) -> Difference {
-    Difference { what: what.into(), before: before.into(), now: now.into() }
+) -> ResumptionDifference {
+    ResumptionDifference { what: what.into(), before: before.into(), now: now.into() }
 }
 
 /// Differences in the machine and in dyno itself, named like the facts in the archive.
-fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
+fn of_facts(then: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
     let fields = |facts: &Facts| match serde_json::to_value(facts) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => unreachable!("facts are a table of text and numbers"),
@@ -200,7 +200,10 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
 }
 
 /// Differences in the files that the suite's requests name: their contents are sent.
-fn of_files(plan: &Plan, now: &BTreeMap<String, Result<String, String>>) -> Vec<Difference> {
+fn of_files(
+    plan: &Plan,
+    now: &BTreeMap<String, Result<String, String>>,
+) -> Vec<ResumptionDifference> {
     let changed = |(name, then): (&String, &String)| {
         let (Ok(now) | Err(now)) = &now[name];
         (now != then).then(|| difference(format!("file {name}"), short(then), short(now)))
@@ -210,8 +213,8 @@ fn of_files(plan: &Plan, now: &BTreeMap<String, Result<String, String>>) -> Vec<
 
 /// SHA-256 of each file that the suite's requests name, as it is now; `Err`: why it cannot be read.
 fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
-    let folder = Folder::of_suite(Path::new(&plan.suite.path));
-    let hash = |name: &String| folder.read(name).map(|_| folder.seen()[name].clone());
+    let folder = Folder::from_suite(Path::new(&plan.suite.path));
+    let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
     plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
 }
 
@@ -228,7 +231,7 @@ fn of_definition(
     then: &Then<'_>,
     definition: &Definition,
     supervision: &Supervision<'_>,
-) -> Vec<Difference> {
+) -> Vec<ResumptionDifference> {
     let id = &then.id;
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
@@ -254,9 +257,9 @@ fn of_environment<'a>(
     whose: &str,
     mut parts: impl Iterator<Item = &'a PartStart>,
     definition: &Definition,
-) -> Vec<Difference> {
+) -> Vec<ResumptionDifference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
-    let now = definition.inherited();
+    let now = definition.inherited_variables();
     // The subject's own variables are part of its definition.
     let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
     let names: BTreeSet<&str> =
@@ -271,7 +274,7 @@ fn of_environment<'a>(
 }
 
 /// A difference in the result of a subject's build: it fails now, or it has another version.
-fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
+fn of_build(then: &Subject, now: &Subject) -> Option<ResumptionDifference> {
     let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
     let was_there = then.skipped.is_none() && then.build_failed.is_none();
     if let Some(why) = now.build_failed.as_ref().filter(|_| was_there) {
@@ -288,7 +291,7 @@ fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
 }
 
 /// A difference in what a back end is: another version, or none any more.
-fn of_backend(then: &Backend, now: &Backend) -> Option<Difference> {
+fn of_backend(then: &Backend, now: &Backend) -> Option<ResumptionDifference> {
     let shown = |backend: &Backend| match (&backend.build_failed, &backend.version) {
         (Some(why), _) => format!("not built ({})", why.lines().next().unwrap_or_default()),
         (None, Some(version)) => version.clone(),

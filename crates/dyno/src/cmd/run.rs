@@ -4,36 +4,36 @@ use std::path::Path;
 
 use dyno_analysis::capacity::slowest;
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::dir::{Header, Run};
+use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
 use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_observer::tracking::Table;
+use dyno_observer::tracking::TrackingTable;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
-use dyno_runner::run::{Ended, Event, RunError, Runner};
+use dyno_runner::run::{RunEnd, RunError, RunEvent, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::tracking;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
-use super::prepare::{Prepared, build_all};
-use super::report::{Work, exit, show, work_of, write_all};
+use super::prepare::{PreparedRun, build_all};
+use super::report::{RunCompleteness, completeness, exit, show, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
-use crate::here::usable_cpus;
+use crate::other_programs;
 use crate::progress::Progress;
-use crate::quiet;
-use crate::terminal::{self, Third};
+use crate::terminal::{self, ThirdInterrupt};
+use crate::this_machine::usable_cpus;
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
          again to kill them at once",
-        Third::Ends,
+        ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
     let cache = args.places.cache_folder()?;
@@ -41,13 +41,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let (planned, builds, dir) = match &args.resume {
         Some(path) => {
-            let resumed = resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?;
+            let resumed =
+                resume(path, Mixing::from_args(args), &cache, &supervision, &mut progress)?;
             settle(args, &supervision)?;
             resumed
         }
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
-    if let Some(note) = tracking::note(&planned.plan, &Table::read()) {
+    if let Some(note) = tracking::note(&planned.plan, &TrackingTable::read()) {
         terminal::say(&note);
     }
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
@@ -55,12 +56,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = ended.map_err(|error| with_resume(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
-    let work = work_of(&run, &report);
+    let work = completeness(&run, &report);
     // An interrupt after the last step was measured has cut nothing off.
-    let is_cut = ended == Ended::Interrupted && work == Work::Missing;
+    let is_cut = ended == RunEnd::Interrupted && work == RunCompleteness::Missing;
     let paths = write_all(&dir, &report)?;
     if is_cut {
-        let path = terminal::quoted(&dir.path().display().to_string());
+        let path = terminal::quote(&dir.path().display().to_string());
         terminal::say(&format!(
             "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume \
              {path}"
@@ -77,11 +78,11 @@ fn begin(
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
-) -> anyhow::Result<Prepared> {
+) -> anyhow::Result<PreparedRun> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
     let folders = args.places.subjects.find(Some(path))?;
-    let beginning = Beginning::new(path, &folders, cache, &args.runs);
+    let beginning = RunContext::new(path, &folders, cache, &args.runs);
     let overrides = args.choices.overrides();
     // After the builds, which use the CPUs themselves.
     let settled = |_: &Plan| settle(args, supervision);
@@ -90,28 +91,28 @@ fn begin(
     }
     let first = beginning.measure_first(&suite, &overrides, supervision, progress, &settled)?;
     let (mut planned, builds, dir) = beginning.begin(
-        suite.at(&first.capacities)?,
+        suite.with_capacities(&first.capacities)?,
         &overrides,
         supervision,
         progress,
         &settled,
     )?;
     planned.plan.measured_first = Some(first);
-    dir.write_header(&Header { plan: planned.plan.clone(), ..dir.header()? })?;
+    dir.write_header(&RunHeader { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
 }
 
 /// Looks at the other programs of this machine, and waits for them where that is asked.
 fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     let is_interrupted = || supervision.interrupts.count() > 0;
-    quiet::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
+    other_programs::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
 /// Starts of each subject in the run that measures capacities: they only place the rates.
 pub(super) const FIRST_REPEATS: u32 = 3;
 
 /// Folders and files with which a run begins.
-pub(super) struct Beginning<'a> {
+pub(super) struct RunContext<'a> {
     path: &'a Path,
     folders: &'a Folders,
     cache: &'a Path,
@@ -121,14 +122,14 @@ pub(super) struct Beginning<'a> {
     cpus: Vec<u32>,
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> RunContext<'a> {
     pub(super) fn new(
         path: &'a Path,
         folders: &'a Folders,
         cache: &'a Path,
         runs: &'a Path,
-    ) -> Beginning<'a> {
-        Beginning { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
+    ) -> RunContext<'a> {
+        RunContext { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
     }
 
     /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a
@@ -160,8 +161,8 @@ impl<'a> Beginning<'a> {
         let run = dir.read()?;
         let report = dyno_analysis::report::report(&run);
         write_all(&dir, &report)?;
-        let path = terminal::quoted(&dir.path().display().to_string());
-        if ended == Ended::Interrupted {
+        let path = terminal::quote(&dir.path().display().to_string());
+        if ended == RunEnd::Interrupted {
             anyhow::bail!(
                 "ended before it was known what the slowest subject can do; what was measured is \
                  in {path}"
@@ -200,14 +201,14 @@ impl<'a> Beginning<'a> {
         supervision: &Supervision<'_>,
         progress: &mut Progress,
         check: &dyn Fn(&Plan) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Prepared> {
+    ) -> anyhow::Result<PreparedRun> {
         let mut planned = self.plan(suite, overrides, supervision)?;
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;
         planned.plan.settle_duet();
         check(&planned.plan)?;
-        let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.held()?;
+        let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.lock()?;
         Ok((planned, builds, dir))
     }
 
@@ -218,7 +219,7 @@ impl<'a> Beginning<'a> {
         supervision: &Supervision<'_>,
     ) -> anyhow::Result<Planned> {
         let here = Prerequisites::new(supervision);
-        let unmet = |subject: &Definition| here.unmet(subject);
+        let unmet = |subject: &Definition| here.unmet_need(subject);
         Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
 }
@@ -229,12 +230,12 @@ pub(super) fn walk(
     dir: &RunDir,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<RunEnd> {
     let header = dir.header()?;
     progress.begin(&planned.plan, dir.read()?.trials.len());
-    let mut on = |event: Event<'_>| {
+    let mut on = |event: RunEvent<'_>| {
         let record = match &event {
-            Event::TrialEnded { record, .. } => Some((*record).clone()),
+            RunEvent::TrialEnded { record, .. } => Some((*record).clone()),
             _ => None,
         };
         progress.event(&planned.plan, &event, |_| record.and_then(|r| result_of(&header, dir, r)));
@@ -258,7 +259,7 @@ fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
     let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else {
         return error;
     };
-    let path = terminal::quoted(&run.display().to_string());
+    let path = terminal::quote(&run.display().to_string());
     anyhow::anyhow!(
         "{error:#}\nhint: what is finished is kept; make room, then resume with: dyno run --resume \
          {path}"
@@ -266,7 +267,7 @@ fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
 }
 
 /// The result of one trial alone, for its line on the screen.
-fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
+fn result_of(header: &RunHeader, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
     let starts = vec![dir.read_start(record.start).ok()?];
     let alone = Run {
         header: header.clone(),

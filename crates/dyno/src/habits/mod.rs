@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use self::tools::{SAME, Spelling, TOOLS, Tool};
+use self::tools::{LoadTool, SAME, Spelling, TOOLS};
 
 /// A hint for an option of `dyno load` that clap refused; `None`: no other tool is known to have
 /// it.
@@ -24,7 +24,7 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
         )),
         ErrorKind::UnknownArgument => unknown(option.split('=').next().unwrap_or(option)),
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
-            let hint = misused(
+            let hint = misuse_hint(
                 option.split(' ').next().unwrap_or(option),
                 context(ContextKind::InvalidValue),
                 load,
@@ -52,7 +52,7 @@ fn name_of(typed: &str, spelling: Spelling) -> Option<&str> {
 }
 
 /// What does here what an option does in a tool. `None`: the tool has no such option.
-fn answer(tool: &Tool, typed: &str) -> Option<&'static str> {
+fn answer(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     let name = name_of(typed, tool.spelling)?;
     let has = |names: &str| names.split(' ').any(|own| own == name);
     tool.options.iter().find(|(names, _)| has(names)).map(|(_, here)| *here)
@@ -80,7 +80,7 @@ fn unknown(typed: &str) -> Option<String> {
 
 /// A hint for an option with a value that it does not take here, because it means another thing
 /// elsewhere. `long`: its name here.
-fn misused(long: &str, value: Option<&str>, load: &clap::Command) -> Option<String> {
+fn misuse_hint(long: &str, value: Option<&str>, load: &clap::Command) -> Option<String> {
     let arg = load.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"))?;
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let typed = [short.as_deref(), Some(long)];

@@ -10,7 +10,7 @@ pub enum Spelling {
 }
 
 /// A load generator.
-pub struct Tool {
+pub struct LoadTool {
     pub name: &'static str,
     pub spelling: Spelling,
     /// Options without their dashes, those of one meaning with blanks between, and what does that
@@ -92,8 +92,8 @@ const WARMUP: &str = "use -w, such as -w 2s";
 const BUFFERS: &str = "not available: sizes of socket buffers are the system's";
 const OF_SERVER: &str = "not available: that is no option of a load over HTTP";
 
-pub static TOOLS: [Tool; 12] = [
-    Tool {
+pub static TOOLS: [LoadTool; 12] = [
+    LoadTool {
         name: "wrk",
         spelling: Spelling::Gnu,
         options: &[
@@ -103,7 +103,7 @@ pub static TOOLS: [Tool; 12] = [
             ("v version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "wrk2",
         spelling: Spelling::Gnu,
         options: &[
@@ -120,7 +120,7 @@ pub static TOOLS: [Tool; 12] = [
             ("v version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "hey",
         spelling: Spelling::Go,
         options: &[
@@ -146,7 +146,7 @@ pub static TOOLS: [Tool; 12] = [
             ("enable-tmpl", TEMPLATES),
         ],
     },
-    Tool {
+    LoadTool {
         name: "oha",
         spelling: Spelling::Gnu,
         options: &[
@@ -202,7 +202,7 @@ pub static TOOLS: [Tool; 12] = [
             ("V version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "h2load",
         spelling: Spelling::Gnu,
         options: &[
@@ -248,7 +248,7 @@ pub static TOOLS: [Tool; 12] = [
             ("V version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "vegeta",
         spelling: Spelling::Go,
         options: &[
@@ -278,7 +278,7 @@ pub static TOOLS: [Tool; 12] = [
             ("version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "k6",
         spelling: Spelling::Gnu,
         options: &[
@@ -326,7 +326,7 @@ pub static TOOLS: [Tool; 12] = [
             ("no-color", NO_COLOR),
         ],
     },
-    Tool {
+    LoadTool {
         name: "ab",
         spelling: Spelling::Gnu,
         options: &[
@@ -358,7 +358,7 @@ pub static TOOLS: [Tool; 12] = [
             ("V", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "autocannon",
         spelling: Spelling::Gnu,
         options: &[
@@ -397,7 +397,7 @@ pub static TOOLS: [Tool; 12] = [
             ("v version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "bombardier",
         spelling: Spelling::Gnu,
         options: &[
@@ -426,7 +426,7 @@ pub static TOOLS: [Tool; 12] = [
             ("version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "fortio",
         spelling: Spelling::Go,
         options: &[
@@ -474,7 +474,7 @@ pub static TOOLS: [Tool; 12] = [
             ("version", VERSION),
         ],
     },
-    Tool {
+    LoadTool {
         name: "curl",
         spelling: Spelling::Gnu,
         options: &[

@@ -23,7 +23,7 @@ use ratatui::crossterm::terminal::{
 
 pub use self::keyboard::Input;
 use self::keyboard::Keyboard;
-use self::model::Model;
+use self::model::LiveModel;
 use self::view::Palette;
 
 /// Room for one screen, so that it reaches the terminal in one write.
@@ -74,7 +74,7 @@ impl Live {
 
     /// Draws at the size the terminal has now. Does nothing once the terminal was given back, in
     /// its background, and as long as it takes no more: a load does not wait for its screen.
-    pub fn show(&mut self, model: &Model) -> io::Result<()> {
+    pub fn show(&mut self, model: &LiveModel) -> io::Result<()> {
         if !SHOWN.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl Live {
         }
     }
 
-    fn draw(&mut self, model: &Model) -> io::Result<()> {
+    fn draw(&mut self, model: &LiveModel) -> io::Result<()> {
         // The rest of the last screen comes first: what the next one changes is relative to it.
         self.terminal.backend_mut().flush()?;
         if std::mem::take(&mut self.was_away) {

@@ -10,19 +10,19 @@ const POINTS_KEPT: usize = 600;
 const LEAST_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
-pub struct Model {
+pub struct LiveModel {
     /// The URL that is loaded: `http://127.0.0.1:8080/plaintext`.
     pub title: String,
     /// How: `h1 · 64 connections · closed loop · io_uring × 1`.
     pub subtitle: String,
-    pub phase: Phase,
+    pub phase: LivePhase,
     /// Time since the load began, warm-up included.
     pub elapsed_s: f64,
     /// Planned time, warm-up included; `None`: the load has no set end.
     pub planned_s: Option<f64>,
     /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest
-    /// first. [`Model::push`] adds them, and bounds their number.
-    pub points: Vec<Point>,
+    /// first. [`LiveModel::push`] adds them, and bounds their number.
+    pub points: Vec<LivePoint>,
     /// Response times of right answers in the measured window so far: (nanoseconds, count),
     /// ascending, sparse.
     pub histogram: Vec<(u64, u64)>,
@@ -43,7 +43,7 @@ pub struct Model {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum LivePhase {
     #[default]
     Connecting,
     Warmup,
@@ -51,20 +51,20 @@ pub enum Phase {
     Drain,
 }
 
-impl Phase {
+impl LivePhase {
     pub fn name(self) -> &'static str {
         match self {
-            Phase::Connecting => "connecting",
-            Phase::Warmup => "warm-up",
-            Phase::Measured => "measured",
-            Phase::Drain => "drain",
+            LivePhase::Connecting => "connecting",
+            LivePhase::Warmup => "warm-up",
+            LivePhase::Measured => "measured",
+            LivePhase::Drain => "drain",
         }
     }
 }
 
 /// One finished interval, or some that were merged. It begins where the one before it ended.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Point {
+pub struct LivePoint {
     /// Time since the load began.
     pub end_s: f64,
     pub warmup: bool,
@@ -86,21 +86,21 @@ pub struct Point {
 
 /// A response time in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Wait {
+pub enum LiveResponseTime {
     At(f64),
     /// Longer than this: it lies among unanswered requests.
     Beyond(f64),
 }
 
-impl Point {
+impl LivePoint {
     /// This point, which began at `start_s`, and the next as one. A percentile of a union lies
     /// between those of its parts, so the larger one never flatters.
-    fn merged(&self, start_s: f64, next: &Point) -> Point {
+    fn merge(&self, start_s: f64, next: &LivePoint) -> LivePoint {
         let widths = (self.end_s - start_s, next.end_s - self.end_s);
         let share = widths.0 / (widths.0 + widths.1);
         // Two points of no length weigh the same.
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
-        Point {
+        LivePoint {
             end_s: next.end_s,
             warmup: self.warmup,
             rps: self.rps * share + next.rps * (1.0 - share),
@@ -122,9 +122,9 @@ pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-impl Model {
+impl LiveModel {
     /// Adds the latest interval, which must not be of the drain: that would dilute the rate.
-    pub fn push(&mut self, point: Point) {
+    pub fn push(&mut self, point: LivePoint) {
         self.points.push(point);
         if self.points.len() > POINTS_KEPT {
             self.points = in_pairs(&self.points);
@@ -132,7 +132,7 @@ impl Model {
     }
 
     /// Each point with the second it began at.
-    pub fn spans(&self) -> impl Iterator<Item = (f64, &Point)> {
+    pub fn spans(&self) -> impl Iterator<Item = (f64, &LivePoint)> {
         spans(&self.points)
     }
 
@@ -146,9 +146,11 @@ impl Model {
     }
 
     /// The response time in microseconds that a share (0 to 1) of all that was due did not exceed.
-    pub fn response(&self, share: f64) -> Option<Wait> {
-        let longest = || self.longest_wait_us.map(Wait::Beyond);
-        self.response_us(share).map(Wait::At).or_else(|| longest().filter(|_| self.unanswered > 0))
+    pub fn response(&self, share: f64) -> Option<LiveResponseTime> {
+        let longest = || self.longest_wait_us.map(LiveResponseTime::Beyond);
+        self.response_us(share)
+            .map(LiveResponseTime::At)
+            .or_else(|| longest().filter(|_| self.unanswered > 0))
     }
 
     /// The share of all that was due in the measured window that got no right answer.
@@ -158,7 +160,7 @@ impl Model {
         if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
     }
 
-    /// [`Model::response`] in microseconds if it lies among the right answers, else `None`.
+    /// [`LiveModel::response`] in microseconds if it lies among the right answers, else `None`.
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = answered + u128::from(self.unanswered);
@@ -172,18 +174,18 @@ impl Model {
     }
 }
 
-fn spans(points: &[Point]) -> impl Iterator<Item = (f64, &Point)> {
+fn spans(points: &[LivePoint]) -> impl Iterator<Item = (f64, &LivePoint)> {
     let starts = std::iter::once(0.0).chain(points.iter().map(|p| p.end_s));
     starts.zip(points)
 }
 
 /// The points merged in pairs, but never one of the warm-up with a measured one.
-fn in_pairs(points: &[Point]) -> Vec<Point> {
+fn in_pairs(points: &[LivePoint]) -> Vec<LivePoint> {
     let mut merged = Vec::with_capacity(points.len() / 2 + 1);
     let mut rest = spans(points).peekable();
     while let Some((start, point)) = rest.next() {
         let pair = rest.next_if(|(_, next)| next.warmup == point.warmup);
-        merged.push(pair.map_or_else(|| point.clone(), |(_, next)| point.merged(start, next)));
+        merged.push(pair.map_or_else(|| point.clone(), |(_, next)| point.merge(start, next)));
     }
     merged
 }
@@ -198,11 +200,11 @@ pub struct Bins {
 
 impl Bins {
     /// `None` if there is nothing to count.
-    pub fn of(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
+    pub fn from_histogram(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
         let last = counted.next_back().unwrap_or(first);
-        let (low_ns, high_ns) = widened(first, last, LEAST_RATIO);
+        let (low_ns, high_ns) = widen(first, last, LEAST_RATIO);
         let mut result = Bins { low_ns, high_ns, counts: vec![0; bins] };
         for &(ns, n) in histogram {
             let bin = result.bin(ns as f64);
@@ -220,7 +222,7 @@ impl Bins {
 
 /// A range of positive numbers, widened about its geometric middle so that its ends have at least
 /// `ratio` between them.
-pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
+pub fn widen(low: f64, high: f64, ratio: f64) -> (f64, f64) {
     let widen = (ratio * low / high).max(1.0).sqrt();
     (low / widen, high * widen)
 }
@@ -229,13 +231,13 @@ pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    fn point(end_s: f64, warmup: bool, rps: f64) -> Point {
-        Point { end_s, warmup, rps, p99_us: Some(rps), failed: 1, ..Point::default() }
+    fn point(end_s: f64, warmup: bool, rps: f64) -> LivePoint {
+        LivePoint { end_s, warmup, rps, p99_us: Some(rps), failed: 1, ..LivePoint::default() }
     }
 
     #[test]
     fn points_are_bounded_and_lose_neither_failures_nor_the_mean() {
-        let mut model = Model::default();
+        let mut model = LiveModel::default();
         for i in 1..=5000 {
             model.push(point(f64::from(i), i <= 33, f64::from(i)));
             assert!(model.points.len() <= POINTS_KEPT);
@@ -250,19 +252,24 @@ mod tests {
 
     #[test]
     fn merging_weighs_rates_by_time_and_keeps_the_worse_percentile() {
-        let next = Point { p50_us: Some(7.0), ..point(4.0, false, 40.0) };
-        let merged = point(1.0, false, 80.0).merged(0.0, &next);
+        let next = LivePoint { p50_us: Some(7.0), ..point(4.0, false, 40.0) };
+        let merged = point(1.0, false, 80.0).merge(0.0, &next);
         assert_eq!(
             merged,
-            Point { failed: 2, p99_us: Some(80.0), p50_us: Some(7.0), ..point(4.0, false, 50.0) }
+            LivePoint {
+                failed: 2,
+                p99_us: Some(80.0),
+                p50_us: Some(7.0),
+                ..point(4.0, false, 50.0)
+            }
         );
-        assert_eq!(point(0.0, false, 2.0).merged(0.0, &point(0.0, false, 4.0)).rps, 3.0);
+        assert_eq!(point(0.0, false, 2.0).merge(0.0, &point(0.0, false, 4.0)).rps, 3.0);
     }
 
     #[test]
     fn bins_are_even_in_the_logarithm_and_count_everything() {
         let decades: Vec<_> = (0..=6).map(|e| (10u64.pow(e), 1 + u64::from(e))).collect();
-        let bins = Bins::of(&decades, 6).unwrap();
+        let bins = Bins::from_histogram(&decades, 6).unwrap();
         assert_eq!((bins.low_ns, bins.high_ns), (1.0, 1e6));
         assert_eq!(bins.counts.iter().sum::<u64>(), 28);
         assert_eq!(bins.counts[0], 1);
@@ -271,31 +278,33 @@ mod tests {
 
     #[test]
     fn one_value_lies_in_the_middle_of_a_range_of_two() {
-        let bins = Bins::of(&[(1, 0), (1000, 9), (u64::MAX, 0)], 7).unwrap();
+        let bins = Bins::from_histogram(&[(1, 0), (1000, 9), (u64::MAX, 0)], 7).unwrap();
         assert!((bins.high_ns / bins.low_ns - 2.0).abs() < 1e-9);
         assert_eq!(bins.counts[3], 9);
-        assert!(Bins::of(&[], 7).is_none() && Bins::of(&[(5, 0)], 7).is_none());
+        assert!(
+            Bins::from_histogram(&[], 7).is_none() && Bins::from_histogram(&[(5, 0)], 7).is_none()
+        );
     }
 
     #[test]
     fn percentiles_come_from_the_histogram() {
         let histogram = vec![(1_000, 50), (2_000, 49), (9_000, 1)];
-        let model = Model { histogram, ..Model::default() };
+        let model = LiveModel { histogram, ..LiveModel::default() };
         assert_eq!(
             [0.5, 0.51, 0.99, 1.0].map(|q| model.response_us(q).unwrap()),
             [1.0, 2.0, 2.0, 9.0]
         );
-        assert_eq!(Model::default().response_us(0.99), None);
+        assert_eq!(LiveModel::default().response_us(0.99), None);
     }
 
     #[test]
     fn what_was_never_answered_ranks_above_every_answer() {
         let histogram = vec![(1_000, 50), (2_000, 40)];
         let (unanswered, longest_wait_us) = (10, Some(1.2e6));
-        let model = Model { histogram, unanswered, longest_wait_us, ..Model::default() };
+        let model = LiveModel { histogram, unanswered, longest_wait_us, ..LiveModel::default() };
         let at = |q| model.response(q).unwrap();
-        assert_eq!([0.5, 0.9].map(at), [Wait::At(1.0), Wait::At(2.0)]);
-        assert_eq!([0.91, 0.99, 1.0].map(at), [Wait::Beyond(1.2e6); 3]);
+        assert_eq!([0.5, 0.9].map(at), [LiveResponseTime::At(1.0), LiveResponseTime::At(2.0)]);
+        assert_eq!([0.91, 0.99, 1.0].map(at), [LiveResponseTime::Beyond(1.2e6); 3]);
         assert_eq!(model.unanswered_share(), 0.1);
     }
 }

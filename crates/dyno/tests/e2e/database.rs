@@ -7,7 +7,7 @@ use std::process::Command;
 
 use dyno_archive::Party;
 use dyno_archive::start::FailureKind;
-use dyno_runner::run::Event;
+use dyno_runner::run::RunEvent;
 
 use crate::drive::{not_run, repository};
 use crate::walk;
@@ -93,7 +93,7 @@ fn killed_postgresql_is_reported() {
         place.path(),
         &walk::planned_with(&place.path().join("subjects"), suite),
         &mut |event| {
-            if left > 0 && matches!(event, Event::Interval { .. }) {
+            if left > 0 && matches!(event, RunEvent::Interval { .. }) {
                 left -= 1;
                 assert!(
                     Command::new("pkill")
@@ -135,7 +135,7 @@ fn hanging_postgresql_is_reported() {
         place.path(),
         &walk::planned_with(&place.path().join("subjects"), suite),
         &mut |event| {
-            if left > 0 && matches!(event, Event::Interval { .. }) {
+            if left > 0 && matches!(event, RunEvent::Interval { .. }) {
                 left -= 1;
                 // Its children first, while its command line still identifies it.
                 let script = "pid=$(pgrep -of \"$0\") && pkill -STOP -P $pid; kill -STOP $pid";

@@ -210,19 +210,19 @@ impl Place {
 
     /// Every process that was started from this place, its control group and its folder, is gone.
     pub fn assert_nothing_is_left(&self) {
-        let left = self.left();
+        let left = self.remains();
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 
     /// Waits for what only the guard can clean up.
     pub fn assert_nothing_is_left_soon(&self) {
-        soon(|| self.left().is_empty().then_some(()));
+        soon(|| self.remains().is_empty().then_some(()));
         self.assert_nothing_is_left();
     }
 
     /// Remains of this place's runs only: other dynos on this machine, and other tests, may leave
     /// their own.
-    fn left(&self) -> Vec<String> {
+    fn remains(&self) -> Vec<String> {
         [self.processes_left(), self.folders_left(), self.groups_left()].concat()
     }
 
@@ -239,8 +239,8 @@ impl Place {
             let is_ours =
                 words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
             let is_guard = words.contains(dyno_launch::guard::ARGUMENT);
-            let is_tests =
-                dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
+            let is_tests = dyno_observer::proc::Stat::read(pid)
+                .is_some_and(|s| s.parent == std::process::id());
             (is_ours && !is_guard && !is_tests)
                 .then(|| format!("process {pid}: {words} in {}", folder.display()))
         };
@@ -319,38 +319,39 @@ pub struct Server {
 
 impl Server {
     pub fn start(mode: &[&str]) -> Server {
-        Server::of(Command::new(unruly()), mode)
+        Server::start_command(Command::new(unruly()), mode)
     }
 
     /// The server that breaks each rule a known number of times.
     pub fn broken(mode: &[&str]) -> Server {
-        Server::of(Command::new(unruly().with_file_name("broken")), mode)
+        Server::start_command(Command::new(unruly().with_file_name("broken")), mode)
     }
 
     /// The null responder.
     pub fn null() -> Server {
         let mut command = Command::new(DYNO);
         command.arg("serve-null");
-        Server::of(command, &[])
+        Server::start_command(command, &[])
     }
 
     /// The same with so many rounds of work more per answer.
     pub fn null_that_works(rounds: u32) -> Server {
         let mut command = Command::new(DYNO);
         command.arg("serve-null");
-        Server::of(command, &["--work", &rounds.to_string()])
+        Server::start_command(command, &["--work", &rounds.to_string()])
     }
 
     /// The HTTP/2 server of another implementation.
     pub fn streams(mode: &[&str]) -> Server {
         let count_port = free_port().to_string();
         let mode = [mode, &["--count-port", &count_port]].concat();
-        let mut server = Server::of(Command::new(unruly().with_file_name("streams")), &mode);
+        let mut server =
+            Server::start_command(Command::new(unruly().with_file_name("streams")), &mode);
         server.count_port = count_port.parse().unwrap();
         server
     }
 
-    fn of(mut command: Command, mode: &[&str]) -> Server {
+    fn start_command(mut command: Command, mode: &[&str]) -> Server {
         let port = free_port();
         command.args(["--port", &port.to_string()]).args(mode).stdout(Stdio::null());
         let mut server = Server { child: command.spawn().unwrap(), port, count_port: port };

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use dyno_archive::Party;
 use dyno_archive::start::FailureKind;
-use dyno_runner::run::Event;
+use dyno_runner::run::RunEvent;
 
 use crate::drive::{not_run, repository};
 use crate::walk;
@@ -65,9 +65,9 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
         place.path(),
         &walk::planned_with(&place.path().join("subjects"), suite),
         &mut |event| match event {
-            Event::TrialEnded { .. } => ended += 1,
+            RunEvent::TrialEnded { .. } => ended += 1,
             // In the second trial: what the first one saw is to stand.
-            Event::Interval { .. } if ended == 1 => {
+            RunEvent::Interval { .. } if ended == 1 => {
                 ended += 1;
                 // It is started from a build of this test's own.
                 let ours = format!("Server {}", place.path().display());

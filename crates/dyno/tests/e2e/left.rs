@@ -150,7 +150,7 @@ fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
     let mut dyno = long_run(&place, &[], "40");
     let is_guard = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let parent = dyno_observer::proc::Stat::of(*pid).map(|stat| stat.parent);
+        let parent = dyno_observer::proc::Stat::read(*pid).map(|stat| stat.parent);
         parent == Some(dyno.id())
             && String::from_utf8_lossy(&words).contains(dyno_launch::guard::ARGUMENT)
     };

@@ -84,7 +84,7 @@ fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), result)
 }
 
-fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |v, key| v.as_object()?.get(key))
 }
 
@@ -94,12 +94,12 @@ fn the_json_has_every_key_of_the_contract() {
     let server = Server::start(&[]);
     let (_, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
     for key in KEYS {
-        assert!(at(&result, key).is_some(), "{key} is missing");
+        assert!(value_at(&result, key).is_some(), "{key} is missing");
     }
     for times in TIMES {
         for statistic in STATISTICS {
             assert!(
-                at(&result, &format!("{times}.{statistic}")).is_some(),
+                value_at(&result, &format!("{times}.{statistic}")).is_some(),
                 "{times}.{statistic} is missing"
             );
         }
@@ -107,7 +107,7 @@ fn the_json_has_every_key_of_the_contract() {
     assert_eq!(result["schema"], "dyno.load/1");
     let interval = &result["intervals"][0];
     for key in ["start_s", "ok", "failed", "response_time_us"] {
-        assert!(at(interval, key).is_some(), "intervals[].{key} is missing");
+        assert!(value_at(interval, key).is_some(), "intervals[].{key} is missing");
     }
 }
 

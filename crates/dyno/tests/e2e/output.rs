@@ -43,7 +43,7 @@ fn every_interval_is_streamed_and_every_histogram_is_whole() {
             .sum()
     };
     assert_eq!(ok("warmup") + ok("measured") + ok("drain"), 600);
-    let histogram = Times::merged(
+    let histogram = Times::merge(
         &stream[1..]
             .iter()
             .filter(|line| line["phase"] != "warmup")
@@ -63,7 +63,7 @@ fn every_interval_is_streamed_and_every_histogram_is_whole() {
         .filter(|line| !line.starts_with(['#', '"']) && !line.starts_with("Tag=warmup"))
         .map(|line| serde_json::from_value(line.rsplit(',').next().unwrap().into()).unwrap())
         .collect();
-    assert_eq!(Times::merged(&logged), histogram, "the log and the stream hold the same");
+    assert_eq!(Times::merge(&logged), histogram, "the log and the stream hold the same");
 }
 
 #[test]

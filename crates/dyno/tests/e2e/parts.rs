@@ -8,7 +8,7 @@ use std::process::Command;
 use dyno_archive::Party;
 use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
-use dyno_runner::run::Event;
+use dyno_runner::run::RunEvent;
 
 use crate::drive::not_run;
 use crate::walk::{self, define};
@@ -40,7 +40,7 @@ fn journal(place: &Path) -> Vec<String> {
 }
 
 /// Runs `front`, which gets the address of the store, and `alone`, which does not.
-fn run(place: &Path, suite: &str, on: &mut dyn FnMut(Event<'_>)) -> Run {
+fn run(place: &Path, suite: &str, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
     let subjects = place.join("subjects");
     define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
     define(&subjects, "alone", &walk::null(), "");
@@ -155,7 +155,7 @@ fn killed_back_end_is_reported_and_other_results_stand() {
     let mut left = 1;
     let journal = place.path().join("journal");
     let run = run(place.path(), suite, &mut |event| {
-        if left > 0 && matches!(event, Event::Interval { .. }) {
+        if left > 0 && matches!(event, RunEvent::Interval { .. }) {
             left -= 1;
             let text = fs::read_to_string(&journal).unwrap();
             let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
@@ -264,7 +264,7 @@ fn back_end_memory_limit_kill_is_reported() {
     );
     fs::write(&file, text.replace("& wait\"]", &format!("& ({hungry}) & wait\"]"))).unwrap();
     let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
-        if matches!(event, Event::TrialStarted { .. }) {
+        if matches!(event, RunEvent::TrialStarted { .. }) {
             fs::write(&eat, "").unwrap();
         }
     });
@@ -281,7 +281,7 @@ fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_re
     define_store(place.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
     let journal = place.path().join("journal");
     let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
-        if matches!(event, Event::TrialStarted { .. }) {
+        if matches!(event, RunEvent::TrialStarted { .. }) {
             let text = fs::read_to_string(&journal).unwrap();
             let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
             assert!(
@@ -313,7 +313,7 @@ fn subject_exit_is_not_blamed_on_back_end() {
     let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
     let mut left = 1;
     let run = walk::run_with(place.path(), &walk::planned_with(&subjects, &suite), &mut |event| {
-        if left > 0 && matches!(event, Event::TrialStarted { .. }) {
+        if left > 0 && matches!(event, RunEvent::TrialStarted { .. }) {
             left -= 1;
             let front = fs::read_to_string(&pid).unwrap();
             assert!(Command::new("kill").args(["-9", front.trim()]).status().unwrap().success());

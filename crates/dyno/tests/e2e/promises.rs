@@ -40,7 +40,7 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     let run = run(place.path(), "");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!(start.failure, None, "it is ready and serves, whatever its contract says");
-    let refused: Vec<Protocol> = start.refused().into_keys().collect();
+    let refused: Vec<Protocol> = start.refused_protocols().into_keys().collect();
     assert_eq!(refused, [Protocol::H2c]);
     let workloads: Vec<usize> =
         run.trials.iter().map(|t| run.header.plan.trials[t.trial].workload).collect();
@@ -68,7 +68,7 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
 fn a_waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "waive = [\"parting\"]");
-    assert_eq!((run.starts[0].refused().len(), run.trials.len()), (0, 2));
+    assert_eq!((run.starts[0].refused_protocols().len(), run.trials.len()), (0, 2));
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
         let marks = trial.caveats.iter().filter(|c| c.code.name() == "checks_waived").count();

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::{Facts, RunDir};
 use dyno_launch::guard::Guard;
 use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{Event, Runner};
+use dyno_runner::run::{RunEvent, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
 
@@ -77,14 +77,14 @@ pub fn run(place: &Path, planned: &Planned) -> Run {
 }
 
 /// The same, with a callback for events.
-pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(Event<'_>)) -> Run {
+pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = place.join("cache");
     let mut planned = planned.clone();
     let builds = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
-    let header = Header {
+    let header = RunHeader {
         schema: SCHEMA.into(),
         id: "by-hand".into(),
         started: "2026-01-02T03:04:05Z".into(),

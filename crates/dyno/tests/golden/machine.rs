@@ -7,19 +7,19 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Seen, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, SchedulerRecord, StateTimes, ThreadUse,
 };
-use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, Stop};
+use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
 use dyno_contract::listener::Listener;
-use dyno_engine::sim::{Fault, Model, Queue, Service, World};
-use dyno_runner::load::{Spec, simulate};
+use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, World};
+use dyno_runner::load::{LoadSpec, simulate};
 use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -117,7 +117,7 @@ impl Machine {
         let starts =
             (0..plan.launches.len()).filter_map(|launch| self.start(&plan, launch)).collect();
         let trials = (0..plan.trials.len()).filter_map(|trial| self.trial(&plan, trial)).collect();
-        let header = Header {
+        let header = RunHeader {
             schema: SCHEMA.into(),
             id: format!("{}-20260102-030405", plan.suite.name),
             started: "2026-01-02T03:04:05Z".into(),
@@ -199,7 +199,7 @@ impl Machine {
                 checks_after: if fails.is_some() { Vec::new() } else { vec![passed()] },
                 limits: Vec::new(),
                 environment: BTreeMap::new(),
-                stop: Some(Stop { took_ns: MS, killed: false }),
+                stop: Some(StopRecord { took_ns: MS, killed: false }),
                 log_tail: fails.map(|fails| fails.log.clone()),
                 ..PartStart::new(Party::SUBJECT, plan.arms[planned.arms[0]].name.clone())
             }],
@@ -242,15 +242,15 @@ impl Built {
 }
 
 impl Server {
-    fn model(&self) -> Model {
+    fn model(&self) -> ServerModel {
         let service = if self.steady {
-            Service::Fixed { ns: (self.service_us * 1e3) as u64 }
+            ServiceTime::Fixed { ns: (self.service_us * 1e3) as u64 }
         } else {
-            Service::Exponential { mean_ns: self.service_us * 1e3 }
+            ServiceTime::Exponential { mean_ns: self.service_us * 1e3 }
         };
         let queue = if self.one_at_a_time { Queue::Single } else { Queue::PerConnection };
         let faults = self.faults.iter().map(|(name, odds)| (fault(name), *odds)).collect();
-        Model { faults, max_streams: self.max_streams, ..Model::new(service, queue) }
+        ServerModel { faults, max_streams: self.max_streams, ..ServerModel::new(service, queue) }
     }
 
     /// Sample of its use after so many answers.
@@ -270,7 +270,7 @@ impl Server {
             switches_involuntary: Some(answers / 100),
             faults_minor: Some(answers / 50),
             faults_major: Some(0),
-            seen: Some(seen(at_ns - BEGAN_NS, run_ns, answers)),
+            seen: Some(scheduler_record(at_ns - BEGAN_NS, run_ns, answers)),
         };
         Sample {
             at_ns,
@@ -314,11 +314,11 @@ impl Server {
 }
 
 /// A thread that ran so long, and waited for its peers otherwise.
-fn seen(lived_ns: u64, running_ns: u64, wakeups: u64) -> Seen {
+fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRecord {
     let runnable_ns = running_ns / 100;
     let network_ns = lived_ns.saturating_sub(running_ns + runnable_ns);
     let states = StateTimes { running_ns, runnable_ns, network_ns, ..StateTimes::default() };
-    Seen { states, wakeups, migrations: 0, modes: None }
+    SchedulerRecord { states, wakeups, migrations: 0, modes: None }
 }
 
 /// A read and a write per answer, and a wait for every four.
@@ -354,7 +354,7 @@ fn listener(plan: &Plan, trial: usize) -> Listener {
 }
 
 /// Loads a server of the machine. TLS takes no time there: its connections say that they speak it.
-fn load(spec: &Spec, server: &Server) -> LoadRecord {
+fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
     let plain = match spec.protocol {
         Protocol::H1Tls => Protocol::H1,
         Protocol::H2 => Protocol::H2c,
@@ -363,7 +363,7 @@ fn load(spec: &Spec, server: &Server) -> LoadRecord {
     let world = |worker: u32| World::new(spec.seed + u64::from(worker), server.model());
     let mut instants = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
     let mut record = simulate(
-        &Spec { protocol: plain, tls: None, ..spec.clone() },
+        &LoadSpec { protocol: plain, tls: None, ..spec.clone() },
         BEGAN_NS,
         world,
         &mut instants,
@@ -379,7 +379,7 @@ fn load(spec: &Spec, server: &Server) -> LoadRecord {
     };
     record.samples =
         record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
-    let run_ns = |sample: &Sample| sample.of(Party::GENERATOR).unwrap().threads[0].run_ns;
+    let run_ns = |sample: &Sample| sample.party_use(Party::GENERATOR).unwrap().threads[0].run_ns;
     let (first, last) = (record.samples.first().unwrap(), record.samples.last().unwrap());
     let generator_ns = run_ns(last) - run_ns(first);
     record.client.threads = vec![ThreadUse {

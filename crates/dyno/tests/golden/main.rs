@@ -6,8 +6,8 @@
 //! small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format
 //! `dyno.run/5`: it must open for ever.
 
-mod kept;
 mod machine;
+mod stored_output;
 mod worlds;
 
 use std::fs;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
@@ -24,18 +24,20 @@ use dyno_archive::plan::{
 use dyno_archive::probe::ProbesUse;
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, Seen, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes,
+    ThreadUse,
 };
 use dyno_archive::start::{
-    Failure, FailureKind, PartStart, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice,
+    Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord, WarmUp, WarmUpEnd,
+    WarmUpSlice,
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, Times, TrialRecord};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
+use dyno_engine::sim::{self, Fault, Queue, ServerModel, ServiceTime, World};
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic,
-    Window,
+    CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Traffic,
+    Window, WorkerConfig,
 };
 use dyno_wire::h1::response::RequestKind;
 
@@ -43,7 +45,7 @@ const MS: u64 = 1_000_000;
 const BEGAN_NS: u64 = 5_000 * MS;
 
 fn golden(name: &str) -> PathBuf {
-    kept::folder("hello").join(name)
+    stored_output::folder("hello").join(name)
 }
 
 const SEED: u64 = 7;
@@ -185,7 +187,8 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     let trial = plan.trials[index];
     let launch = &plan.launches[trial.launch];
     let service_ns = if trial.arm == 0 { 200_000.0 } else { 900_000.0 };
-    let mut model = Model::new(Service::Exponential { mean_ns: service_ns }, Queue::Single);
+    let mut model =
+        ServerModel::new(ServiceTime::Exponential { mean_ns: service_ns }, Queue::Single);
     if trial.arm == 1 && trial.step == 1 {
         model.faults = vec![(Fault::Reset, 0.01)];
     }
@@ -194,7 +197,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     }
     let step = &plan.load.steps[trial.step];
     let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
-    let config = Config {
+    let config = WorkerConfig {
         connections: step.connections,
         protocol: Protocol::H1,
         http2: Http2::default(),
@@ -204,7 +207,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         worker: 0,
         schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(
+        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
             bytes,
             RequestKind::Other,
             Expectation {
@@ -224,7 +227,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
             backs_off: true,
         },
         tls: None,
-        spin: Spin::Never,
+        spin: SpinPolicy::Never,
         window: Window {
             warmup_ns: plan.load.warmup_ns,
             duration_ns: Some(plan.load.duration_ns),
@@ -244,7 +247,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
 }
 
 /// Record of a load on a server that was busy for `busy` milliseconds per second.
-fn record(played: sim::Played, busy: u64) -> LoadRecord {
+fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
     let report = played.report;
     LoadRecord {
         began_ns: BEGAN_NS,
@@ -283,7 +286,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         },
         server_failure: None,
         cut_short: false,
-        silences: Some(dyno_archive::silence::within(&report.silences, report.window_ns)),
+        silences: Some(dyno_archive::silence::long_silences(&report.silences, report.window_ns)),
         address: None,
         timeouts: report.timeouts,
         continues: report.continues,
@@ -385,7 +388,7 @@ fn server_thread(at_ms: u64, cpu_ns: u64) -> ThreadUse {
         switches_involuntary: Some(at_ms),
         faults_minor: Some(at_ms / 10),
         faults_major: Some(0),
-        seen: Some(Seen {
+        seen: Some(SchedulerRecord {
             states: StateTimes {
                 running_ns: cpu_ns,
                 runnable_ns: cpu_ns / 100,
@@ -466,7 +469,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             checks_after: vec![check("plaintext")],
             limits: Vec::new(),
             environment: Default::default(),
-            stop: Some(Stop { took_ns: MS, killed: false }),
+            stop: Some(StopRecord { took_ns: MS, killed: false }),
             log_tail: failed.then(|| "<b>oops</b>".into()),
             ..PartStart::new(Party::SUBJECT, plan.arms[plan.launches[launch].arms[0]].name.clone())
         }],
@@ -482,7 +485,7 @@ fn run() -> Run {
         .filter(|l| plan.launches[*l].arms[0] < 2)
         .map(|l| start(&plan, l))
         .collect();
-    let header = Header {
+    let header = RunHeader {
         schema: SCHEMA.into(),
         id: "golden-20260102-030405".into(),
         started: "2026-01-02T03:04:05Z".into(),
@@ -502,9 +505,9 @@ fn run() -> Run {
 }
 
 /// The archive that is kept; written anew, once, when updating.
-fn kept() -> Run {
+fn stored_run() -> Run {
     static WRITTEN: Once = Once::new();
-    if kept::updating() {
+    if stored_output::updating() {
         WRITTEN.call_once(|| {
             let run = run();
             let _ = fs::remove_dir_all(golden("run"));
@@ -519,7 +522,7 @@ fn kept() -> Run {
 #[test]
 fn the_simulated_world_gives_the_archive_that_is_kept() {
     let run = run();
-    let kept = kept();
+    let kept = stored_run();
     assert_eq!(kept.header, run.header);
     assert_eq!(kept.starts, run.starts);
     for (kept, played) in kept.trials.iter().zip(&run.trials) {
@@ -530,14 +533,14 @@ fn the_simulated_world_gives_the_archive_that_is_kept() {
 
 #[test]
 fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
-    let run = kept();
+    let run = stored_run();
     let report = dyno_analysis::report::report(&run);
-    kept::hold_every_form("hello", &report);
+    stored_output::hold_every_form("hello", &report);
 }
 
 /// The golden run without probes inside servers, as before version 6.
 fn outside() -> Run {
-    let mut run = kept();
+    let mut run = stored_run();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
         load.probes = ProbesUse::default();
         load.runtime.clear();
@@ -567,7 +570,7 @@ fn without_lags(mut run: Run) -> Run {
 
 /// A run of an earlier version of the format.
 fn earlier(folder: &str, schema: &str) -> Run {
-    let run = RunDir::open(kept::folder(folder)).unwrap().read().unwrap();
+    let run = RunDir::open(stored_output::folder(folder)).unwrap().read().unwrap();
     assert_eq!(run.header.schema, schema);
     without_lags(run)
 }
@@ -588,7 +591,7 @@ fn archives_of_earlier_formats_are_read() {
                 let due = then.load.exchanges.scheduled;
                 let times = &then.load.response_time_us;
                 assert_eq!(times.count + times.unanswered, due);
-                assert_eq!(times.count, then.load.outcomes.of(Outcome::Ok));
+                assert_eq!(times.count, then.load.outcomes.get(Outcome::Ok));
                 assert_eq!(then.load.in_flight.by_littles_law, None);
             }
             assert_eq!(report.trials.len(), now.trials.len());
@@ -621,7 +624,7 @@ fn archives_of_earlier_formats_are_read() {
     assert!(Run { header: seen.header.clone(), ..fifth } == seen, "nothing was lost with it");
     // The version before had no turns.
     let sixth = earlier("archive-v6", "dyno.run/6");
-    let kept = without_lags(without_silences(kept()));
+    let kept = without_lags(without_silences(stored_run()));
     assert!(Run { header: kept.header.clone(), ..sixth } == kept, "nothing was lost with it");
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
@@ -630,7 +633,7 @@ fn archives_of_earlier_formats_are_read() {
 
 #[test]
 fn the_golden_run_shows_what_it_is_there_to_show() {
-    let run = kept();
+    let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
         let e = trial.load.exchanges;
@@ -648,7 +651,7 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
 
 #[test]
 fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
-    kept();
+    stored_run();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("run");
     let status =
@@ -674,7 +677,7 @@ fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
 
 #[test]
 fn measured_intervals_of_the_golden_run_have_no_gap() {
-    let run = kept();
+    let run = stored_run();
     for trial in &run.trials {
         let measured: Vec<_> =
             trial.load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();

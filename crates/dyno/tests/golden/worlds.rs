@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use dyno_analysis::{Caveat, Report, Severity};
 
-use crate::kept;
 use crate::machine::Machine;
+use crate::stored_output;
 
 fn hold(name: &str) {
-    let folder = kept::folder(name);
+    let folder = stored_output::folder(name);
     let machine = Machine::read(&folder.join("world.toml"));
     let report = dyno_analysis::report::report(&machine.run(&folder));
     let shows = &machine.shows;
@@ -22,7 +22,7 @@ fn hold(name: &str) {
         report.trials.iter().map(|t| t.limiter.resource.name()).collect();
     assert_eq!(limiters, shows.limiters.iter().map(String::as_str).collect(), "limiters of {name}");
     assert_eq!(report.run.trials_invalid, shows.invalid_trials, "{name}");
-    kept::hold_every_form(name, &report);
+    stored_output::hold_every_form(name, &report);
 }
 
 /// Codes that speak against something.

@@ -13,12 +13,14 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 
-use server::{Act, Peer, Server, Then};
-pub use server::{Answered, Expecting, Fault, Identity, Model, Pause, Queue, Service, Truth};
+pub use server::{
+    Answered, Expecting, Fault, Pause, Queue, RequestIdentity, ServerModel, ServiceTime, Truth,
+};
+use server::{NextConnectionState, ServerAction, SimulatedConnection, SimulatedServer};
 
-use crate::driver::{Completion, ConnId, ConnectError, Driver, Queued, Turn, Wait, What};
+use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, Driver, Queued, Turn, Wait};
 use crate::rng::Rng;
-use crate::{Config, Instant, Stop, Worker, WorkerReport};
+use crate::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
 
 /// The network between generator and server.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +40,11 @@ pub struct Theft {
     pub at_ns: u64,
     /// Its length, nanoseconds.
     pub for_ns: u64,
-    pub when: When,
+    pub when: TheftTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum TheftTime {
     /// While the generator sleeps: it wakes late.
     Asleep,
     /// Between waking and handing over: it is busy for longer.
@@ -54,13 +56,13 @@ pub enum When {
 pub struct World {
     pub seed: u64,
     pub net: Net,
-    pub server: Model,
+    pub server: ServerModel,
     pub thefts: Vec<Theft>,
 }
 
 impl World {
     #[must_use]
-    pub fn new(seed: u64, server: Model) -> World {
+    pub fn new(seed: u64, server: ServerModel) -> World {
         World {
             seed,
             net: Net { delay_ns: 10_000, cut: 0.0, refuse: 0.0 },
@@ -72,7 +74,7 @@ impl World {
 
 /// The results of one simulated run.
 #[derive(Debug)]
-pub struct Played {
+pub struct SimulationResult {
     pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
     pub truth: Truth,
@@ -82,13 +84,17 @@ pub struct Played {
 
 /// Runs one worker in a world, from its first connection to its end.
 #[must_use]
-pub fn play(world: World, config: Config) -> Played {
+pub fn play(world: World, config: WorkerConfig) -> SimulationResult {
     play_until(world, config, || Stop::No)
 }
 
 /// As [`play`], asking `stop` every turn.
 #[must_use]
-pub fn play_until(world: World, config: Config, mut stop: impl FnMut() -> Stop) -> Played {
+pub fn play_until(
+    world: World,
+    config: WorkerConfig,
+    mut stop: impl FnMut() -> Stop,
+) -> SimulationResult {
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
@@ -100,12 +106,12 @@ pub fn play_until(world: World, config: Config, mut stop: impl FnMut() -> Stop) 
     crate::run(
         &mut worker,
         &mut driver,
-        || Some(*begin.get_or_insert(Instant(seen.get()).after(1_000_000))),
+        || Some(*begin.get_or_insert(Instant(seen.get()).plus(1_000_000))),
         |_| stop(),
         |interval| intervals.push(interval),
     );
     let began = begin.unwrap_or_default();
-    Played { report: worker.report(), intervals, truth: driver.server.truth, began }
+    SimulationResult { report: worker.report(), intervals, truth: driver.server.truth, began }
 }
 
 /// A [`Driver`] whose kernel, network and server are simulated.
@@ -114,7 +120,7 @@ pub struct SimDriver {
     world: World,
     now: u64,
     rng: Rng,
-    server: Server,
+    server: SimulatedServer,
     events: BinaryHeap<Reverse<(u64, u64, EventKey)>>,
     payloads: BTreeMap<u64, Event>,
     next_event: u64,
@@ -141,7 +147,7 @@ struct Conn {
     out: Vec<u8>,
     /// Bytes that have left.
     taken: u64,
-    peer: Peer,
+    peer: SimulatedConnection,
     /// Deliveries to the generator keep their order even if cut.
     last_arrival: u64,
     /// Deliveries to the server keep their order, too, over several flushes at one instant.
@@ -162,7 +168,7 @@ enum Event {
 struct Delivery {
     bytes: Vec<u8>,
     /// The request whose right answer is complete with these bytes.
-    answers: Option<Identity>,
+    answers: Option<RequestIdentity>,
 }
 
 #[derive(Debug)]
@@ -176,7 +182,7 @@ impl SimDriver {
     #[must_use]
     pub fn new(world: World) -> Self {
         let mut rng = Rng::new(world.seed);
-        let server = Server::new(world.server.clone(), Rng::new(rng.next_u64()));
+        let server = SimulatedServer::new(world.server.clone(), Rng::new(rng.next_u64()));
         let mut thefts: Vec<Theft> = world.thefts.clone();
         thefts.sort_by_key(|t| t.at_ns);
         SimDriver {
@@ -204,7 +210,7 @@ impl SimDriver {
         &self.server.truth
     }
 
-    fn at(&mut self, at_ns: u64, event: Event) {
+    fn schedule(&mut self, at_ns: u64, event: Event) {
         self.next_event += 1;
         self.payloads.insert(self.next_event, event);
         self.events.push(Reverse((at_ns, self.next_event, self.next_event)));
@@ -218,7 +224,7 @@ impl SimDriver {
     }
 
     /// A theft of this kind that falls due by now, taken once.
-    fn theft(&mut self, when: When) -> u64 {
+    fn theft(&mut self, when: TheftTime) -> u64 {
         match self.thefts.front() {
             Some(theft) if theft.when == when && theft.at_ns <= self.now => {
                 let for_ns = self.thefts.pop_front().map_or(0, |t| t.for_ns);
@@ -234,12 +240,12 @@ impl SimDriver {
         if bytes.len() < 2 || !self.rng.chance(self.world.net.cut) {
             return vec![bytes];
         }
-        let (a, b) = bytes.split_at(1 + self.rng.below(bytes.len() as u64 - 1) as usize);
+        let (a, b) = bytes.split_at(1 + self.rng.next_below(bytes.len() as u64 - 1) as usize);
         vec![a.to_vec(), b.to_vec()]
     }
 
     /// Everything due by now happens: some of it makes completions, some of it new events.
-    fn happen(&mut self) {
+    fn run_due_events(&mut self) {
         while let Some(&Reverse((at, _, key))) = self.events.peek() {
             if at > self.now {
                 break;
@@ -252,7 +258,8 @@ impl SimDriver {
                     if outcome.is_err() {
                         self.conns.remove(&conn);
                     }
-                    let what = outcome.map_or_else(What::ConnectFailed, |()| What::Connected);
+                    let what = outcome
+                        .map_or_else(CompletionKind::ConnectFailed, |()| CompletionKind::Connected);
                     let at = Instant(self.now);
                     self.completed.push_back((Completion { conn, what, at }, Delivery::default()));
                 }
@@ -285,11 +292,11 @@ impl SimDriver {
         self.conns.get(&conn).is_some_and(|c| c.generation == generation)
     }
 
-    fn act(&mut self, conn: ConnId, generation: u64, act: Act) {
+    fn act(&mut self, conn: ConnId, generation: u64, act: ServerAction) {
         let (at_ns, bytes, then, answers) = match act {
-            Act::Say { at_ns, bytes, then, answers } => (at_ns, bytes, then, answers),
-            Act::Work { until_ns, stream } => {
-                return self.at(until_ns, Event::WorkDone { conn, generation, stream });
+            ServerAction::Say { at_ns, bytes, then, answers } => (at_ns, bytes, then, answers),
+            ServerAction::Work { until_ns, stream } => {
+                return self.schedule(until_ns, Event::WorkDone { conn, generation, stream });
             }
         };
         let mut arrival = at_ns + self.world.net.delay_ns;
@@ -298,15 +305,15 @@ impl SimDriver {
         for (i, bytes) in parts.into_iter().enumerate() {
             arrival = self.arrival_after(conn, arrival);
             let what = Arrival::Bytes(Delivery { bytes, answers: answers.filter(|_| i == last) });
-            self.at(arrival, Event::AtGenerator { conn, generation, what });
+            self.schedule(arrival, Event::AtGenerator { conn, generation, what });
         }
         let what = match then {
-            Then::KeepOpen => return,
-            Then::Close => Arrival::Eof,
-            Then::Reset => Arrival::Reset,
+            NextConnectionState::KeepOpen => return,
+            NextConnectionState::Close => Arrival::Eof,
+            NextConnectionState::Reset => Arrival::Reset,
         };
         let arrival = self.arrival_after(conn, arrival);
-        self.at(arrival, Event::AtGenerator { conn, generation, what });
+        self.schedule(arrival, Event::AtGenerator { conn, generation, what });
     }
 
     /// No delivery overtakes an earlier one of its connection.
@@ -322,10 +329,10 @@ impl SimDriver {
                 let tcp = &mut self.conns.get_mut(&conn).expect("is current").tcp;
                 tcp.data_segments_in += 1;
                 tcp.segments_in += 1;
-                (What::Received, delivery)
+                (CompletionKind::Received, delivery)
             }
-            Arrival::Eof => (What::Eof, Delivery::default()),
-            Arrival::Reset => (What::Reset, Delivery::default()),
+            Arrival::Eof => (CompletionKind::Eof, Delivery::default()),
+            Arrival::Reset => (CompletionKind::Reset, Delivery::default()),
         };
         self.completed.push_back((Completion { conn, what, at: Instant(self.now) }, delivery));
     }
@@ -343,7 +350,7 @@ impl Driver for SimDriver {
             generation,
             out: Vec::new(),
             taken: 0,
-            peer: Peer::default(),
+            peer: SimulatedConnection::default(),
             last_arrival: 0,
             last_departure: 0,
             tcp: TcpCounters::default(),
@@ -356,7 +363,7 @@ impl Driver for SimDriver {
         };
         // A connection takes a round trip.
         let at = self.now + 2 * self.world.net.delay_ns;
-        self.at(at, Event::Opened { conn, generation, outcome });
+        self.schedule(at, Event::Opened { conn, generation, outcome });
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -405,14 +412,14 @@ impl Driver for SimDriver {
             self.conns.get_mut(&conn).expect("was there above").last_departure =
                 arrives + parts.len() as u64;
             for (at, part) in (arrives..).zip(parts) {
-                self.at(at, Event::AtServer { conn, generation, bytes: part });
+                self.schedule(at, Event::AtServer { conn, generation, bytes: part });
             }
         }
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         let until = wait.until;
-        let stolen = self.theft(When::Working);
+        let stolen = self.theft(TheftTime::Working);
         self.set_now(self.now + stolen);
         let entered = Instant(self.now);
         self.flush(handed);
@@ -423,14 +430,14 @@ impl Driver for SimDriver {
                 "the world has stopped: nothing will ever happen"
             );
             self.set_now(next.min(until.0));
-            self.happen();
+            self.run_due_events();
             if self.now >= until.0 {
                 break;
             }
         }
-        let stolen = self.theft(When::Asleep);
+        let stolen = self.theft(TheftTime::Asleep);
         self.set_now(self.now + stolen);
-        self.happen();
+        self.run_due_events();
         // Polling and sleeping are the same here: the simulated generator wakes on time.
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }

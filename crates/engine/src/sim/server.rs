@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
-use dyno_wire::h2::{Code, server as h2};
-use dyno_wire::talk::Talk;
+use dyno_wire::h2::{ErrorCode, server as h2};
+use dyno_wire::server_protocol::ServerProtocol;
 
 use crate::rng::Rng;
 
 /// Service time of one request.
 #[derive(Clone, Copy, Debug)]
-pub enum Service {
+pub enum ServiceTime {
     Fixed { ns: u64 },
     Exponential { mean_ns: f64 },
 }
@@ -115,8 +115,8 @@ impl Fault {
 /// A server of the simulated world. A connection that begins with the preface of HTTP/2 speaks
 /// that.
 #[derive(Clone, Debug)]
-pub struct Model {
-    pub service: Service,
+pub struct ServerModel {
+    pub service: ServiceTime,
     pub queue: Queue,
     pub pauses: Vec<Pause>,
     /// Each with its probability per request.
@@ -146,10 +146,10 @@ pub enum Expecting {
     Both,
 }
 
-impl Model {
+impl ServerModel {
     #[must_use]
-    pub fn new(service: Service, queue: Queue) -> Model {
-        Model {
+    pub fn new(service: ServiceTime, queue: Queue) -> ServerModel {
+        ServerModel {
             service,
             queue,
             pauses: Vec::new(),
@@ -175,53 +175,53 @@ pub struct Truth {
     /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
     pub bodies: BTreeMap<Vec<u8>, u64>,
     /// Right answers that the generator took, in that order, to requests that carry an
-    /// [`Identity`].
+    /// [`RequestIdentity`].
     pub answered: Vec<Answered>,
     /// Requests that the generator has given up by a reset of their streams. An answer may have
     /// come meanwhile where the generator lost its CPU between the decision and the reset.
-    pub given_up: Vec<Identity>,
+    pub given_up: Vec<RequestIdentity>,
 }
 
 /// A right answer that the generator took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
-    pub to: Identity,
+    pub to: RequestIdentity,
     /// When the last of its bytes was taken, on the world's clock.
     pub at_ns: u64,
 }
 
 /// The identity of a request, which it carries in its path: `/INTENDED/NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct RequestIdentity {
     /// Its intended start, nanoseconds since the load began.
     pub intended_ns: u64,
     pub number: u64,
 }
 
-impl Identity {
-    fn of(path: &[u8]) -> Option<Identity> {
+impl RequestIdentity {
+    fn from_path(path: &[u8]) -> Option<RequestIdentity> {
         let (intended, number) =
             std::str::from_utf8(path).ok()?.strip_prefix('/')?.split_once('/')?;
-        Some(Identity { intended_ns: intended.parse().ok()?, number: number.parse().ok()? })
+        Some(RequestIdentity { intended_ns: intended.parse().ok()?, number: number.parse().ok()? })
     }
 }
 
 /// An action of the server, and when it happens.
 #[derive(Clone, Debug)]
-pub(super) enum Act {
+pub(super) enum ServerAction {
     Say {
         at_ns: u64,
         bytes: Vec<u8>,
-        then: Then,
+        then: NextConnectionState,
         /// The request whose right answer is complete with these bytes.
-        answers: Option<Identity>,
+        answers: Option<RequestIdentity>,
     },
-    /// Work on a stream of HTTP/2. [`Server::finish`] must be called at its end.
+    /// Work on a stream of HTTP/2. [`SimulatedServer::finish`] must be called at its end.
     Work { until_ns: u64, stream: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum NextConnectionState {
     KeepOpen,
     Close,
     Reset,
@@ -229,10 +229,10 @@ pub(super) enum Then {
 
 /// The server's half of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Peer {
-    talk: Talk<Streams>,
+pub(super) struct SimulatedConnection {
+    talk: ServerProtocol<Streams>,
     /// The identity of the request that is being read.
-    asking: Option<Identity>,
+    asking: Option<RequestIdentity>,
     free_at_ns: u64,
     /// Whether the server has decided to answer no more on this connection.
     done: bool,
@@ -247,7 +247,7 @@ struct Streams {
     /// Bodies of requests in flight.
     bodies: BTreeMap<u32, Vec<u8>>,
     /// The identities of the requests by stream, answered ones among them.
-    asking: BTreeMap<u32, Identity>,
+    asking: BTreeMap<u32, RequestIdentity>,
     /// The requests that are being worked on, by stream, and the fault with which each will be
     /// answered.
     working: BTreeMap<u32, Option<Fault>>,
@@ -256,8 +256,8 @@ struct Streams {
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
-    model: Model,
+pub(super) struct SimulatedServer {
+    model: ServerModel,
     rng: Rng,
     free_at_ns: u64,
     answers: Answers,
@@ -267,10 +267,10 @@ pub(super) struct Server {
 /// Answers over HTTP/2.
 #[derive(Debug)]
 struct Answers {
-    ok: h2::Answer,
-    failed: h2::Answer,
-    wrong: h2::Answer,
-    malformed: h2::Answer,
+    ok: h2::EncodedAnswer,
+    failed: h2::EncodedAnswer,
+    wrong: h2::EncodedAnswer,
+    malformed: h2::EncodedAnswer,
 }
 
 impl Answers {
@@ -278,7 +278,7 @@ impl Answers {
         let length = body.len().to_string();
         let answer = |status: &str, name: &str, length: &str, body: &[u8]| {
             let fields = [(":status", status), (name, "text/plain"), ("content-length", length)];
-            h2::Answer::new(&fields, body, h2::Cut::Two)
+            h2::EncodedAnswer::new(&fields, body, h2::Cut::Two)
         };
         Answers {
             ok: answer("200", "content-type", &length, body),
@@ -291,22 +291,27 @@ impl Answers {
 
 const GARBAGE: &[u8] = b"\x15\x03\x01\x00\x02\x02\x46 no http\r\n\r\n";
 
-impl Server {
-    pub(super) fn new(model: Model, rng: Rng) -> Self {
+impl SimulatedServer {
+    pub(super) fn new(model: ServerModel, rng: Rng) -> Self {
         let answers = Answers::new(&model.body);
-        Server { model, rng, free_at_ns: 0, answers, truth: Truth::default() }
+        SimulatedServer { model, rng, free_at_ns: 0, answers, truth: Truth::default() }
     }
 
     /// Bytes arrive at `now_ns`; says what will be done, and when.
-    pub(super) fn receive(&mut self, peer: &mut Peer, bytes: &[u8], now_ns: u64) -> Vec<Act> {
+    pub(super) fn receive(
+        &mut self,
+        peer: &mut SimulatedConnection,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Vec<ServerAction> {
         match &mut peer.talk {
-            Talk::H1(_) => self.receive_messages(peer, bytes, now_ns),
-            Talk::H2(_) => self.receive_frames(peer, bytes, now_ns, Vec::new()),
-            Talk::Unknown(_) => {
+            ServerProtocol::H1(_) => self.receive_messages(peer, bytes, now_ns),
+            ServerProtocol::H2(_) => self.receive_frames(peer, bytes, now_ns, Vec::new()),
+            ServerProtocol::Unknown(_) => {
                 let mut out = Vec::new();
                 let begin_h2 = || Streams::begin(&self.model, &mut self.rng, &mut out);
                 match peer.talk.begin(bytes, begin_h2) {
-                    Some(first) if matches!(peer.talk, Talk::H2(_)) => {
+                    Some(first) if matches!(peer.talk, ServerProtocol::H2(_)) => {
                         self.receive_frames(peer, &first, now_ns, out)
                     }
                     Some(first) => self.receive_messages(peer, &first, now_ns),
@@ -318,8 +323,8 @@ impl Server {
 
     fn draw_work(&mut self) -> u64 {
         match self.model.service {
-            Service::Fixed { ns } => ns,
-            Service::Exponential { mean_ns } => self.rng.exponential(mean_ns) as u64,
+            ServiceTime::Fixed { ns } => ns,
+            ServiceTime::Exponential { mean_ns } => self.rng.exponential(mean_ns) as u64,
         }
     }
 
@@ -332,28 +337,33 @@ impl Server {
 }
 
 // HTTP/1.1: answers leave in the order of the requests.
-impl Server {
-    fn receive_messages(&mut self, peer: &mut Peer, mut bytes: &[u8], now_ns: u64) -> Vec<Act> {
+impl SimulatedServer {
+    fn receive_messages(
+        &mut self,
+        peer: &mut SimulatedConnection,
+        mut bytes: &[u8],
+        now_ns: u64,
+    ) -> Vec<ServerAction> {
         let mut acts = Vec::new();
         loop {
-            let Talk::H1(reader) = &mut peer.talk else { return acts };
+            let ServerProtocol::H1(reader) = &mut peer.talk else { return acts };
             let (used, event) = reader.next(bytes).expect("the generator writes valid requests");
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => return acts,
-                request::Event::Head(head) => {
-                    peer.asking = Identity::of(head.target);
+                request::RequestEvent::NeedMore => return acts,
+                request::RequestEvent::Head(head) => {
+                    peer.asking = RequestIdentity::from_path(head.target);
                     let expects = head.fields().get("expect").is_some();
                     peer.continues_at_ns = None;
                     if expects && let Some(act) = self.continue_or_refuse(peer, now_ns) {
                         acts.push(act);
                     }
                 }
-                request::Event::Body(_) => {
+                request::RequestEvent::Body(_) => {
                     let is_early = peer.continues_at_ns.is_some_and(|at_ns| now_ns < at_ns);
                     self.truth.early_bodies += u64::from(is_early);
                 }
-                request::Event::End => {
+                request::RequestEvent::End => {
                     if peer.done {
                         continue;
                     }
@@ -364,7 +374,11 @@ impl Server {
         }
     }
 
-    fn continue_or_refuse(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Act> {
+    fn continue_or_refuse(
+        &mut self,
+        peer: &mut SimulatedConnection,
+        now_ns: u64,
+    ) -> Option<ServerAction> {
         /// Time until the server has read the head.
         const READS_NS: u64 = 50_000;
         let at_ns = now_ns + READS_NS;
@@ -383,10 +397,10 @@ impl Server {
             }
         };
         peer.continues_at_ns = Some(at_ns);
-        Some(Act::Say { at_ns, bytes, then: Then::KeepOpen, answers: None })
+        Some(ServerAction::Say { at_ns, bytes, then: NextConnectionState::KeepOpen, answers: None })
     }
 
-    fn serve(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Act> {
+    fn serve(&mut self, peer: &mut SimulatedConnection, now_ns: u64) -> Option<ServerAction> {
         let work = self.draw_work();
         let free_at = match self.model.queue {
             Queue::Single => &mut self.free_at_ns,
@@ -399,52 +413,58 @@ impl Server {
         self.reply(fault, peer.asking, at_ns)
     }
 
-    fn reply(&self, fault: Option<Fault>, asking: Option<Identity>, at_ns: u64) -> Option<Act> {
+    fn reply(
+        &self,
+        fault: Option<Fault>,
+        asking: Option<RequestIdentity>,
+        at_ns: u64,
+    ) -> Option<ServerAction> {
         let body = &self.model.body[..];
         let ok = |close: bool| encode::response(200, "OK", "text/plain", body.len(), close, body);
         let (bytes, then) = match fault {
-            None => (ok(false), Then::KeepOpen),
-            Some(Fault::PoliteClose) => (ok(true), Then::Close),
-            Some(Fault::QuietClose) => (ok(false), Then::Close),
-            Some(Fault::Twice) => ([ok(false), ok(false)].concat(), Then::KeepOpen),
-            Some(Fault::Status) => {
-                (encode::response(500, "Oops", "text/plain", 4, false, b"oops"), Then::KeepOpen)
-            }
+            None => (ok(false), NextConnectionState::KeepOpen),
+            Some(Fault::PoliteClose) => (ok(true), NextConnectionState::Close),
+            Some(Fault::QuietClose) => (ok(false), NextConnectionState::Close),
+            Some(Fault::Twice) => ([ok(false), ok(false)].concat(), NextConnectionState::KeepOpen),
+            Some(Fault::Status) => (
+                encode::response(500, "Oops", "text/plain", 4, false, b"oops"),
+                NextConnectionState::KeepOpen,
+            ),
             Some(Fault::Body) => {
                 let wrong = vec![b'?'; body.len()];
                 (
                     encode::response(200, "OK", "text/plain", wrong.len(), false, &wrong),
-                    Then::KeepOpen,
+                    NextConnectionState::KeepOpen,
                 )
             }
-            Some(Fault::Reset) => (Vec::new(), Then::Reset),
+            Some(Fault::Reset) => (Vec::new(), NextConnectionState::Reset),
             Some(Fault::CloseInBody) => {
                 let mut bytes = ok(false);
                 bytes.truncate(bytes.len() - body.len() / 2 - 1);
-                (bytes, Then::Close)
+                (bytes, NextConnectionState::Close)
             }
-            Some(Fault::Garbage) => (GARBAGE.to_vec(), Then::KeepOpen),
+            Some(Fault::Garbage) => (GARBAGE.to_vec(), NextConnectionState::KeepOpen),
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
         let answers =
             asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
-        Some(Act::Say { at_ns, bytes, then, answers })
+        Some(ServerAction::Say { at_ns, bytes, then, answers })
     }
 }
 
 // HTTP/2: each stream is answered when its work is done.
-impl Server {
+impl SimulatedServer {
     /// `out`: bytes to send first.
     fn receive_frames(
         &mut self,
-        peer: &mut Peer,
+        peer: &mut SimulatedConnection,
         mut bytes: &[u8],
         now_ns: u64,
         mut out: Vec<u8>,
-    ) -> Vec<Act> {
+    ) -> Vec<ServerAction> {
         let mut acts = Vec::new();
-        let Talk::H2(streams) = &mut peer.talk else { return acts };
+        let ServerProtocol::H2(streams) = &mut peer.talk else { return acts };
         if peer.done {
             return acts;
         }
@@ -453,11 +473,11 @@ impl Server {
                 streams.wire.next(bytes, &mut out).expect("the generator writes valid frames");
             bytes = &bytes[used..];
             match event {
-                h2::Event::NeedMore => break,
-                h2::Event::Handled => {}
-                h2::Event::Request { stream, end, .. } => {
+                h2::ServerEvent::NeedMore => break,
+                h2::ServerEvent::Handled => {}
+                h2::ServerEvent::Request { stream, end, .. } => {
                     let path = streams.wire.fields().iter().find(|(name, _)| *name == b":path");
-                    let identity = path.and_then(|(_, path)| Identity::of(path));
+                    let identity = path.and_then(|(_, path)| RequestIdentity::from_path(path));
                     streams.asking.extend(identity.map(|identity| (stream, identity)));
                     if !end {
                         streams.bodies.insert(stream, Vec::new());
@@ -465,7 +485,7 @@ impl Server {
                     }
                     acts.extend(self.begin(streams, stream, now_ns, &mut out));
                 }
-                h2::Event::Body { stream, data, end } => {
+                h2::ServerEvent::Body { stream, data, end } => {
                     let Some(body) = streams.bodies.get_mut(&stream) else { continue };
                     body.extend_from_slice(data);
                     if end && let Some(body) = streams.bodies.remove(&stream) {
@@ -473,18 +493,18 @@ impl Server {
                         acts.extend(self.begin(streams, stream, now_ns, &mut out));
                     }
                 }
-                h2::Event::Reset { stream } => {
+                h2::ServerEvent::Reset { stream } => {
                     streams.bodies.remove(&stream);
                     streams.working.remove(&stream);
                     self.truth.given_up.extend(streams.asking.remove(&stream));
                 }
             }
         }
-        let then = streams.then();
-        peer.done = then != Then::KeepOpen;
+        let then = streams.next_state();
+        peer.done = then != NextConnectionState::KeepOpen;
         if !out.is_empty() || peer.done {
             // Before what is still being worked on.
-            acts.insert(0, Act::Say { at_ns: now_ns, bytes: out, then, answers: None });
+            acts.insert(0, ServerAction::Say { at_ns: now_ns, bytes: out, then, answers: None });
         }
         acts
     }
@@ -496,12 +516,12 @@ impl Server {
         stream: u32,
         now_ns: u64,
         out: &mut Vec<u8>,
-    ) -> Option<Act> {
+    ) -> Option<ServerAction> {
         self.truth.requests += 1;
         let work = self.draw_work();
         let fault = self.draw_fault();
         if fault == Some(Fault::Refuse) {
-            streams.wire.reset(stream, Code::RefusedStream, out);
+            streams.wire.reset(stream, ErrorCode::RefusedStream, out);
             return None;
         }
         if fault == Some(Fault::GoAway) {
@@ -520,12 +540,17 @@ impl Server {
         if self.model.queue == Queue::Single {
             self.free_at_ns = until_ns;
         }
-        Some(Act::Work { until_ns, stream })
+        Some(ServerAction::Work { until_ns, stream })
     }
 
     /// The work for a stream is done at `now_ns`.
-    pub(super) fn finish(&mut self, peer: &mut Peer, stream: u32, now_ns: u64) -> Option<Act> {
-        let Talk::H2(streams) = &mut peer.talk else { return None };
+    pub(super) fn finish(
+        &mut self,
+        peer: &mut SimulatedConnection,
+        stream: u32,
+        now_ns: u64,
+    ) -> Option<ServerAction> {
+        let ServerProtocol::H2(streams) = &mut peer.talk else { return None };
         if peer.done {
             return None;
         }
@@ -533,35 +558,35 @@ impl Server {
         let fault = streams.working.remove(&stream)?;
         let asking = streams.asking.get(&stream).copied();
         let mut bytes = Vec::new();
-        let mut then = Then::KeepOpen;
+        let mut then = NextConnectionState::KeepOpen;
         let wire = &mut streams.wire;
         match fault {
             None | Some(Fault::GoAway) => wire.answer(stream, &self.answers.ok, &mut bytes),
             Some(Fault::Status) => wire.answer(stream, &self.answers.failed, &mut bytes),
             Some(Fault::Body) => wire.answer(stream, &self.answers.wrong, &mut bytes),
             Some(Fault::Malformed) => wire.answer(stream, &self.answers.malformed, &mut bytes),
-            Some(Fault::StreamReset) => wire.reset(stream, Code::InternalError, &mut bytes),
-            Some(Fault::Reset) => then = Then::Reset,
+            Some(Fault::StreamReset) => wire.reset(stream, ErrorCode::InternalError, &mut bytes),
+            Some(Fault::Reset) => then = NextConnectionState::Reset,
             Some(Fault::CloseInBody) => {
                 wire.answer(stream, &self.answers.ok, &mut bytes);
                 bytes.truncate(bytes.len().saturating_sub(self.model.body.len() / 2 + 1));
-                then = Then::Close;
+                then = NextConnectionState::Close;
             }
             Some(Fault::Garbage) => bytes.extend_from_slice(GARBAGE),
             Some(fault) => panic!("{fault:?} does not end in an answer of HTTP/2"),
         }
-        if then == Then::KeepOpen {
-            then = streams.then();
+        if then == NextConnectionState::KeepOpen {
+            then = streams.next_state();
         }
-        peer.done = then != Then::KeepOpen || fault == Some(Fault::Garbage);
+        peer.done = then != NextConnectionState::KeepOpen || fault == Some(Fault::Garbage);
         let answers = asking.filter(|_| matches!(fault, None | Some(Fault::GoAway)));
-        Some(Act::Say { at_ns: now_ns, bytes, then, answers })
+        Some(ServerAction::Say { at_ns: now_ns, bytes, then, answers })
     }
 }
 
 impl Streams {
     /// Begins a connection, and closes it immediately in a random share of cases.
-    fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
+    fn begin(model: &ServerModel, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
         let settings =
             ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
         let mut streams = Streams {
@@ -578,13 +603,17 @@ impl Streams {
     }
 
     fn go_away(&mut self, out: &mut Vec<u8>) {
-        self.wire.go_away(Code::NoError, out);
+        self.wire.go_away(ErrorCode::NoError, out);
         self.leaving = true;
     }
 
     /// Returns the next state of the connection.
-    fn then(&self) -> Then {
-        if self.leaving && self.wire.open() == 0 { Then::Close } else { Then::KeepOpen }
+    fn next_state(&self) -> NextConnectionState {
+        if self.leaving && self.wire.open() == 0 {
+            NextConnectionState::Close
+        } else {
+            NextConnectionState::KeepOpen
+        }
     }
 }
 

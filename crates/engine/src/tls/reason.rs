@@ -16,19 +16,21 @@ pub(crate) const NO_TLS: &str = "the server's first bytes are not TLS: that port
 /// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the
 /// reason, and a way out where one is known.
 #[must_use]
-pub fn words(error: &Error) -> String {
+pub fn error_text(error: &Error) -> String {
     match error {
         Error::AlertReceived(alert) => alert_words(*alert),
         Error::InvalidCertificate(reason) => {
             format!("certificate not accepted: {}", certificate_words(reason))
         }
         Error::InvalidMessage(why) => {
-            format!("malformed TLS from the server: {}", spaced(&variant(why)))
+            format!("malformed TLS from the server: {}", spaced_words(&variant(why)))
         }
         Error::PeerIncompatible(why) => {
-            format!("no common TLS settings: {}", spaced(&variant(why)))
+            format!("no common TLS settings: {}", spaced_words(&variant(why)))
         }
-        Error::PeerMisbehaved(why) => format!("the server broke TLS: {}", spaced(&variant(why))),
+        Error::PeerMisbehaved(why) => {
+            format!("the server broke TLS: {}", spaced_words(&variant(why)))
+        }
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
             "the server broke TLS: a message out of place".into()
         }
@@ -43,10 +45,10 @@ pub fn words(error: &Error) -> String {
             "the server speaks none of the offered protocols (ALPN)".into()
         }
         Error::InvalidCertRevocationList(why) => {
-            format!("revocation list: {}", spaced(&variant(why)))
+            format!("revocation list: {}", spaced_words(&variant(why)))
         }
         Error::InvalidEncryptedClientHello(why) => {
-            format!("encrypted client hello: {}", spaced(&variant(why)))
+            format!("encrypted client hello: {}", spaced_words(&variant(why)))
         }
         other => other.to_string(),
     }
@@ -75,7 +77,7 @@ fn alert_words(alert: AlertDescription) -> String {
         }
         _ => "",
     };
-    format!("alert {}{hint}", snake(&variant(&alert)))
+    format!("alert {}{hint}", snake_case(&variant(&alert)))
 }
 
 fn certificate_words(reason: &CertificateError) -> String {
@@ -111,8 +113,8 @@ fn certificate_words(reason: &CertificateError) -> String {
         CertificateError::Other(_) if variant_of_other(reason, "CaUsedAsEndEntity") => {
             "it is an authority's own (basicConstraints CA:TRUE), and no server's".into()
         }
-        CertificateError::Other(other) => spaced(&inner(&format!("{:?}", other.0))),
-        other => spaced(&variant(other)),
+        CertificateError::Other(other) => spaced_words(&inner(&format!("{:?}", other.0))),
+        other => spaced_words(&variant(other)),
     }
 }
 
@@ -148,7 +150,7 @@ fn inner(text: &str) -> String {
 }
 
 /// `HandshakeFailure` → `handshake_failure`.
-fn snake(name: &str) -> String {
+fn snake_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     let mut before = '_';
     for c in name.chars() {
@@ -162,8 +164,8 @@ fn snake(name: &str) -> String {
 }
 
 /// `BadEncoding` → `bad encoding`.
-fn spaced(name: &str) -> String {
-    snake(name).replace('_', " ")
+fn spaced_words(name: &str) -> String {
+    snake_case(name).replace('_', " ")
 }
 
 #[cfg(test)]
@@ -173,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     fn certificate(reason: CertificateError) -> String {
-        words(&Error::InvalidCertificate(reason))
+        error_text(&Error::InvalidCertificate(reason))
     }
 
     #[test]
@@ -220,7 +222,7 @@ mod tests {
             ),
             (Error::InvalidMessage(InvalidMessage::MessageTooLarge), "message too large"),
         ] {
-            let text = words(&error);
+            let text = error_text(&error);
             assert!(text.contains(wanted), "{text}");
             assert_is_plain(&text);
         }

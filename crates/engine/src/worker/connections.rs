@@ -9,14 +9,14 @@ use dyno_archive::outcome::Outcome;
 use dyno_wire::h2;
 
 use super::{Stage, Worker};
-use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
-use crate::slot::{State, Talk, Upgrade};
-use crate::tls::{Session, reason};
+use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, Driver};
+use crate::slot::{ConnectionState, ProtocolState, Upgrade};
+use crate::tls::{TlsSession, reason};
 use crate::{Instant, limits};
 
 /// Kind of the peer's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum PeerClose {
     /// In good order: the close may end a body.
     Clean,
     /// Perhaps too early: bytes may be missing before it.
@@ -28,21 +28,21 @@ impl Worker {
         // The completion's own instant: everything that follows from it happened then.
         let Completion { conn, at: now, .. } = completion;
         match completion.what {
-            What::Connected => self.connected(conn, now, driver),
-            What::ConnectFailed(error) => {
+            CompletionKind::Connected => self.on_connected(conn, now, driver),
+            CompletionKind::ConnectFailed(error) => {
                 let outcome = connect_outcome(error);
                 self.fail(conn, outcome, outcome, now, driver);
             }
-            What::Received => self.received(conn, now, driver),
-            What::Eof if self.is_securing(conn) => {
+            CompletionKind::Received => self.on_received(conn, now, driver),
+            CompletionKind::Eof if self.is_securing(conn) => {
                 self.handshake_failed(conn, reason::CLOSED, now, driver);
             }
             // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
-            What::Eof if self.slots[conn as usize].tls.is_some() => {
-                self.eof(conn, Ending::Cut, now, driver);
+            CompletionKind::Eof if self.slots[conn as usize].tls.is_some() => {
+                self.eof(conn, PeerClose::Cut, now, driver);
             }
-            What::Eof => self.eof(conn, Ending::Clean, now, driver),
-            What::Reset => {
+            CompletionKind::Eof => self.eof(conn, PeerClose::Clean, now, driver),
+            CompletionKind::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
                     self.handshake_failed(conn, reason::RESET, now, driver);
@@ -55,25 +55,25 @@ impl Worker {
 
     pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         // The attempt begins here; what the kernel and the peer take is the connect time.
-        self.slots[conn as usize].state = State::Connecting { since: now };
+        self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
         self.next_timeout_check =
-            self.next_timeout_check.min(now.after(self.config.policy.connect_timeout_ns));
+            self.next_timeout_check.min(now.plus(self.config.policy.connect_timeout_ns));
         driver.connect(conn);
     }
 
-    fn connected<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn on_connected<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.connections.opened += 1;
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
-            State::Connecting { since } => since,
+            ConnectionState::Connecting { since } => since,
             _ => now,
         };
-        self.recorder.distributions.connect.record(now.since(connecting_since));
+        self.recorder.distributions.connect.record(now.ns_since(connecting_since));
         slot.tcp_base = TcpCounters::default();
         let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
         // The handshake begins with the connection being there.
-        slot.state = State::Securing { since: now, connecting_since };
-        match Session::new(tls) {
+        slot.state = ConnectionState::Securing { since: now, connecting_since };
+        match TlsSession::new(tls) {
             Ok(session) => slot.tls = Some(Box::new(session)),
             Err(words) => return self.handshake_failed(conn, &words, now, driver),
         }
@@ -96,18 +96,18 @@ impl Worker {
         // The server was asked for HTTP/2 and chose something else. That is always reported.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
         self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
-        if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
+        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk {
             h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }
-        self.established(conn, now, driver);
+        self.on_established(conn, now, driver);
     }
 
     /// The connection can carry requests: those that waited for it leave now.
-    pub(super) fn established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.tried();
+    pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.count_attempt();
         self.up += 1;
         let slot = &mut self.slots[conn as usize];
-        slot.state = State::Up;
+        slot.state = ConnectionState::Up;
         // After an upgrade the first request is on its way.
         slot.served = slot.in_flight() as u64;
         self.place_assigned(conn, now, driver);
@@ -115,14 +115,14 @@ impl Worker {
         self.refill(conn, now, driver);
     }
 
-    pub(super) fn secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
-        if let State::Securing { since, .. } = slot.state {
-            self.recorder.distributions.tls_handshake.record(now.since(since));
+        if let ConnectionState::Securing { since, .. } = slot.state {
+            self.recorder.distributions.tls_handshake.record(now.ns_since(since));
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {
-            let agreed = session.agreed();
+            let agreed = session.parameters();
             alpn.clone_from(&agreed.alpn);
             if agreed.resumed {
                 self.tls.handshakes_resumed += 1;
@@ -139,7 +139,7 @@ impl Worker {
     }
 
     fn is_securing(&self, conn: ConnId) -> bool {
-        matches!(self.slots[conn as usize].state, State::Securing { .. })
+        matches!(self.slots[conn as usize].state, ConnectionState::Securing { .. })
     }
 
     pub(super) fn handshake_failed<D: Driver>(
@@ -153,7 +153,7 @@ impl Worker {
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
-    fn tried(&mut self) {
+    fn count_attempt(&mut self) {
         self.untried = self.untried.saturating_sub(1);
     }
 
@@ -170,14 +170,14 @@ impl Worker {
         let state = self.slots[conn as usize].state;
         let failed_to_connect = state.is_opening();
         if failed_to_connect {
-            self.tried();
+            self.count_attempt();
         }
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
         self.end_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
-        let was_in_vain = slot.is_in_vain();
+        let was_in_vain = slot.is_unused();
         let mut lost = slot.take_in_flight();
         if failed_to_connect {
             lost.extend(slot.assigned.drain(..));
@@ -193,7 +193,7 @@ impl Worker {
         for (i, exchange) in lost.iter().enumerate() {
             // Done: the failure had happened at the completion's instant, or is our own decision at
             // this instant.
-            self.ended(conn, exchange, if i == 0 { first } else { rest }, now, None);
+            self.on_exchange_end(conn, exchange, if i == 0 { first } else { rest }, now, None);
         }
         if was_in_vain {
             self.count_try(conn, first, now);
@@ -220,13 +220,13 @@ impl Worker {
         self.drop_connection(conn, driver);
         for exchange in &lost {
             // Done: our own decision at this instant.
-            self.ended(conn, exchange, rest, now, None);
+            self.on_exchange_end(conn, exchange, rest, now, None);
         }
         self.retry(conn, now, driver);
     }
 
     pub(super) fn drop_connection<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
-        if self.slots[conn as usize].state == State::Up {
+        if self.slots[conn as usize].state == ConnectionState::Up {
             self.up -= 1;
             if self.stage == Stage::Measured {
                 self.add_tcp(conn, driver);
@@ -237,21 +237,26 @@ impl Worker {
         // not count against the next one.
         self.out.clear();
         self.broken.retain(|broken| *broken != conn);
-        self.slots[conn as usize].disconnected();
+        self.slots[conn as usize].disconnect();
     }
 
     /// Continues with a connection after answers, or replaces it if it has served its share.
-    pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn continue_or_replace<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        driver: &mut D,
+    ) {
         self.see_room(conn);
         let slot = &self.slots[conn as usize];
         let (served, answered) = (slot.served, slot.answered);
-        let was_in_vain = slot.is_in_vain();
+        let was_in_vain = slot.is_unused();
         let most = self.config.policy.requests_per_connection;
         let has_served_all = most.is_some_and(|most| served >= most);
-        let is_over = slot.state == State::Up && slot.in_flight() == 0;
+        let is_over = slot.state == ConnectionState::Up && slot.in_flight() == 0;
         let is_closed = is_over && (has_served_all || slot.is_draining());
         if is_closed {
-            self.say_go_away(conn, h2::Code::NoError, driver);
+            self.say_go_away(conn, h2::ErrorCode::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
             if was_in_vain {
@@ -265,7 +270,7 @@ impl Worker {
             }
         }
         self.refill(conn, now, driver);
-        let is_down = self.slots[conn as usize].state == State::Down;
+        let is_down = self.slots[conn as usize].state == ConnectionState::Down;
         if is_closed && has_served_all && is_down && self.has_arrivals_to_come(now) {
             // Our own close is no reason for the next request to wait for a connection.
             self.connect(conn, now, driver);
@@ -290,7 +295,7 @@ impl Worker {
         };
         if !slot.backing_off {
             slot.backing_off = true;
-            self.retries.push(Reverse((now.after(wait), conn)));
+            self.retries.push(Reverse((now.plus(wait), conn)));
         }
         if self.pages.is_some() {
             // The visitor's other connections go on.

@@ -3,11 +3,11 @@
 
 use dyno_archive::load::Continues;
 use dyno_archive::times::Recording;
-use dyno_wire::h2::{Io, Key};
+use dyno_wire::h2::{Io, StreamKey};
 
 use super::Worker;
 use crate::driver::{ConnId, Driver};
-use crate::slot::{HeldBody, Talk};
+use crate::slot::{HeldBody, ProtocolState};
 use crate::{Instant, limits};
 
 /// Counts and times of bodies that waited.
@@ -41,7 +41,7 @@ impl Worker {
         if let Some(books) = &mut self.continues {
             books.counts.continued += 1;
             // The 100 had arrived at the completion's instant.
-            books.wait.record(now.since(sent));
+            books.wait.record(now.ns_since(sent));
         }
     }
 
@@ -50,7 +50,7 @@ impl Worker {
     /// also if the 100 came just before it, and its request was not sent in full.
     #[inline]
     pub(super) fn drop_held(&mut self, conn: ConnId, status: u16) {
-        let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
         if h1.held.is_some()
             && h1.in_flight.len() == 1
             && let Some(held) = h1.held.take()
@@ -83,7 +83,7 @@ impl Worker {
     /// An interim response came on an HTTP/1.1 connection, to its oldest request.
     #[cold]
     pub(super) fn see_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
-        let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
         // Only the youngest request can wait, for nothing follows it before its body.
         let (Some(held), [exchange]) = (&mut h1.held, h1.in_flight.make_contiguous()) else {
             return;
@@ -98,7 +98,7 @@ impl Worker {
 
     /// Sends a body that the server has asked for.
     pub(super) fn send_wanted_body<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
-        let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
         if let Some(held) = h1.held.take_if(|held| held.is_wanted) {
             self.send_held(conn, &held, driver);
         }
@@ -127,7 +127,9 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) -> Instant {
-        let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return Instant::NEVER };
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else {
+            return Instant::NEVER;
+        };
         let (Some(held), Some(exchange)) = (&h1.held, h1.in_flight.back()) else {
             return Instant::NEVER;
         };
@@ -146,7 +148,7 @@ impl Worker {
     pub(super) fn see_interim_on_stream(
         &mut self,
         conn: ConnId,
-        key: Key,
+        key: StreamKey,
         status: u16,
         now: Instant,
     ) {
@@ -164,7 +166,7 @@ impl Worker {
         if self.continues.is_none() {
             return next;
         }
-        let Talk::H2(h2) = &self.slots[conn as usize].talk else { return next };
+        let ProtocolState::H2(h2) = &self.slots[conn as usize].talk else { return next };
         let mut overdue = Vec::new();
         for (key, stream) in h2.client.iter().filter(|(_, stream)| stream.holds_body) {
             match stream.exchange.continue_due() {
@@ -182,8 +184,8 @@ impl Worker {
 
     /// Queues the body of a stream that waits. Returns when its head left; `None`: it does not
     /// wait.
-    fn release_stream(&mut self, conn: ConnId, key: Key, now: Instant) -> Option<Instant> {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return None };
+    fn release_stream(&mut self, conn: ConnId, key: StreamKey, now: Instant) -> Option<Instant> {
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return None };
         let stream = h2.client.data(key)?;
         if !std::mem::replace(&mut stream.holds_body, false) {
             return None;

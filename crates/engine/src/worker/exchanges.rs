@@ -2,22 +2,22 @@
 
 use dyno_archive::outcome::Outcome;
 use dyno_wire::h1;
-use dyno_wire::h1::response::{Closed, End, Event};
+use dyno_wire::h1::response::{Closed, End, ResponseEvent};
 use dyno_wire::h2;
 
 use super::Worker;
-use super::connections::{Ending, count_kind};
+use super::connections::{PeerClose, count_kind};
 use super::continues;
 use super::unsolicited::is_idle_notice;
 use crate::driver::{ConnId, Driver};
-use crate::expect::Verdict;
-use crate::slot::{Exchange, HeldBody, State, Talk, Upgrade};
-use crate::tls::{Broken, Progress};
+use crate::expect::AnswerVerdict;
+use crate::slot::{ConnectionState, Exchange, HeldBody, ProtocolState, Upgrade};
+use crate::tls::{Broken, TlsProgress};
 use crate::{Instant, limits};
 
 /// The state of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ConnectionAfterRead {
     Open,
     /// The server announced the end of the connection with its last answer.
     ServerEnds,
@@ -25,18 +25,26 @@ pub(super) enum Read {
     Unsolicited,
 }
 
-impl Read {
+impl ConnectionAfterRead {
     /// Classifies bytes that arrive without a request in flight. `is_alone`: no response was read
     /// together with them. A server that closes an idle connection may send a notice (RFC 9110
     /// §15.5.9).
-    fn from_unasked(bytes: &[u8], is_alone: bool) -> Read {
-        if is_alone && is_idle_notice(bytes) { Read::ServerEnds } else { Read::Unsolicited }
+    fn from_unasked(bytes: &[u8], is_alone: bool) -> ConnectionAfterRead {
+        if is_alone && is_idle_notice(bytes) {
+            ConnectionAfterRead::ServerEnds
+        } else {
+            ConnectionAfterRead::Unsolicited
+        }
     }
 
     /// Classifies the bytes after the last response of a connection.
     #[inline]
-    const fn from_rest(bytes: &[u8]) -> Read {
-        if bytes.is_empty() { Read::ServerEnds } else { Read::Unsolicited }
+    const fn from_rest(bytes: &[u8]) -> ConnectionAfterRead {
+        if bytes.is_empty() {
+            ConnectionAfterRead::ServerEnds
+        } else {
+            ConnectionAfterRead::Unsolicited
+        }
     }
 }
 
@@ -44,9 +52,9 @@ impl Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
     #[error(transparent)]
-    H1(#[from] h1::Error),
+    H1(#[from] h1::Http1Error),
     #[error(transparent)]
-    H2(#[from] h2::Error),
+    H2(#[from] h2::Http2Error),
     #[error("the server answers with a TLS record: that port speaks TLS (use https://)")]
     TlsRecord,
     #[error("the server switched protocols (101), as the request asked, and dyno speaks only HTTP")]
@@ -54,9 +62,9 @@ pub(super) enum WireError {
 }
 
 impl WireError {
-    fn from_http1(error: h1::Error, has_asked_upgrade: impl FnOnce() -> bool) -> WireError {
+    fn from_http1(error: h1::Http1Error, has_asked_upgrade: impl FnOnce() -> bool) -> WireError {
         match error {
-            h1::Error::UnexpectedUpgrade if has_asked_upgrade() => WireError::SwitchedAsAsked,
+            h1::Http1Error::UnexpectedUpgrade if has_asked_upgrade() => WireError::SwitchedAsAsked,
             error => error.into(),
         }
     }
@@ -72,16 +80,16 @@ fn is_tls_record(bytes: &[u8]) -> bool {
 impl Worker {
     /// Bytes were handed to the kernel at `at`, which the driver read just before.
     #[inline]
-    pub fn handed(&mut self, conn: ConnId, at: Instant) {
+    pub fn on_handed_over(&mut self, conn: ConnId, at: Instant) {
         let slot = &mut self.slots[conn as usize];
         if !slot.has_unsent() {
             return;
         }
         let is_open_loop = !self.config.schedule.is_closed();
         let recorder = &mut self.recorder;
-        slot.handed(at, |exchange| {
+        slot.stamp_hand_over(at, |exchange| {
             if is_open_loop {
-                recorder.handed(exchange);
+                recorder.record_hand_over(exchange);
             }
         });
         self.last_handed = at;
@@ -104,8 +112,8 @@ impl Worker {
             } else if self.takes_next(now) {
                 // In a closed loop the intended time is the instant at which the slot fell free.
                 self.begun += 1;
-                self.recorder.scheduled(now);
-                self.recorder.started(now, now);
+                self.recorder.record_scheduled(now);
+                self.recorder.record_start(now, now);
                 self.assign(conn, now, now, driver);
             } else {
                 break;
@@ -118,7 +126,7 @@ impl Worker {
     /// In a closed loop a pipeline is filled again only when half of it is free: filling each place
     /// as it falls free would make a segment of every request (docs/performance.md).
     fn is_batch_under_way(&self, conn: ConnId) -> bool {
-        let Talk::H1(h1) = &self.slots[conn as usize].talk else { return false };
+        let ProtocolState::H1(h1) = &self.slots[conn as usize].talk else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
     }
 
@@ -158,7 +166,7 @@ impl Worker {
             return false;
         }
         let assigned = slot.assigned.len();
-        if slot.state == State::Up {
+        if slot.state == ConnectionState::Up {
             return assigned == 0 && self.takes_request(conn);
         }
         let most = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
@@ -181,14 +189,16 @@ impl Worker {
     fn takes_request(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
         let has_place = match &slot.talk {
-            Talk::H1(h1) if h1.upgrade == Upgrade::No => {
+            ProtocolState::H1(h1) if h1.upgrade == Upgrade::No => {
                 h1.in_flight.len() < self.config.pipeline as usize
                     && !h1.said_close
                     && h1.held.is_none()
             }
             // The connection's protocol is not known before the first answer.
-            Talk::H1(h1) => h1.in_flight.is_empty(),
-            Talk::H2(h2) => h2.client.open() < self.config.streams as usize && h2.client.room() > 0,
+            ProtocolState::H1(h1) => h1.in_flight.is_empty(),
+            ProtocolState::H2(h2) => {
+                h2.client.open() < self.config.streams as usize && h2.client.room() > 0
+            }
         };
         has_place
             && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
@@ -220,11 +230,11 @@ impl Worker {
             && self.config.draws.is_sampled(self.config.check_one_in);
         let exchange = Exchange { in_full, ..Exchange::new(intended, request) };
         let slot = &mut self.slots[conn as usize];
-        if slot.state == State::Up {
+        if slot.state == ConnectionState::Up {
             return self.ask(conn, exchange, now, driver);
         }
         slot.assigned.push_back(exchange);
-        if slot.state == State::Down {
+        if slot.state == ConnectionState::Down {
             self.connect(conn, now, driver);
         }
     }
@@ -237,8 +247,8 @@ impl Worker {
                 return;
             }
             match slot.state {
-                State::Down => return self.connect(conn, now, driver),
-                State::Up if self.takes_request(conn) => {
+                ConnectionState::Down => return self.connect(conn, now, driver),
+                ConnectionState::Up if self.takes_request(conn) => {
                     let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else {
                         return;
                     };
@@ -266,12 +276,12 @@ impl Worker {
         if self.config.traffic.expects_continue(exchange.request) {
             soonest = soonest.min(limits::CONTINUE_NS);
         }
-        self.next_timeout_check = self.next_timeout_check.min(now.after(soonest));
+        self.next_timeout_check = self.next_timeout_check.min(now.plus(soonest));
         let slot = &mut self.slots[conn as usize];
         slot.served += 1;
         let h1 = match &mut slot.talk {
-            Talk::H1(h1) => h1,
-            Talk::H2(_) => return self.open_stream(conn, exchange, now),
+            ProtocolState::H1(h1) => h1,
+            ProtocolState::H2(_) => return self.open_stream(conn, exchange, now),
         };
         let request = self.config.traffic.request(exchange.request);
         let template = match (h1.upgrade, &request.upgrade) {
@@ -285,7 +295,7 @@ impl Worker {
             }
         };
         // The request carries the same intended start from which its response time counts.
-        self.config.draws.intended_ns = exchange.intended.since(self.began);
+        self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let mut bytes =
             template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
@@ -344,11 +354,12 @@ impl Worker {
 // Answers.
 impl Worker {
     #[inline]
-    pub(super) fn received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn on_received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         assert!(self.out.is_empty(), "what one connection has to say must not leave on another");
         let received_at = driver.received_at();
         self.recorder.current().bytes_received += driver.bytes().len() as u64;
-        self.frames.receives += u64::from(matches!(self.slots[conn as usize].talk, Talk::H2(_)));
+        self.frames.receives +=
+            u64::from(matches!(self.slots[conn as usize].talk, ProtocolState::H2(_)));
         self.note_left(conn, driver);
         let bytes = driver.bytes();
         if self.slots[conn as usize].tls.is_none() {
@@ -381,7 +392,7 @@ impl Worker {
     ) {
         let received_at = driver.received_at();
         let Some(mut session) = self.slots[conn as usize].tls.take() else { return };
-        let mut read = Ok(Read::Open);
+        let mut read = Ok(ConnectionAfterRead::Open);
         let is_secured = session.is_secured();
         // Bytes right after the handshake cannot be read before the protocol is known.
         let mut early = Vec::new();
@@ -392,7 +403,7 @@ impl Worker {
             }
             self.frames.tls_records += 1;
             read = self.read(conn, now, received_at, plain);
-            if read == Ok(Read::Open) { Ok(()) } else { Err(()) }
+            if read == Ok(ConnectionAfterRead::Open) { Ok(()) } else { Err(()) }
         });
         let out = session.pending();
         if !out.is_empty() {
@@ -401,26 +412,26 @@ impl Worker {
         }
         self.slots[conn as usize].tls = Some(session);
         match progress {
-            Ok(Progress::Handshaking) => {}
-            Ok(Progress::Secured) => {
-                self.secured(conn, now, driver);
+            Ok(TlsProgress::Handshaking) => {}
+            Ok(TlsProgress::Secured) => {
+                self.on_secured(conn, now, driver);
                 if !early.is_empty() {
                     let read = self.read(conn, now, received_at, &early);
                     self.after_read(conn, read, now, driver);
                 }
             }
-            Ok(Progress::Closed) => {
+            Ok(TlsProgress::Closed) => {
                 // Bytes before the notice may have answered requests.
                 self.push_out(conn, driver);
-                self.eof(conn, Ending::Clean, now, driver);
+                self.eof(conn, PeerClose::Clean, now, driver);
             }
-            Ok(Progress::Open) | Err(Broken::Reader(())) => {
+            Ok(TlsProgress::Open) | Err(Broken::Reader(())) => {
                 self.after_read(conn, read, now, driver);
             }
             Err(Broken::Tls(words)) => {
                 self.out.clear();
                 // The alert for the peer leaves before the connection is closed.
-                driver.flush(&mut |conn, at| self.handed(conn, at));
+                driver.flush(&mut |conn, at| self.on_handed_over(conn, at));
                 self.connections.closed_by_us += 1;
                 self.handshake_failed(conn, &words, now, driver);
             }
@@ -430,27 +441,29 @@ impl Worker {
     fn after_read<D: Driver>(
         &mut self,
         conn: ConnId,
-        read: Result<Read, WireError>,
+        read: Result<ConnectionAfterRead, WireError>,
         now: Instant,
         driver: &mut D,
     ) {
         let read = match read {
-            Ok(Read::Open) if self.is_flooded(conn, driver) => Err(h2::Error::Flood.into()),
+            Ok(ConnectionAfterRead::Open) if self.is_flooded(conn, driver) => {
+                Err(h2::Http2Error::Flood.into())
+            }
             read => read,
         };
         match read {
-            Ok(Read::Open) => {
+            Ok(ConnectionAfterRead::Open) => {
                 if self.continues.is_some() {
                     self.send_wanted_body(conn, driver);
                 }
-                self.answered(conn, now, driver);
+                self.continue_after_answers(conn, now, driver);
             }
-            Ok(Read::ServerEnds) => {
+            Ok(ConnectionAfterRead::ServerEnds) => {
                 self.connections.closed_by_server += 1;
                 self.ask_lost_again(conn);
                 self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
             }
-            Ok(Read::Unsolicited) => {
+            Ok(ConnectionAfterRead::Unsolicited) => {
                 self.count_unsolicited(conn);
                 self.name_error(&"bytes that answer no request");
                 self.connections.closed_by_us += 1;
@@ -459,7 +472,7 @@ impl Worker {
             Err(error) => {
                 self.name_error(&error);
                 if let WireError::H2(error) = error {
-                    if matches!(error, h2::Error::IdleStream | h2::Error::StreamClosed) {
+                    if matches!(error, h2::Http2Error::IdleStream | h2::Http2Error::StreamClosed) {
                         self.count_unsolicited(conn);
                     }
                     self.say_go_away(conn, error.code(), driver);
@@ -478,14 +491,14 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
         bytes: &[u8],
-    ) -> Result<Read, WireError> {
+    ) -> Result<ConnectionAfterRead, WireError> {
         match self.slots[conn as usize].talk {
-            Talk::H1(_) => self.read_messages(conn, now, received_at, bytes),
-            Talk::H2(_) => {
+            ProtocolState::H1(_) => self.read_messages(conn, now, received_at, bytes),
+            ProtocolState::H2(_) => {
                 let before = self.frames.counts.replies;
                 let read = self.read_streams(conn, now, received_at, bytes);
                 let replies = self.frames.counts.replies - before;
-                if let Talk::H2(h2) = &mut self.slots[conn as usize].talk {
+                if let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk {
                     h2.replies.add(replies);
                 }
                 read
@@ -497,7 +510,7 @@ impl Worker {
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
         match &mut self.slots[conn as usize].talk {
-            Talk::H2(h2) if h2.replies.are_many(turn) => {
+            ProtocolState::H2(h2) if h2.replies.are_many(turn) => {
                 h2.replies.are_stuck(driver.queued(conn), turn)
             }
             _ => false,
@@ -511,21 +524,23 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
         mut bytes: &[u8],
-    ) -> Result<Read, WireError> {
+    ) -> Result<ConnectionAfterRead, WireError> {
         let whole = bytes.len();
         loop {
             let slot = &mut self.slots[conn as usize];
-            let Talk::H1(h1) = &mut slot.talk else { return Ok(Read::Open) };
+            let ProtocolState::H1(h1) = &mut slot.talk else {
+                return Ok(ConnectionAfterRead::Open);
+            };
             if bytes.is_empty() && h1.reader.is_between_messages() {
-                return Ok(Read::Open);
+                return Ok(ConnectionAfterRead::Open);
             }
             let Some(exchange) = h1.in_flight.front_mut() else {
                 let is_alone = bytes.len() == whole && h1.reader.is_between_messages();
-                return Ok(Read::from_unasked(bytes, is_alone));
+                return Ok(ConnectionAfterRead::from_unasked(bytes, is_alone));
             };
             if exchange.sent == Instant::NEVER {
                 // An answer to a request that has not left yet answers no request.
-                return Ok(Read::Unsolicited);
+                return Ok(ConnectionAfterRead::Unsolicited);
             }
             if exchange.first_byte == Instant::NEVER {
                 // The first bytes of this answer had arrived at the completion's instant.
@@ -538,18 +553,18 @@ impl Worker {
             let (used, event) = read.map_err(|error| WireError::from_http1(error, has_asked))?;
             bytes = &bytes[used..];
             match event {
-                Event::NeedMore => return Ok(Read::Open),
-                Event::Informational(head) => {
+                ResponseEvent::NeedMore => return Ok(ConnectionAfterRead::Open),
+                ResponseEvent::Informational(head) => {
                     let status = head.status;
                     self.recorder.current().outcomes.count_status(status);
                     self.see_interim(conn, status, now);
                 }
-                Event::Upgraded(head) => {
+                ResponseEvent::Upgraded(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
-                    self.upgraded(conn, now);
+                    self.on_upgraded(conn, now);
                     return self.read_upgraded(conn, now, received_at, bytes);
                 }
-                Event::Head(head) => {
+                ResponseEvent::Head(head) => {
                     if h1.upgrade.decline() {
                         self.frames.declined += 1;
                         slot.may_speak_h2 = false;
@@ -560,14 +575,14 @@ impl Worker {
                     self.cookies.look(fields);
                     self.drop_held(conn, status);
                 }
-                Event::Body(data) => {
+                ResponseEvent::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
                     h1.answer.see_body(data, &request.expect);
                 }
-                Event::End(end) => {
+                ResponseEvent::End(end) => {
                     self.end_message(conn, now, received_at);
                     if end == End::Final {
-                        return Ok(Read::from_rest(bytes));
+                        return Ok(ConnectionAfterRead::from_rest(bytes));
                     }
                 }
             }
@@ -582,8 +597,12 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
         bytes: &[u8],
-    ) -> Result<Read, WireError> {
-        if bytes.is_empty() { Ok(Read::Open) } else { self.read(conn, now, received_at, bytes) }
+    ) -> Result<ConnectionAfterRead, WireError> {
+        if bytes.is_empty() {
+            Ok(ConnectionAfterRead::Open)
+        } else {
+            self.read(conn, now, received_at, bytes)
+        }
     }
 
     /// The oldest exchange of an HTTP/1.1 connection has its whole answer.
@@ -592,7 +611,7 @@ impl Worker {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
         slot.answered = true;
-        let Talk::H1(h1) = &mut slot.talk else { return };
+        let ProtocolState::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let verdict = h1.answer.judge(&self.config.traffic.request(exchange.request).expect);
         if exchange.ends_at > self.left {
@@ -607,7 +626,7 @@ impl Worker {
         &mut self,
         conn: ConnId,
         exchange: &Exchange,
-        verdict: Verdict,
+        verdict: AnswerVerdict,
         now: Instant,
         received_at: Option<Instant>,
     ) {
@@ -622,12 +641,12 @@ impl Worker {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
         // Done: the last byte had arrived at the completion's instant.
-        self.ended(conn, exchange, verdict.outcome, now, received_at);
+        self.on_exchange_end(conn, exchange, verdict.outcome, now, received_at);
     }
 
     /// An exchange has ended, one way or another.
     #[inline]
-    pub(super) fn ended(
+    pub(super) fn on_exchange_end(
         &mut self,
         conn: ConnId,
         exchange: &Exchange,
@@ -635,32 +654,32 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
     ) {
-        self.recorder.ended(exchange, outcome, now, received_at);
+        self.recorder.record_end(exchange, outcome, now, received_at);
         if let Some(pages) = &mut self.pages {
             pages.see(conn, exchange, outcome);
         }
     }
 
     /// After answers were read.
-    fn answered<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    fn continue_after_answers<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.settle_streams(conn, now, driver);
-        self.go_on(conn, now, driver);
+        self.continue_or_replace(conn, now, driver);
     }
 
     pub(super) fn eof<D: Driver>(
         &mut self,
         conn: ConnId,
-        ending: Ending,
+        ending: PeerClose,
         now: Instant,
         driver: &mut D,
     ) {
         self.connections.closed_by_server += 1;
         self.note_left(conn, driver);
-        if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
+        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk {
             match h1.reader.eof() {
                 Ok(Closed::BetweenMessages) => {}
                 // The close, which ends this body, had arrived at the completion's instant.
-                Ok(Closed::EndsMessage) if ending == Ending::Cut => {}
+                Ok(Closed::EndsMessage) if ending == PeerClose::Cut => {}
                 Ok(Closed::EndsMessage) => {
                     self.end_message(conn, now, driver.received_at());
                     self.ask_lost_again(conn);
@@ -676,14 +695,14 @@ impl Worker {
     /// one. This ends by itself: each connection has brought one answer at least.
     fn take_back_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H1(h1) = &mut slot.talk else { return };
+        let ProtocolState::H1(h1) = &mut slot.talk else { return };
         if !slot.answered {
             return;
         }
         for _ in 0..std::mem::take(&mut h1.unsent) {
             // From the youngest on, each to the front: they keep their order.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
-            slot.assigned.push_front(exchange.unsent());
+            slot.assigned.push_front(exchange.to_unsent());
         }
     }
 
@@ -693,14 +712,14 @@ impl Worker {
     /// connection has brought one answer at least.
     fn ask_lost_again(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H1(h1) = &mut slot.talk else { return };
+        let ProtocolState::H1(h1) = &mut slot.talk else { return };
         h1.unsent = 0;
         for _ in 0..h1.in_flight.len() {
             // From the youngest on, each to the front of its list: both keep their order.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
             if self.config.traffic.may_repeat(exchange.request) {
                 self.connections.asked_again += 1;
-                slot.assigned.push_front(exchange.unsent());
+                slot.assigned.push_front(exchange.to_unsent());
             } else {
                 h1.in_flight.push_front(exchange);
             }

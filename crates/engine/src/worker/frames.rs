@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
 use dyno_archive::load::{Http2Direction, Http2Use};
-use dyno_wire::h2::counts::{Counts, Direction};
-use dyno_wire::h2::{Code, frame::Kind};
+use dyno_wire::h2::counts::{Direction, FrameCounts};
+use dyno_wire::h2::{ErrorCode, frame::Kind};
 
 /// Counts over all HTTP/2 connections of a worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames {
-    pub(super) counts: Counts,
+    pub(super) counts: FrameCounts,
     /// Connections that came to speak HTTP/2.
     pub(super) connections: u64,
     /// Connections that were to speak it, and on which ALPN chose something else.
@@ -32,9 +32,9 @@ pub(super) struct Frames {
 impl Frames {
     /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the
     /// whole time.
-    pub(super) fn since(&self, earlier: &Frames) -> Frames {
+    pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
         Frames {
-            counts: self.counts.since(&earlier.counts),
+            counts: self.counts.growth_since(&earlier.counts),
             receives: self.receives - earlier.receives,
             responses: self.responses - earlier.responses,
             tls_records: self.tls_records - earlier.tls_records,
@@ -70,10 +70,11 @@ fn direction(counts: &Direction) -> Http2Direction {
     let named = |all: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
         all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
     };
-    let by_code =
-        |of: &[u64; Code::COUNT]| named(Code::all().map(|c| (c.name(), of[c as usize])).collect());
+    let by_code = |of: &[u64; ErrorCode::COUNT]| {
+        named(ErrorCode::all().map(|c| (c.name(), of[c as usize])).collect())
+    };
     Http2Direction {
-        frames: named(Kind::all().map(|kind| (kind.name(), counts.of(kind))).collect()),
+        frames: named(Kind::all().map(|kind| (kind.name(), counts.frames(kind))).collect()),
         resets: by_code(&counts.resets),
         go_aways: by_code(&counts.go_aways),
         block_bytes: counts.block_bytes,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use dyno_archive::Protocol;
 use dyno_archive::interval::Interval;
 use dyno_archive::load::{
-    Books, Connections, Continues, Edges, Http2Use, TcpCounters, Timeouts, TlsUse, Unanswered,
+    Books, Connections, Continues, Edges, Http2Use, TcpCounters, Timeouts, TlsUse, UnansweredAges,
 };
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
@@ -35,7 +35,7 @@ use dyno_wire::h2::settings::ClientSettings;
 
 use crate::driver::{ConnId, Driver};
 use crate::recorder::{Recorder, Window};
-use crate::slot::{Exchange, Slot, State};
+use crate::slot::{ConnectionState, Exchange, Slot};
 use crate::tls::Tls;
 use crate::traffic::{Draws, RequestScratch, Traffic};
 use crate::{Instant, Schedule, limits};
@@ -46,7 +46,7 @@ pub use streams::upgrade_settings;
 
 /// The configuration of a worker: what it sends, over which connections, and when.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct WorkerConfig {
     /// Number of this worker among those of the load, from 0.
     pub worker: u32,
     /// Connections of this worker, at least 1.
@@ -72,7 +72,7 @@ pub struct Config {
     pub policy: Policy,
     /// `None`: plain connections.
     pub tls: Option<Tls>,
-    pub spin: Spin,
+    pub spin: SpinPolicy,
     pub window: Window,
 }
 
@@ -108,12 +108,12 @@ impl Policy {
         if exchange.sent == Instant::NEVER {
             // Bytes that do not leave stand behind others that the server does not read: their wait
             // has the same limit.
-            return (exchange.queued.after(self.timeout_ns), Outcome::Timeout);
+            return (exchange.queued.plus(self.timeout_ns), Outcome::Timeout);
         }
-        let whole = (exchange.sent.after(self.timeout_ns), Outcome::Timeout);
+        let whole = (exchange.sent.plus(self.timeout_ns), Outcome::Timeout);
         let first_byte =
             self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
-        let first_byte = first_byte.map(|ns| (exchange.sent.after(ns), Outcome::TimeoutFirstByte));
+        let first_byte = first_byte.map(|ns| (exchange.sent.plus(ns), Outcome::TimeoutFirstByte));
         first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
     }
 
@@ -125,7 +125,7 @@ impl Policy {
 
 /// Whether to poll instead of sleeping where waking late would blur times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spin {
+pub enum SpinPolicy {
     Never,
     /// Close to a deadline, and while an answer is due any moment.
     Near,
@@ -145,7 +145,7 @@ pub struct WorkerReport {
     /// CPU use within the measured window.
     pub cpu: ThreadUse,
     pub edges: Edges,
-    pub unanswered: Unanswered,
+    pub unanswered: UnansweredAges,
     /// Number of protocol violations in answers, by kind.
     pub protocol_errors: BTreeMap<String, u64>,
     /// Number of faults found by full checks, by the fault in words.
@@ -245,7 +245,7 @@ impl Rest {
 /// Driven by [`crate::run`].
 #[derive(Debug)]
 pub struct Worker {
-    config: Config,
+    config: WorkerConfig,
     stage: Stage,
     slots: Vec<Slot>,
     /// Slots with room, in the order in which they fell free. Open loop only.
@@ -329,14 +329,14 @@ pub struct Worker {
 // Setting up, beginning and ending.
 impl Worker {
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: WorkerConfig) -> Self {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
         let has_streams = config.traffic.requests().iter().all(|request| request.stream.is_some());
         assert!(config.protocol.is_h1() || has_streams, "requests are compiled for their protocol");
         // Behind a request that ends its connection there is no place in a pipeline.
         let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
-        let config = Config { pipeline, ..config };
+        let config = WorkerConfig { pipeline, ..config };
         let asked = config.connections;
         let kinds = config.traffic.requests().len();
         Worker {
@@ -422,7 +422,7 @@ impl Worker {
                 let share =
                     u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
                 self.slots[conn as usize].backing_off = true;
-                self.retries.push(Reverse((at.after(share as u64), conn)));
+                self.retries.push(Reverse((at.plus(share as u64), conn)));
             }
         }
     }
@@ -442,7 +442,7 @@ impl Worker {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
         // From the first wake-up at which it is known; later ones do not put the end off.
-        self.drain_ends = self.drain_ends.min(self.woke.after(*drain_ns));
+        self.drain_ends = self.drain_ends.min(self.woke.plus(*drain_ns));
         self.cut(at);
     }
 
@@ -454,7 +454,7 @@ impl Worker {
     /// Closes what is still open. The driver may be used for another worker afterwards.
     pub fn close<D: Driver>(&mut self, driver: &mut D) {
         for conn in 0..self.config.connections {
-            if self.slots[conn as usize].state != State::Down {
+            if self.slots[conn as usize].state != ConnectionState::Down {
                 driver.close(conn);
             }
         }
@@ -465,7 +465,7 @@ impl Worker {
     pub(crate) fn last_look(&self) -> Option<Instant> {
         let is_quiet = |slot: &Slot| slot.is_quiet();
         (self.began != Instant::NEVER && self.slots.iter().any(is_quiet))
-            .then(|| self.woke.after(limits::LAST_LOOK_NS))
+            .then(|| self.woke.plus(limits::LAST_LOOK_NS))
     }
 
     /// Complete answers so far, right or wrong.
@@ -485,9 +485,9 @@ impl Worker {
 
     #[must_use]
     pub fn report(mut self) -> WorkerReport {
-        let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.since(self.began) };
+        let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.ns_since(self.began) };
         WorkerReport {
-            window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
+            window_ns: (since(self.recorder.window_start()), since(self.recorder.closes())),
             unanswered: self.recorder.take_unanswered(),
             silences: self.recorder.take_silences(),
             books: self.recorder.books,

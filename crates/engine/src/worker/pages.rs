@@ -57,7 +57,7 @@ impl Pages {
     }
 
     /// The intended instants of the pages that are not complete.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
+    pub(super) fn unfinished_pages(&self) -> impl Iterator<Item = Instant> + '_ {
         self.visitors.iter().filter_map(|visitor| visitor.began)
     }
 
@@ -108,8 +108,8 @@ impl Worker {
             visitor.open = pages.resources;
             self.begun += u64::from(pages.resources);
             for _ in 0..pages.resources {
-                self.recorder.scheduled(now);
-                self.recorder.started(now, now);
+                self.recorder.record_scheduled(now);
+                self.recorder.record_start(now, now);
             }
         } else if visitor.open == 0 {
             visitor.began = None;
@@ -149,8 +149,8 @@ impl Worker {
         let Some(pages) = &mut self.pages else { return };
         pages.visitors[number] = Visitor { began: Some(now), open: 1, ..Visitor::default() };
         self.begun += 1;
-        self.recorder.scheduled(now);
-        self.recorder.started(now, now);
+        self.recorder.record_scheduled(now);
+        self.recorder.record_start(now, now);
         self.give(conn, DOCUMENT, now, now, driver);
     }
 

@@ -3,13 +3,16 @@
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Client, Code, EncodedRequest, Error, Event, Io, Key};
+use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, Io, StreamKey};
 
 use super::Worker;
-use super::exchanges::{Read, WireError};
+use super::exchanges::{ConnectionAfterRead, WireError};
 use crate::driver::{ConnId, Driver};
-use crate::expect::Answer;
-use crate::slot::{Exchange, H2, Replies, ResponseProgress, Slot, State, Stream, Talk};
+use crate::expect::AnswerState;
+use crate::slot::{
+    ConnectionState, Exchange, H2Connection, ProtocolState, Replies, ResponseProgress, Slot,
+    StreamExchange,
+};
 use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
@@ -18,14 +21,14 @@ impl Slot {
     /// or we have said that it ends.
     pub(super) fn is_draining(&self) -> bool {
         match &self.talk {
-            Talk::H1(h1) => h1.said_close,
-            Talk::H2(h2) => h2.client.is_draining(),
+            ProtocolState::H1(h1) => h1.said_close,
+            ProtocolState::H2(h2) => h2.client.is_draining(),
         }
     }
 
     /// Whether the connection came up and has taken no request at all.
-    pub(super) fn is_in_vain(&self) -> bool {
-        self.state == State::Up && self.served == 0
+    pub(super) fn is_unused(&self) -> bool {
+        self.state == ConnectionState::Up && self.served == 0
     }
 }
 
@@ -38,51 +41,53 @@ impl Worker {
         let client = Client::new(self.settings, self.config.traffic.shared_bytes(), &mut io);
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
-            State::Connecting { since: at } | State::Securing { connecting_since: at, .. } => at,
+            ConnectionState::Connecting { since: at }
+            | ConnectionState::Securing { connecting_since: at, .. } => at,
             _ => now,
         };
-        slot.state = State::Greeting { connecting_since };
+        slot.state = ConnectionState::Greeting { connecting_since };
         slot.talk = talk(client, self.config.streams, now);
         self.push_out(conn, driver);
     }
 
     /// The server has switched to HTTP/2: the request that asked for it continues as stream 1.
-    pub(super) fn upgraded(&mut self, conn: ConnId, now: Instant) {
+    pub(super) fn on_upgraded(&mut self, conn: ConnId, now: Instant) {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H1(h1) = &mut slot.talk else { return };
+        let ProtocolState::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
         let asked = (request.kind, wants_fields(request, &exchange));
         // The request has been sent whole.
         let (blocked_since, holds_body) = (Instant::NEVER, false);
-        let stream = Stream { exchange, answer: Answer::default(), blocked_since, holds_body };
+        let stream =
+            StreamExchange { exchange, answer: AnswerState::default(), blocked_since, holds_body };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
-        let (client, _) = Client::upgraded(self.settings, shared, asked, stream, &mut io);
+        let (client, _) = Client::from_upgrade(self.settings, shared, asked, stream, &mut io);
         slot.talk = talk(client, self.config.streams, now);
         // Until the server's settings come it is being made anew, from this instant on.
-        slot.state = State::Greeting { connecting_since: now };
+        slot.state = ConnectionState::Greeting { connecting_since: now };
         self.up -= 1;
         self.next_timeout_check =
-            self.next_timeout_check.min(now.after(self.config.policy.connect_timeout_ns));
+            self.next_timeout_check.min(now.plus(self.config.policy.connect_timeout_ns));
     }
 
     /// Announces to an HTTP/2 server that the connection is about to be closed, with the reason.
-    pub(super) fn say_go_away<D: Driver>(&mut self, conn: ConnId, code: Code, driver: &mut D) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+    pub(super) fn say_go_away<D: Driver>(&mut self, conn: ConnId, code: ErrorCode, driver: &mut D) {
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         h2.client.go_away(code, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
         self.push_out(conn, driver);
-        driver.flush(&mut |conn, at| self.handed(conn, at));
+        driver.flush(&mut |conn, at| self.on_handed_over(conn, at));
     }
 
     /// Opens a stream for an exchange. Its bytes go out with [`Worker::push_out`].
     #[inline]
     pub(super) fn open_stream(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
         // As over HTTP/1.1: what its response time will count from.
-        self.config.draws.intended_ns = exchange.intended.since(self.began);
+        self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let made = template.make(
             h2.client.form(),
             &mut exchange.draw,
@@ -99,9 +104,9 @@ impl Worker {
             wants_fields: wants_fields(request, &exchange) || self.cookies.is_looking(),
             holds_body,
         };
-        let stream = Stream {
+        let stream = StreamExchange {
             exchange,
-            answer: Answer::default(),
+            answer: AnswerState::default(),
             blocked_since: Instant::NEVER,
             holds_body,
         };
@@ -124,11 +129,11 @@ impl Worker {
     /// the connection for requests once the server's settings are there.
     pub(super) fn settle_streams<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H2(h2) = &mut slot.talk else { return };
-        if matches!(slot.state, State::Greeting { .. }) && h2.client.is_ready() {
+        let ProtocolState::H2(h2) = &mut slot.talk else { return };
+        if matches!(slot.state, ConnectionState::Greeting { .. }) && h2.client.is_ready() {
             self.frames.connections += 1;
             self.slots[conn as usize].may_speak_h2 = true;
-            self.established(conn, now, driver);
+            self.on_established(conn, now, driver);
         }
     }
 }
@@ -142,15 +147,17 @@ impl Worker {
         now: Instant,
         received_at: Option<Instant>,
         mut bytes: &[u8],
-    ) -> Result<Read, WireError> {
+    ) -> Result<ConnectionAfterRead, WireError> {
         while !bytes.is_empty() {
-            let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
+            let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else {
+                return Ok(ConnectionAfterRead::Open);
+            };
             h2.received = now;
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
             match h2.client.next(&mut bytes, &mut io)? {
-                Event::NeedMore => break,
-                Event::Handled => {}
-                Event::Body { stream, data, end } => {
+                ClientEvent::NeedMore => break,
+                ClientEvent::Handled => {}
+                ClientEvent::Body { stream, data, end } => {
                     self.recorder.current().body_received += data.len() as u64;
                     if let Some(s) = h2.client.data(stream) {
                         s.answer.see_body(
@@ -162,13 +169,13 @@ impl Worker {
                         self.end_stream(conn, stream, now, received_at);
                     }
                 }
-                Event::Head { stream, status, end } => {
+                ClientEvent::Head { stream, status, end } => {
                     self.see_head(conn, stream, status, now)?;
                     if end {
                         self.end_stream(conn, stream, now, received_at);
                     }
                 }
-                Event::Informational { stream, status } => {
+                ClientEvent::Informational { stream, status } => {
                     self.recorder.current().outcomes.count_status(status);
                     if let Some(s) = h2.client.data(stream) {
                         // The first bytes of this answer had arrived at the completion's instant.
@@ -176,41 +183,43 @@ impl Worker {
                     }
                     self.see_interim_on_stream(conn, stream, status, now);
                 }
-                Event::End { stream } => self.end_stream(conn, stream, now, received_at),
-                Event::Settings => {
-                    self.granted(conn, now);
+                ClientEvent::End { stream } => self.end_stream(conn, stream, now, received_at),
+                ClientEvent::Settings => {
+                    self.note_granted_streams(conn, now);
                     self.resume_streams(conn, now);
                 }
-                Event::Window => self.resume_streams(conn, now),
-                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now)?,
-                Event::Malformed { stream, why } => {
+                ClientEvent::Window => self.resume_streams(conn, now),
+                ClientEvent::Reset { stream, code } => {
+                    self.reset_by_server(conn, stream, code, now)?
+                }
+                ClientEvent::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
-                    self.unblocked(stream.blocked_since, now);
+                    self.end_block(stream.blocked_since, now);
                     // The fault had arrived at the completion's instant.
-                    self.ended(conn, &stream.exchange, Outcome::ProtocolError, now, None);
+                    self.on_exchange_end(conn, &stream.exchange, Outcome::ProtocolError, now, None);
                 }
-                Event::GoAway { .. } => self.gone_away(conn, now),
+                ClientEvent::GoAway { .. } => self.gone_away(conn, now),
             }
         }
-        Ok(Read::Open)
+        Ok(ConnectionAfterRead::Open)
     }
 
     #[inline]
     fn see_head(
         &mut self,
         conn: ConnId,
-        key: Key,
+        key: StreamKey,
         status: u16,
         now: Instant,
     ) -> Result<(), WireError> {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(()) };
-        let H2 { client, .. } = &mut **h2;
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(()) };
+        let H2Connection { client, .. } = &mut **h2;
         let (stream, fields) = client.data_and_fields(key);
         let exchange = &mut stream.exchange;
         if exchange.sent == Instant::NEVER {
             // An answer to a request that has not left yet is an answer to nothing.
-            return Err(Error::IdleStream.into());
+            return Err(Http2Error::IdleStream.into());
         }
         if exchange.first_byte == Instant::NEVER {
             // The first bytes of this answer had arrived at the completion's instant.
@@ -230,12 +239,19 @@ impl Worker {
 
     /// A stream has its whole answer.
     #[inline]
-    fn end_stream(&mut self, conn: ConnId, key: Key, now: Instant, received_at: Option<Instant>) {
+    fn end_stream(
+        &mut self,
+        conn: ConnId,
+        key: StreamKey,
+        now: Instant,
+        received_at: Option<Instant>,
+    ) {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
         slot.answered = true;
-        let Talk::H2(h2) = &mut slot.talk else { return };
-        let Some(Stream { exchange, answer, blocked_since, .. }) = h2.client.data(key) else {
+        let ProtocolState::H2(h2) = &mut slot.talk else { return };
+        let Some(StreamExchange { exchange, answer, blocked_since, .. }) = h2.client.data(key)
+        else {
             return;
         };
         let (exchange, blocked_since) = (*exchange, *blocked_since);
@@ -248,58 +264,58 @@ impl Worker {
         if unsent > 0 {
             self.count_early(unsent);
         }
-        self.unblocked(blocked_since, now);
+        self.end_block(blocked_since, now);
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
     /// Resumes bodies that windows held up.
     fn resume_streams(&mut self, conn: ConnId, now: Instant) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let recorder = &mut self.recorder;
         h2.client.resume(&mut io, &mut |stream| {
             // The window's update had arrived at the completion's instant: the wait ended with it.
-            recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+            recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
             stream.blocked_since = Instant::NEVER;
         });
     }
 
     /// A stream has ended; if windows still held its request up, that ended too.
-    fn unblocked(&mut self, since: Instant, now: Instant) {
+    fn end_block(&mut self, since: Instant, now: Instant) {
         if since != Instant::NEVER {
-            self.recorder.distributions.window_stall.record(now.since(since));
+            self.recorder.distributions.window_stall.record(now.ns_since(since));
         }
     }
 
     /// The connection ends at `now`, and with it the wait of what windows still held up.
     pub(super) fn end_stalls(&mut self, conn: ConnId, now: Instant) {
-        let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
+        let ProtocolState::H2(h2) = &self.slots[conn as usize].talk else { return };
         for (_, stream) in h2.client.iter().filter(|(_, s)| s.blocked_since != Instant::NEVER) {
-            self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+            self.recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
         }
     }
 
     fn reset_by_server(
         &mut self,
         conn: ConnId,
-        key: Key,
-        code: Code,
+        key: StreamKey,
+        code: ErrorCode,
         now: Instant,
     ) -> Result<(), WireError> {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H2(h2) = &mut slot.talk else { return Ok(()) };
+        let ProtocolState::H2(h2) = &mut slot.talk else { return Ok(()) };
         if h2.client.data(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
             // The server cannot know of a request that has not left yet. One that ends them all the
             // same would have us queue one after the other.
-            return Err(Error::IdleStream.into());
+            return Err(Http2Error::IdleStream.into());
         }
         let stream = h2.client.take(key);
-        self.unblocked(stream.blocked_since, now);
-        if code == Code::RefusedStream {
+        self.end_block(stream.blocked_since, now);
+        if code == ErrorCode::RefusedStream {
             self.ask_again(conn, stream.exchange, now);
         } else {
             // The reset had arrived at the completion's instant.
-            self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
+            self.on_exchange_end(conn, &stream.exchange, Outcome::StreamReset, now, None);
         }
         Ok(())
     }
@@ -307,12 +323,12 @@ impl Worker {
     /// The server takes no more streams. Those that it will not deal with are asked for again on
     /// the next connection.
     fn gone_away(&mut self, conn: ConnId, now: Instant) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let unprocessed = h2.client.take_unprocessed();
         // From the youngest on, each to the front: they keep their order and come before what was
         // assigned later.
         for stream in unprocessed.into_iter().rev() {
-            self.unblocked(stream.blocked_since, now);
+            self.end_block(stream.blocked_since, now);
             self.ask_again(conn, stream.exchange, now);
         }
     }
@@ -322,11 +338,11 @@ impl Worker {
     fn ask_again(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         if exchange.retries >= limits::RETRIES {
             // That the last refusal had arrived is known at the completion's instant.
-            return self.ended(conn, &exchange, Outcome::StreamRefused, now, None);
+            return self.on_exchange_end(conn, &exchange, Outcome::StreamRefused, now, None);
         }
         exchange.retries += 1;
         self.frames.retried += 1;
-        self.slots[conn as usize].assigned.push_front(exchange.unsent());
+        self.slots[conn as usize].assigned.push_front(exchange.to_unsent());
     }
 
     /// Counts a try for the exchanges that were assigned to a connection which was up and has gone
@@ -335,7 +351,7 @@ impl Worker {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
             if exchange.retries >= limits::RETRIES {
                 // Done: that the connection would not do is known at this instant.
-                self.ended(conn, &exchange, outcome, now, None);
+                self.on_exchange_end(conn, &exchange, outcome, now, None);
             } else {
                 exchange.retries += 1;
                 self.slots[conn as usize].assigned.push_back(exchange);
@@ -345,8 +361,8 @@ impl Worker {
 
     /// Takes note of how many streams the server's settings allow. If they allow none, a time-out
     /// runs from now on.
-    fn granted(&mut self, conn: ConnId, now: Instant) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+    fn note_granted_streams(&mut self, conn: ConnId, now: Instant) {
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let most = h2.client.peer().max_concurrent_streams;
         if let Some(most) = most {
             self.frames.granted =
@@ -358,7 +374,7 @@ impl Worker {
         if most == Some(0) {
             h2.barred_since = h2.barred_since.min(now);
         }
-        let limit = h2.barred_since.after(self.config.policy.connect_timeout_ns);
+        let limit = h2.barred_since.plus(self.config.policy.connect_timeout_ns);
         self.next_timeout_check = self.next_timeout_check.min(limit);
     }
 }
@@ -368,16 +384,18 @@ impl Worker {
     /// Called once all that came has been read. If a stream may be opened now, the server bars us
     /// no more, even if none is opened.
     pub(super) fn see_room(&mut self, conn: ConnId) {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         if h2.client.room() > 0 {
             h2.barred_since = Instant::NEVER;
         }
     }
 
     /// Ends the overdue streams of a connection, each with its own outcome.
-    pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Checked {
+    pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> TimeoutCheck {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H2(h2) = &mut slot.talk else { return Checked::Alive(Instant::NEVER) };
+        let ProtocolState::H2(h2) = &mut slot.talk else {
+            return TimeoutCheck::Alive(Instant::NEVER);
+        };
         let mut next = Instant::NEVER;
         let mut overdue = Vec::new();
         let mut silent = None;
@@ -397,33 +415,33 @@ impl Worker {
         if h2.client.open() == 0 && h2.client.room() == 0 {
             // A server that allows no stream at all is as good as no connection, whatever else it
             // says.
-            let due = h2.barred_since.after(self.config.policy.connect_timeout_ns);
+            let due = h2.barred_since.plus(self.config.policy.connect_timeout_ns);
             if due <= now {
-                return Checked::Shut;
+                return TimeoutCheck::Shut;
             }
             next = next.min(due);
         }
         for (key, outcome) in overdue {
-            let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { break };
+            let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { break };
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
             let missing = h2.client.missing(key);
-            let stream = h2.client.cancel(key, Code::Cancel, &mut io);
+            let stream = h2.client.cancel(key, ErrorCode::Cancel, &mut io);
             ResponseProgress::new(&stream.exchange, &stream.answer, missing)
                 .count(&mut self.timeouts);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
-                self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
+                self.recorder.distributions.window_stall.record(now.ns_since(stream.blocked_since));
             }
             // Done: our own decision at this instant.
-            self.ended(conn, &stream.exchange, outcome, now, None);
+            self.on_exchange_end(conn, &stream.exchange, outcome, now, None);
         }
-        silent.map_or(Checked::Alive(next), Checked::Silent)
+        silent.map_or(TimeoutCheck::Alive(next), TimeoutCheck::Silent)
     }
 }
 
 /// The result of looking at a connection's streams for time-outs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Checked {
+pub(super) enum TimeoutCheck {
     /// The next time-out is due at this instant.
     Alive(Instant),
     /// A request timed out, with this outcome, and nothing at all arrived since it was sent, or it
@@ -435,10 +453,10 @@ pub(super) enum Checked {
 
 /// The state of a connection on which HTTP/2 begins at `now`. Its lists get their full length here,
 /// not while requests wait.
-fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
+fn talk(mut client: Client<StreamExchange>, streams: u32, now: Instant) -> ProtocolState {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
-    Talk::H2(Box::new(H2 {
+    ProtocolState::H2(Box::new(H2Connection {
         client,
         unsent: Vec::with_capacity(ahead),
         large: Vec::new(),

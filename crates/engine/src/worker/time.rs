@@ -6,10 +6,10 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
-use super::streams::Checked;
-use super::{Rest, Spin, Stage, Worker};
+use super::streams::TimeoutCheck;
+use super::{Rest, SpinPolicy, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
-use crate::slot::{Exchange, Slot, State, Talk};
+use crate::slot::{ConnectionState, Exchange, ProtocolState, Slot};
 use crate::{Instant, limits};
 
 impl Worker {
@@ -18,27 +18,27 @@ impl Worker {
     pub fn wait(&self) -> Wait {
         let until = self.deadline();
         let spin_from = match self.config.spin {
-            Spin::Always => Instant(0),
-            Spin::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
+            SpinPolicy::Always => Instant(0),
+            SpinPolicy::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
                 // Polling pays where a request must leave on time, and where an answer may come any
                 // moment: for a while after the last hand-over the wait is all polling.
                 let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
                 let answer_due = self.recorder.in_flight() > 0
-                    && self.woke < self.last_handed.after(limits::SPIN_AFTER_NS);
+                    && self.woke < self.last_handed.plus(limits::SPIN_AFTER_NS);
                 if answer_due { Instant(0) } else { Instant(due) }
             }
-            Spin::Never | Spin::Near => Instant::NEVER,
+            SpinPolicy::Never | SpinPolicy::Near => Instant::NEVER,
         };
-        let until = if spin_from == Instant(0) && self.config.spin == Spin::Near {
+        let until = if spin_from == Instant(0) && self.config.spin == SpinPolicy::Near {
             // No completion arrived: back to sleep.
-            until.min(self.last_handed.after(limits::SPIN_AFTER_NS))
+            until.min(self.last_handed.plus(limits::SPIN_AFTER_NS))
         } else {
             until
         };
         let is_in_flight = self.recorder.in_flight() > 0;
         let glance_ns = if is_in_flight { limits::GLANCE_IN_FLIGHT_NS } else { limits::GLANCE_NS };
         // Not a deadline of the load, so nothing polls for it.
-        Wait { until: until.min(self.woke.after(glance_ns)), spin_from }
+        Wait { until: until.min(self.woke.plus(glance_ns)), spin_from }
     }
 
     /// Whether requests start at instants given beforehand.
@@ -51,9 +51,9 @@ impl Worker {
     fn deadline(&self) -> Instant {
         // A request that is handed over in the coming turn cannot be overdue before its limit.
         let mut deadline =
-            self.next_timeout_check.min(self.woke.after(self.config.policy.soonest_timeout_ns()));
+            self.next_timeout_check.min(self.woke.plus(self.config.policy.soonest_timeout_ns()));
         if self.continues.is_some() {
-            deadline = deadline.min(self.woke.after(limits::CONTINUE_NS));
+            deadline = deadline.min(self.woke.plus(limits::CONTINUE_NS));
         }
         if let Some(Reverse((at, _))) = self.retries.peek() {
             deadline = deadline.min(*at);
@@ -64,7 +64,7 @@ impl Worker {
             Stage::Warmup if self.woke < self.began => deadline.min(self.began),
             Stage::Warmup | Stage::Measured => {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
-                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
+                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.plus(ns));
                 let slice = if self.offered { self.slice.1 } else { self.slice.0 };
                 deadline
                     .min(self.recorder.boundary())
@@ -77,14 +77,14 @@ impl Worker {
     }
 
     /// Control came back: moves the phases on and keeps the two lags.
-    pub fn woke<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
+    pub fn on_wake<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
         let loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         let began = self.woke;
         let due = wait.until.max(turn.entered);
         if loading && began >= self.began {
             // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
-            self.recorder.distributions.loop_lag.record(turn.entered.since(began));
-            let late_ns = turn.woke.since(due);
+            self.recorder.distributions.loop_lag.record(turn.entered.ns_since(began));
+            let late_ns = turn.woke.ns_since(due);
             // Only a wait that ran to its deadline says how late the machine wakes us, and a turn
             // without a wait that took as long as no system call does.
             if turn.woke >= due && (due > turn.entered || late_ns > limits::STANDSTILL_NS) {
@@ -105,14 +105,14 @@ impl Worker {
         if self.recorder.is_over(turn.woke) {
             self.seal(turn.woke, driver);
         }
-        if self.stage == Stage::Warmup && turn.woke >= self.recorder.opens() {
+        if self.stage == Stage::Warmup && turn.woke >= self.recorder.window_start() {
             self.stage = Stage::Measured;
             self.open_window(driver);
             self.keep_lags_of_window(began, turn, due);
         }
         if self.stage == Stage::Measured && turn.woke >= self.recorder.closes() {
             self.stage = Stage::Drain;
-            self.drain_ends = turn.woke.after(self.config.window.drain_ns);
+            self.drain_ends = turn.woke.plus(self.config.window.drain_ns);
             self.close_window(driver);
         }
     }
@@ -120,8 +120,8 @@ impl Worker {
     /// Lags count in the interval in which they began. Of a long one that began in the warm-up, the
     /// part after the window's opening counts in the window, too. `due`: when the wait was to end.
     fn keep_lags_of_window(&mut self, began: Instant, turn: Turn, due: Instant) {
-        let opens = self.recorder.opens();
-        let part = |from: Instant, to: Instant| to.since(from.max(opens).min(to));
+        let opens = self.recorder.window_start();
+        let part = |from: Instant, to: Instant| to.ns_since(from.max(opens).min(to));
         let (turned_ns, late_ns) = (part(began, turn.entered), part(due, turn.woke));
         let lags = &mut self.recorder.distributions;
         if turned_ns > limits::STANDSTILL_NS {
@@ -183,8 +183,8 @@ impl Worker {
 
     /// Looks up the slice that is not over at `now`. Its slots are offered work once it begins.
     pub(super) fn await_slice(&mut self, now: Instant) {
-        if let Some((from, to)) = self.config.schedule.slice(now.since(self.began)) {
-            self.slice = (self.began.after(from), self.began.after(to));
+        if let Some((from, to)) = self.config.schedule.slice(now.ns_since(self.began)) {
+            self.slice = (self.began.plus(from), self.began.plus(to));
             self.offered = false;
         }
     }
@@ -197,7 +197,7 @@ impl Worker {
             self.retries.pop();
             self.slots[conn as usize].backing_off = false;
             if self.config.policy.ramp_ns.is_some()
-                && self.slots[conn as usize].state == State::Down
+                && self.slots[conn as usize].state == ConnectionState::Down
                 && self.is_loading()
             {
                 // A connection that is opened in its turn comes first, and its first request with
@@ -226,30 +226,31 @@ impl Worker {
     pub(super) fn has_arrivals_to_come(&self, now: Instant) -> bool {
         let closes = self.recorder.closes();
         let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < closes);
-        next.is_some_and(|ns| self.began.after(ns) < closes)
+        next.is_some_and(|ns| self.began.plus(ns) < closes)
     }
 
     fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
             // A turn may reach beyond the window's end; the schedule does not.
-            let last_ns = Instant(self.recorder.closes().0 - 1).since(self.began);
-            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else {
+            let last_ns = Instant(self.recorder.closes().0 - 1).ns_since(self.began);
+            let Some(due) = self.config.schedule.pop_due(now.ns_since(self.began).min(last_ns))
+            else {
                 break;
             };
-            let intended = self.began.after(due);
-            self.recorder.scheduled(intended);
+            let intended = self.began.plus(due);
+            self.recorder.record_scheduled(intended);
             self.begun += 1;
             if let Some(conn) = self.take_idle() {
-                self.recorder.started(intended, now);
+                self.recorder.record_start(intended, now);
                 self.assign(conn, intended, now, driver);
                 self.push_out(conn, driver);
                 self.offer(conn);
             } else if self.waiting.len() < limits::WAITING {
-                self.recorder.started(intended, now);
+                self.recorder.record_start(intended, now);
                 self.waiting.push_back(intended);
             } else {
                 let request = self.config.traffic.choose(&mut self.config.draws);
-                self.recorder.dropped(intended, request);
+                self.recorder.record_drop(intended, request);
             }
         }
     }
@@ -258,26 +259,26 @@ impl Worker {
         let policy = self.config.policy;
         let mut next = Instant::NEVER;
         for conn in 0..self.config.connections {
-            if let (State::Up, Talk::H2(_)) =
+            if let (ConnectionState::Up, ProtocolState::H2(_)) =
                 (self.slots[conn as usize].state, &self.slots[conn as usize].talk)
             {
                 next = next.min(self.send_overdue_streams(conn, now));
                 match self.check_streams(conn, now) {
-                    Checked::Alive(due) => {
+                    TimeoutCheck::Alive(due) => {
                         next = next.min(due);
                         // The cancelled stream made room, or was the last activity that was
                         // possible on the connection.
-                        self.go_on(conn, now, driver);
+                        self.continue_or_replace(conn, now, driver);
                     }
-                    Checked::Silent(outcome) => {
+                    TimeoutCheck::Silent(outcome) => {
                         self.give_up(conn, outcome, Outcome::Cancelled, now, driver);
                     }
-                    Checked::Shut => {
+                    TimeoutCheck::Shut => {
                         let refused = Outcome::StreamRefused;
                         let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
                         for exchange in assigned {
                             // Done: our own decision at this instant.
-                            self.ended(conn, &exchange, refused, now, None);
+                            self.on_exchange_end(conn, &exchange, refused, now, None);
                         }
                         self.give_up(conn, refused, refused, now, driver);
                     }
@@ -308,7 +309,7 @@ impl Worker {
         }
         // Looking again only after a thousandth of it keeps many time-outs in a row from costing a
         // look at every slot each; a time-out counts at no less than its limit, so it may be late.
-        self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
+        self.next_timeout_check = next.min(now.plus(soonest)).max(now.plus(soonest / 1000));
     }
 
     /// When a slot's connection or its oldest exchange times out, and as what.
@@ -316,17 +317,17 @@ impl Worker {
         let policy = &self.config.policy;
         let slot = &self.slots[conn as usize];
         match slot.state {
-            State::Down => None,
-            State::Connecting { since } => {
-                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            ConnectionState::Down => None,
+            ConnectionState::Connecting { since } => {
+                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Securing { connecting_since: since, .. }
-            | State::Greeting { connecting_since: since } => {
-                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            ConnectionState::Securing { connecting_since: since, .. }
+            | ConnectionState::Greeting { connecting_since: since } => {
+                Some((since.plus(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Up => match &slot.talk {
-                Talk::H1(h1) => Some(policy.due(h1.in_flight.front()?)),
-                Talk::H2(_) => None,
+            ConnectionState::Up => match &slot.talk {
+                ProtocolState::H1(h1) => Some(policy.due(h1.in_flight.front()?)),
+                ProtocolState::H2(_) => None,
             },
         }
     }
@@ -350,12 +351,12 @@ impl Worker {
         self.settle_sent(driver);
         for intended in std::mem::take(&mut self.waiting) {
             let request = self.config.traffic.choose(&mut self.config.draws);
-            self.recorder.unanswered(&Exchange::new(intended, request), now);
+            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
         for (intended, request) in self.pages.iter().flat_map(Pages::waiting) {
-            self.recorder.unanswered(&Exchange::new(intended, request), now);
+            self.recorder.record_unanswered(&Exchange::new(intended, request), now);
         }
-        for began in self.pages.iter().flat_map(Pages::unfinished) {
+        for began in self.pages.iter().flat_map(Pages::unfinished_pages) {
             self.recorder.page_unfinished(began);
         }
         for slot in &mut self.slots {
@@ -363,7 +364,7 @@ impl Worker {
             for exchange in
                 slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned))
             {
-                self.recorder.unanswered(&exchange, now);
+                self.recorder.record_unanswered(&exchange, now);
             }
         }
         self.recorder.finish(now);
@@ -371,7 +372,8 @@ impl Worker {
 
     /// The measured window opens: counters that the kernel keeps are read as its base.
     fn open_window<D: Driver>(&mut self, driver: &mut D) {
-        for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up)
+        for (conn, slot) in
+            self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == ConnectionState::Up)
         {
             slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
         }
@@ -388,7 +390,7 @@ impl Worker {
     }
 
     fn close_window<D: Driver>(&mut self, driver: &mut D) {
-        self.frames_used = self.frames.since(&self.frames_base);
+        self.frames_used = self.frames.growth_since(&self.frames_base);
         let used = driver.thread_use();
         self.rest.end(used.run_delay_ns);
         let rested_ns = self.rest.waited_ns;
@@ -407,7 +409,7 @@ impl Worker {
             ..used
         };
         for conn in 0..self.config.connections {
-            if self.slots[conn as usize].state == State::Up {
+            if self.slots[conn as usize].state == ConnectionState::Up {
                 self.connections.established += 1;
                 self.add_tcp(conn, driver);
             }
@@ -416,7 +418,7 @@ impl Worker {
 
     pub(super) fn add_tcp<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if let Some(counters) = driver.tcp(conn) {
-            let since = counters.since(&self.slots[conn as usize].tcp_base);
+            let since = counters.growth_since(&self.slots[conn as usize].tcp_base);
             self.tcp.get_or_insert_default().add(&since);
         }
     }

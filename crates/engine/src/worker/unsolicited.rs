@@ -1,7 +1,7 @@
 //! Bytes that answer no request.
 
 use super::Worker;
-use crate::driver::{Completion, ConnId, Driver, What};
+use crate::driver::{Completion, CompletionKind, ConnId, Driver};
 
 impl Worker {
     /// Bytes came that answer no request. How many before them did not either is not known.
@@ -17,7 +17,7 @@ impl Worker {
     /// nothing.
     pub(crate) fn complete_late<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
         let Completion { conn, what, .. } = completion;
-        if what != What::Received || !self.slots[conn as usize].is_quiet() {
+        if what != CompletionKind::Received || !self.slots[conn as usize].is_quiet() {
             return;
         }
         let slot = &mut self.slots[conn as usize];
@@ -37,7 +37,7 @@ impl Worker {
             self.count_unsolicited(conn);
             self.connections.closed_by_us += 1;
             driver.close(conn);
-            self.slots[conn as usize].disconnected();
+            self.slots[conn as usize].disconnect();
         }
     }
 }

@@ -5,7 +5,7 @@ use dyno_archive::interval::EarlyResponses;
 
 use super::Worker;
 use crate::driver::{ConnId, Driver};
-use crate::slot::{H2, Talk};
+use crate::slot::{H2Connection, ProtocolState};
 
 impl Worker {
     /// Keeps where the request that was queued last on an HTTP/1.1 connection ends.
@@ -13,7 +13,7 @@ impl Worker {
     pub(super) fn mark_end<D: Driver>(&mut self, conn: ConnId, driver: &D) {
         let slot = &mut self.slots[conn as usize];
         slot.has_large = true;
-        if let Talk::H1(h1) = &mut slot.talk
+        if let ProtocolState::H1(h1) = &mut slot.talk
             && let Some(exchange) = h1.in_flight.back_mut()
         {
             exchange.ends_at = driver.queued(conn).total();
@@ -27,8 +27,8 @@ impl Worker {
         let slot = &mut self.slots[conn as usize];
         slot.has_large = true;
         let before = driver.queued(conn).total();
-        let Talk::H2(h2) = &mut slot.talk else { return };
-        let H2 { large, client, .. } = &mut **h2;
+        let ProtocolState::H2(h2) = &mut slot.talk else { return };
+        let H2Connection { large, client, .. } = &mut **h2;
         for (key, end) in large.drain(..) {
             if let Some(stream) = client.data(key) {
                 stream.exchange.ends_at = before + end as u64;

@@ -8,23 +8,23 @@ pub mod watched;
 use std::sync::Arc;
 
 use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::load::Unanswered;
+use dyno_archive::load::UnansweredAges;
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::Played;
+use dyno_engine::sim::SimulationResult;
 use dyno_engine::{
-    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic,
-    Window, limits,
+    CompiledRequest, Draws, Expectation, Http2, Policy, Protocol, Schedule, SpinPolicy, Traffic,
+    Window, WorkerConfig, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const MS: u64 = 1_000_000;
 
-pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
-    Config {
+pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {
+    WorkerConfig {
         connections,
         protocol: Protocol::H1,
         http2: Http2::default(),
@@ -33,7 +33,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
         streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(
+        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
             b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
             RequestKind::Other,
             Expectation {
@@ -46,7 +46,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
         check_one_in: 1,
         worker: 0,
         tls: None,
-        spin: Spin::Near,
+        spin: SpinPolicy::Near,
         policy: Policy {
             timeout_ns: 10 * SECOND,
             first_byte_timeout_ns: None,
@@ -64,7 +64,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
     }
 }
 
-pub fn counted(played: &Played, phases: &[Phase]) -> Outcomes {
+pub fn count_outcomes(played: &SimulationResult, phases: &[Phase]) -> Outcomes {
     let mut sum = Outcomes::default();
     for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
         sum.add(&interval.outcomes);
@@ -72,22 +72,22 @@ pub fn counted(played: &Played, phases: &[Phase]) -> Outcomes {
     sum
 }
 
-pub fn times(played: &Played, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+pub fn times(played: &SimulationResult, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merge(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-pub fn response(played: &Played) -> Times {
+pub fn response(played: &SimulationResult) -> Times {
     times(played, |i| &i.times.response)
 }
 
 /// How long those had waited that ended like this.
-pub fn ages(played: &Played, outcome: Outcome) -> Times {
+pub fn ages(played: &SimulationResult, outcome: Outcome) -> Times {
     played.report.unanswered.ages.get(outcome.name()).cloned().unwrap_or_default()
 }
 
 /// How long those had waited that had not ended when the load did.
-pub fn at_end(played: &Played) -> Times {
-    played.report.unanswered.ages.get(Unanswered::AT_END).cloned().unwrap_or_default()
+pub fn at_end(played: &SimulationResult) -> Times {
+    played.report.unanswered.ages.get(UnansweredAges::AT_END).cloned().unwrap_or_default()
 }
 
 /// Relative difference of a measured time to the true one.
@@ -103,9 +103,9 @@ pub fn assert_exponential(response: &Times, mean: f64) {
         // Response times of one busy period are correlated: half a million are worth some
         // thousands.
         assert!(
-            off(response.at(q), truth) < 0.05,
+            off(response.quantile(q), truth) < 0.05,
             "quantile {q}: {:?} against {truth}",
-            response.at(q)
+            response.quantile(q)
         );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait, What};
+use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, Queued, Turn, Wait};
 use dyno_engine::sim::SimDriver;
 use dyno_engine::{Instant, Tls};
 use rustls::{ServerConfig, ServerConnection};
@@ -32,7 +32,7 @@ pub struct Secured {
     /// Connections that only records of the session itself were sent on.
     silent: Vec<ConnId>,
     /// Completions besides those of the world.
-    own: VecDeque<(ConnId, What, Vec<u8>)>,
+    own: VecDeque<(ConnId, CompletionKind, Vec<u8>)>,
     current: Vec<u8>,
 }
 
@@ -91,7 +91,7 @@ impl Driver for Secured {
         let records = Secured::records(session);
         let (first, second) = records.split_at(records.len() / 2);
         for piece in [first, second].into_iter().filter(|piece| !piece.is_empty()) {
-            self.own.push_back((conn, What::Received, piece.to_vec()));
+            self.own.push_back((conn, CompletionKind::Received, piece.to_vec()));
         }
         if plain.is_empty() {
             self.silent.push(conn);
@@ -141,15 +141,15 @@ impl Driver for Secured {
         let conn = completion.conn;
         let session = self.sessions.get_mut(&conn).expect("completions are of open connections");
         match completion.what {
-            What::Received => {
+            CompletionKind::Received => {
                 session.writer().write_all(self.inner.bytes()).unwrap();
                 self.current = Secured::records(session);
             }
-            What::Eof if self.goodbye == Goodbye::Notice => {
+            CompletionKind::Eof if self.goodbye == Goodbye::Notice => {
                 session.send_close_notify();
                 self.current = Secured::records(session);
-                self.own.push_back((conn, What::Eof, Vec::new()));
-                return Some(Completion { what: What::Received, ..completion });
+                self.own.push_back((conn, CompletionKind::Eof, Vec::new()));
+                return Some(Completion { what: CompletionKind::Received, ..completion });
             }
             _ => {}
         }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait, What};
-use dyno_engine::{Config, Instant, Stop, Worker, WorkerReport};
+use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, Queued, Turn, Wait};
+use dyno_engine::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
 use serde_json::{Value, json};
 
 /// A driver whose calls are counted. Its thread uses a third of all time, and half of each wait is
@@ -109,21 +109,21 @@ impl<D: Driver> Driver for Watched<D> {
             2
         }] += 1;
         if wait.until != Instant::NEVER {
-            self.patience_ns += wait.until.since(self.inner.now());
+            self.patience_ns += wait.until.ns_since(self.inner.now());
         }
         let turn = self.inner.turn(wait, handed);
         self.clock.set(turn.woke.0);
         let spun_ns =
-            if wait.spin_from < turn.woke { turn.woke.since(turn.entered) / 2 } else { 0 };
+            if wait.spin_from < turn.woke { turn.woke.ns_since(turn.entered) / 2 } else { 0 };
         Turn { spun_ns, ..turn }
     }
 
     fn next(&mut self) -> Option<Completion> {
         if let Some(conn) = self.hung_up.pop() {
-            return Some(Completion { conn, what: What::Eof, at: self.inner.now() });
+            return Some(Completion { conn, what: CompletionKind::Eof, at: self.inner.now() });
         }
         let completion = self.inner.next()?;
-        if completion.what == What::Connected {
+        if completion.what == CompletionKind::Connected {
             self.connected += 1;
             let hangs_up =
                 self.hangs_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
@@ -174,18 +174,22 @@ pub struct Seen {
 
 /// Runs a worker to its end. `stop`: asked every turn, with the time since the load began,
 /// nanoseconds.
-pub fn watch<D: Driver>(driver: D, config: Config, stop: impl Fn(Instant, u64) -> Stop) -> Seen {
+pub fn watch<D: Driver>(
+    driver: D,
+    config: WorkerConfig,
+    stop: impl Fn(Instant, u64) -> Stop,
+) -> Seen {
     play(Watched::new(driver, None), config, stop)
 }
 
 /// The same, and of every so many connections the server closes one as soon as it is there.
-pub fn watch_hung_up<D: Driver>(driver: D, config: Config, every: u64) -> Seen {
+pub fn watch_hung_up<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> Seen {
     play(Watched::new(driver, Some(every)), config, |_, _| Stop::No)
 }
 
 fn play<D: Driver>(
     mut driver: Watched<D>,
-    config: Config,
+    config: WorkerConfig,
     stop: impl Fn(Instant, u64) -> Stop,
 ) -> Seen {
     let clock = driver.clock.clone();
@@ -196,7 +200,7 @@ fn play<D: Driver>(
         &mut worker,
         &mut driver,
         || {
-            begin.set(begin.get().or(Some(Instant(clock.get()).after(1_000_000))));
+            begin.set(begin.get().or(Some(Instant(clock.get()).plus(1_000_000))));
             begin.get()
         },
         |_| {

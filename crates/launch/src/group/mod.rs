@@ -1,7 +1,7 @@
 //! Control groups of subjects: creates them, limits them, reads the limits back and removes them.
 
 mod limit;
-mod ours;
+mod owner;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -18,11 +18,11 @@ use crate::guard::Guard;
 use crate::limits::{GROUP_GLANCE, SWEEP};
 use crate::lock;
 use crate::sys;
-use ours::{Whose, make_dir, ours_below};
-use v2::Changed;
+use owner::{GroupOwner, make_dir, owned_groups};
+use v2::GroupChanges;
 
 pub use limit::limit;
-pub(crate) use v2::{put_back, take_back};
+pub(crate) use v2::{move_processes_back, take_controllers_back};
 
 /// v1 controllers of a subject's group, if they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
@@ -37,7 +37,7 @@ pub struct Groups {
     /// `Err`: the reason why no group can be created here.
     usable: Result<(), String>,
     /// In version 2, what was changed so that groups can be made; undone on drop.
-    _changed: Changed,
+    _changed: GroupChanges,
 }
 
 impl Groups {
@@ -45,7 +45,7 @@ impl Groups {
     /// below its own, because a group with processes cannot enable controllers for its children.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
-        let mut changed = Changed::default();
+        let mut changed = GroupChanges::default();
         let usable = match (layout.version(), layout.v2.as_mut()) {
             (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changed, guard)
                 .map_err(|e| format!("control groups cannot be made: {e}")),
@@ -79,14 +79,14 @@ impl Groups {
     /// A sentence about remaining groups of a start that has ended. `None`: nothing is left, as
     /// expected.
     #[must_use]
-    pub fn left_of(&self, start: usize) -> Option<String> {
+    pub fn remaining_groups_text(&self, start: usize) -> Option<String> {
         let name = format!("dyno-{}-{start}-", std::process::id());
         let is_its = |folder: &PathBuf| {
             folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name))
         };
-        let all = self.bases().into_iter().flat_map(|base| ours_below(base));
+        let all = self.bases().into_iter().flat_map(|base| owned_groups(base));
         let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
-        let left = of_folders(ours.map(|(_, folder)| folder).filter(is_its));
+        let left = from_folders(ours.map(|(_, folder)| folder).filter(is_its));
         let list = |words: Vec<String>| words.join(", ");
         let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
         let pids = list(left.pids().iter().map(u32::to_string).collect());
@@ -142,19 +142,19 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
     // Seized until all is gone: who makes a group of such a name meanwhile sees that it is swept.
     let mut seized = Vec::new();
-    for (whose, folder) in bases.flat_map(ours_below) {
+    for (whose, folder) in bases.flat_map(owned_groups) {
         let Some(lock) = lock::seize(whose.owner(), &folder) else { continue };
         seized.push(lock);
         match whose {
-            Whose::Subject(_) => subjects.push(folder),
-            Whose::Neighbours(_) => neighbours.push(folder),
+            GroupOwner::Subject(_) => subjects.push(folder),
+            GroupOwner::Neighbours(_) => neighbours.push(folder),
         }
     }
     // All at once: what cannot be removed is waited for once, and not once per controller.
-    destroy(&of_folders(subjects), SWEEP);
+    destroy(&from_folders(subjects), SWEEP);
     // Without a holder, these groups do not keep controllers from being disabled again.
     drop(seized);
-    neighbours.iter().for_each(|folder| put_back(folder));
+    neighbours.iter().for_each(|folder| move_processes_back(folder));
 }
 
 fn may_make(layout: &Layout) -> Result<(), String> {
@@ -163,7 +163,7 @@ fn may_make(layout: &Layout) -> Result<(), String> {
 }
 
 /// A group known by its folders only, of whatever controllers.
-pub(crate) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
+pub(crate) fn from_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
 }

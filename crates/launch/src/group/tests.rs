@@ -4,9 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dyno_archive::plan::Limits;
 use dyno_observer::cgroup::V2;
 
-use super::v2::{controllers, hand_down, leave_what_is_left, move_all, prepare};
+use super::v2::{controllers, hand_down, leave_stale_group, move_all, prepare};
 use super::*;
-use crate::aftermath::end_all;
+use crate::guard_process::end_all;
 use crate::limits::GROUP;
 use crate::minder::{self, Descendants};
 use crate::reasons::not_run;
@@ -61,10 +61,14 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
     assert!(own.all(|pids| pids.is_empty()), "it is in none of its first groups any more");
     assert_eq!(group.pids(), [child.first]);
-    assert!(groups.left_of(7).is_some_and(|left| left.contains(&format!("({})", child.first))));
+    assert!(
+        groups
+            .remaining_groups_text(7)
+            .is_some_and(|left| left.contains(&format!("({})", child.first)))
+    );
     assert!(destroy(&group, GROUP));
     assert!(group.folders().all(|f| !f.exists()));
-    assert_eq!(groups.left_of(7), None);
+    assert_eq!(groups.remaining_groups_text(7), None);
 }
 
 #[test]
@@ -72,19 +76,19 @@ fn removal_failure_is_reported() {
     let base = tempfile::tempdir().unwrap();
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
-    let groups = Groups { layout, usable: Ok(()), _changed: Changed::default() };
+    let groups = Groups { layout, usable: Ok(()), _changed: GroupChanges::default() };
     let group = groups.make(&format!("dyno-{}-3-abc", std::process::id())).unwrap();
     let below = group.v2.as_ref().unwrap().join("below");
     fs::create_dir(&below).unwrap();
     // Not what the kernel has there, but like it in that the folder cannot be removed.
     fs::write(below.join("file"), "").unwrap();
     assert!(!destroy(&group, 2 * GROUP_GLANCE));
-    let left = groups.left_of(3).unwrap();
+    let left = groups.remaining_groups_text(3).unwrap();
     assert!(left.contains("`rmdir` them: ") && left.contains("-3-abc"), "{left}");
-    assert_eq!(groups.left_of(33), None);
+    assert_eq!(groups.remaining_groups_text(33), None);
     fs::remove_file(below.join("file")).unwrap();
     assert!(destroy(&group, GROUP));
-    assert_eq!(groups.left_of(3), None);
+    assert_eq!(groups.remaining_groups_text(3), None);
 }
 
 /// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs
@@ -113,7 +117,7 @@ fn a_v2_group_holds_counts_and_is_destroyed() {
     assert!(group.counters().cpu_user_ns.is_some());
     assert!(destroy(&group, GROUP));
     let status = loop {
-        if let Some(status) = child.first_ended() {
+        if let Some(status) = child.command_status() {
             break status;
         }
         std::thread::sleep(GROUP_GLANCE);
@@ -176,7 +180,7 @@ impl Scope {
     fn is_as_before(&self) {
         assert_eq!(self.home(), self.name());
         assert!(controllers(&self.v2.folder, "cgroup.subtree_control").is_empty());
-        assert!(ours_below(&self.v2.folder).is_empty(), "{:?}", ours_below(&self.v2.folder));
+        assert!(owned_groups(&self.v2.folder).is_empty(), "{:?}", owned_groups(&self.v2.folder));
     }
 }
 
@@ -184,7 +188,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for (_, folder) in ours_below(&self.v2.folder) {
+        for (_, folder) in owned_groups(&self.v2.folder) {
             let _ = fs::remove_dir(folder);
         }
         let _ = fs::remove_dir(&self.v2.folder);
@@ -198,7 +202,7 @@ impl Drop for Scope {
 fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     let Some(mut scope) = Scope::make("moved") else { return };
     let (guard, record) = Guard::with_record();
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     let wanted = scope.wanted.clone();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     let own = format!("dyno-{}-self-", std::process::id());
@@ -206,16 +210,16 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
     assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
     // The guard's record suffices to undo everything if this process were killed here, which would
     // free the locks.
-    let watched = record.watched();
+    let watched = record.watched_entries();
     lock::release(&scope.v2.folder.join(scope.home()));
     assert_eq!(watched.len(), 2, "{watched:?}");
     end_all(&watched);
     scope.is_as_before();
     drop(changed);
     scope.is_as_before();
-    assert!(record.watched().is_empty());
+    assert!(record.watched_entries().is_empty());
 
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     assert!(scope.home().starts_with(&own));
     drop(changed);
@@ -247,7 +251,7 @@ fn a_sweep_puts_strays_back_and_ends_subjects_only() {
     move_all(&scope.v2.folder, &own);
     hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
     let mut v2 = V2 { folder: own.clone(), controllers: Vec::new() };
-    leave_what_is_left(&mut v2);
+    leave_stale_group(&mut v2);
     assert_eq!((&v2.folder, &v2.controllers), (&scope.v2.folder, &scope.v2.controllers));
     scope.is_as_before();
 }
@@ -255,7 +259,7 @@ fn a_sweep_puts_strays_back_and_ends_subjects_only() {
 #[test]
 fn what_another_dyno_uses_is_left_to_it() {
     let Some(mut scope) = Scope::make("shared") else { return };
-    let mut changed = Changed::default();
+    let mut changed = GroupChanges::default();
     let (guard, wanted) = (Guard::with_record().0, scope.wanted.clone());
     prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
     // A dyno in another PID namespace: no process here has its number, and its lock, which is
@@ -270,6 +274,6 @@ fn what_another_dyno_uses_is_left_to_it() {
     sweep([scope.v2.folder.as_path()].into_iter());
     assert!(other.exists(), "a living dyno's group is not swept");
     fs::remove_dir(&other).unwrap();
-    put_back(&scope.v2.folder.join(home));
+    move_processes_back(&scope.v2.folder.join(home));
     scope.is_as_before();
 }

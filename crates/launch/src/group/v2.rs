@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dyno_observer::cgroup::V2;
 use dyno_observer::monotonic_ns;
 
-use super::ours::{Whose, make_dir, others_live};
+use super::owner::{GroupOwner, make_dir, others_live};
 use crate::guard::Guard;
 use crate::limits::MOVES;
 use crate::lock;
@@ -17,7 +17,7 @@ use crate::lock;
 /// the controllers are taken back, because a group that hands them down takes no processes, then
 /// the processes move back.
 #[derive(Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct GroupChanges {
     handed: Option<Handed>,
     moved: Option<Moved>,
 }
@@ -27,10 +27,10 @@ pub(super) struct Changed {
 pub(super) fn prepare(
     v2: &mut V2,
     wanted: &[&str],
-    changed: &mut Changed,
+    changed: &mut GroupChanges,
     guard: &Guard,
 ) -> io::Result<()> {
-    leave_what_is_left(v2);
+    leave_stale_group(v2);
     let is_down = controllers(&v2.folder, "cgroup.subtree_control");
     let offered = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
     let missing: Vec<String> = offered.filter(|c| !is_down.contains(c)).collect();
@@ -48,13 +48,13 @@ pub(super) fn prepare(
 
 /// Leaves the group of an earlier dyno that was killed together with its guard: the process that
 /// started this dyno may be in it. All its processes go back to the group that they came from.
-pub(super) fn leave_what_is_left(v2: &mut V2) {
-    while let Some(Whose::Neighbours(owner)) =
-        v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
+pub(super) fn leave_stale_group(v2: &mut V2) {
+    while let Some(GroupOwner::Neighbours(owner)) =
+        v2.folder.file_name().and_then(|n| GroupOwner::from_name(&n.to_string_lossy()))
         && lock::seize(owner, &v2.folder).is_some()
         && let Some(above) = v2.folder.parent().map(PathBuf::from)
     {
-        put_back(&v2.folder);
+        move_processes_back(&v2.folder);
         if v2.folder.exists() {
             return;
         }
@@ -95,14 +95,14 @@ impl Handed {
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        take_back(&self.folder, &self.controllers);
+        take_controllers_back(&self.folder, &self.controllers);
         self.guard.forget_controllers(&self.folder, &self.controllers);
     }
 }
 
 /// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited
 /// by them meanwhile.
-pub(crate) fn take_back(folder: &Path, controllers: &[String]) {
+pub(crate) fn take_controllers_back(folder: &Path, controllers: &[String]) {
     if !others_live(folder) {
         let _ = hand_down(folder, '-', controllers);
     }
@@ -132,7 +132,7 @@ impl Moved {
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        put_back(&self.own);
+        move_processes_back(&self.own);
         // The guard still has the groups that are left, and tries again when dyno ends.
         if !self.own.exists() {
             self.guard.forget_moved(&self.own);
@@ -142,14 +142,16 @@ impl Drop for Moved {
 
 /// Moves the processes of a group `dyno-PID-self-…` to where that dyno took them from, and removes
 /// it.
-pub(crate) fn put_back(own: &Path) {
+pub(crate) fn move_processes_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
-    let Some(Whose::Neighbours(_)) = Whose::of(&name.to_string_lossy()) else { return };
+    let Some(GroupOwner::Neighbours(_)) = GroupOwner::from_name(&name.to_string_lossy()) else {
+        return;
+    };
     // A group that hands controllers down takes no processes. It held some, so that whatever it
     // hands down is dyno's doing.
     let handed = controllers(above, "cgroup.subtree_control");
     if !handed.is_empty() {
-        take_back(above, &handed);
+        take_controllers_back(above, &handed);
     }
     move_all(own, above);
     let _ = fs::remove_dir(own);

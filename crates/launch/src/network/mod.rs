@@ -28,12 +28,12 @@ pub enum Network {
     #[default]
     OfMachine,
     /// One for the servers and one for their clients.
-    Pair(Arc<Pair>),
+    Pair(Arc<NetworkPair>),
 }
 
 /// Two networks with a wire between them.
 #[derive(Debug)]
-pub struct Pair {
+pub struct NetworkPair {
     servers: OwnedFd,
     clients: OwnedFd,
 }
@@ -45,15 +45,17 @@ impl Network {
     /// This user may not (CAP_SYS_ADMIN and CAP_NET_ADMIN), or the kernel has no such devices: a
     /// sentence that says what failed.
     pub fn pair() -> Result<Network, String> {
-        let settings = settings::of_here();
+        let settings = settings::read_current();
         let clients = in_a_new_network(|_| settings::apply(&settings))?;
         let servers = in_a_new_network(|servers| {
             settings::apply(&settings)?;
             link::lay_wire(clients.as_fd(), servers)
         })?;
-        within(servers.as_fd(), link::open_servers_end).map_err(|error| error.to_string())??;
-        within(clients.as_fd(), link::open_clients_end).map_err(|error| error.to_string())??;
-        Ok(Network::Pair(Arc::new(Pair { servers, clients })))
+        run_in_network(servers.as_fd(), link::open_servers_end)
+            .map_err(|error| error.to_string())??;
+        run_in_network(clients.as_fd(), link::open_clients_end)
+            .map_err(|error| error.to_string())??;
+        Ok(Network::Pair(Arc::new(NetworkPair { servers, clients })))
     }
 
     /// Does something where the servers are: what is started there stays there, and so do sockets.
@@ -66,7 +68,7 @@ impl Network {
     pub fn as_server<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Network::OfMachine => Ok(work()),
-            Network::Pair(pair) => within(pair.servers.as_fd(), work),
+            Network::Pair(pair) => run_in_network(pair.servers.as_fd(), work),
         }
     }
 
@@ -77,7 +79,7 @@ impl Network {
     pub fn as_client<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Network::OfMachine => Ok(work()),
-            Network::Pair(pair) => within(pair.clients.as_fd(), work),
+            Network::Pair(pair) => run_in_network(pair.clients.as_fd(), work),
         }
     }
 }
@@ -96,7 +98,7 @@ fn in_a_new_network(
     thread::scope(|scope| scope.spawn(make).join().unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
-fn within<T>(network: BorrowedFd<'_>, work: impl FnOnce() -> T) -> io::Result<T> {
+fn run_in_network<T>(network: BorrowedFd<'_>, work: impl FnOnce() -> T) -> io::Result<T> {
     let back = Back(of_this_thread()?);
     sys::enter_network(network)?;
     let done = work();
@@ -184,9 +186,9 @@ mod tests {
     #[test]
     fn tcp_is_set_up_as_it_is_here() {
         let Some(network) = pair() else { return };
-        let ours = settings::of_here();
+        let ours = settings::read_current();
         assert!(ours.iter().any(|(name, _)| *name == "core/somaxconn"), "{ours:?}");
-        assert_eq!(network.as_server(settings::of_here).unwrap(), ours);
-        assert_eq!(network.as_client(settings::of_here).unwrap(), ours);
+        assert_eq!(network.as_server(settings::read_current).unwrap(), ours);
+        assert_eq!(network.as_client(settings::read_current).unwrap(), ours);
     }
 }

@@ -39,7 +39,7 @@ const FELT: [&str; 31] = [
 ];
 
 /// Settings of this thread's network: name and value. Settings that this kernel lacks are left out.
-pub(super) fn of_here() -> Vec<(&'static str, String)> {
+pub(super) fn read_current() -> Vec<(&'static str, String)> {
     FELT.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }
 

@@ -17,11 +17,11 @@ use dyno_archive::limits::STACK_FRAMES;
 use dyno_archive::profile::{Frame, Stack, Stacks};
 
 use crate::clock::monotonic_ns;
-use crate::kernel::{Error, Refusal, is_ours_to_ask};
+use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
 use crate::read;
-use names::{Named, cut};
-use program::{Doing, Program, Raw};
-use unwind::{Unwinder, Walked};
+use names::{FunctionNames, shorten};
+use program::{Raw, SampledState, StackProgram};
+use unwind::{Unwinder, UserStack};
 
 /// CPU time between two samples of a CPU. A prime number of microseconds: nothing else that comes
 /// at intervals keeps step with it.
@@ -40,35 +40,35 @@ const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF a
 /// A program in the kernel that takes stacks. It is gone when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Sampling {
-    program: Program,
+    program: StackProgram,
     unwinder: Unwinder,
     /// Names of processes.
     names: HashMap<u32, String>,
-    seen: HashMap<Seen, u64>,
+    seen: HashMap<SampledStack, u64>,
 }
 
 /// A stack, as often as it may be seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Seen {
-    doing: Doing,
+struct SampledStack {
+    doing: SampledState,
     pid: u32,
     /// Whether it is the process's first thread.
     first: bool,
     thread: String,
     /// Addresses, the innermost first; those behind a call lie in it.
     kernel: Vec<u64>,
-    user: Walked,
+    user: UserStack,
 }
 
 /// Stacks that were taken, without names yet.
 #[allow(missing_debug_implementations)] // It holds the files of the processes.
-pub struct Taken {
+pub struct RawStacks {
     length_ns: u64,
     /// How often it was looked at threads that do not run.
     looks: u64,
     /// Stacks for which there was no room: of running threads, and of others.
     lost: [u64; 2],
-    seen: HashMap<Seen, u64>,
+    seen: HashMap<SampledStack, u64>,
     unwinder: Unwinder,
     names: HashMap<u32, String>,
 }
@@ -93,7 +93,8 @@ impl Sampling {
     /// This kernel cannot, or does not let this user.
     pub fn load() -> Result<Sampling, Refusal> {
         is_ours_to_ask()?;
-        let program = Program::load().map_err(|error| Refusal::of(&error, NOT_THERE))?;
+        let program =
+            StackProgram::load().map_err(|error| Refusal::from_error(&error, NOT_THERE))?;
         Ok(Sampling {
             program,
             unwinder: Unwinder::default(),
@@ -107,7 +108,7 @@ impl Sampling {
     pub fn know(&mut self, pids: &[u32]) {
         for pid in pids {
             self.unwinder.know(*pid);
-            let name = || Some(cut(read(format!("/proc/{pid}/comm"))?.trim_end()));
+            let name = || Some(shorten(read(format!("/proc/{pid}/comm"))?.trim_end()));
             if !self.names.contains_key(pid)
                 && let Some(name) = name()
             {
@@ -126,11 +127,11 @@ impl Sampling {
         pids: &dyn Fn() -> Vec<u32>,
         edge: &mut dyn FnMut(),
         wait: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<Taken, String> {
+    ) -> Result<RawStacks, String> {
         let (length_ns, looks) = self.take(pids, edge, wait).map_err(|error| error.message)?;
         self.collect();
         let Sampling { program, unwinder, names, seen } = self;
-        Ok(Taken { length_ns, looks, lost: program.lost(), seen, unwinder, names })
+        Ok(RawStacks { length_ns, looks, lost: program.lost_stacks(), seen, unwinder, names })
     }
 
     /// Returns how long it took stacks, and how often of threads that do not run.
@@ -139,7 +140,7 @@ impl Sampling {
         pids: &dyn Fn() -> Vec<u32>,
         edge: &mut dyn FnMut(),
         wait: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<(u64, u64), Error> {
+    ) -> Result<(u64, u64), ProgramError> {
         self.watch(&pids())?;
         self.program.tick(&online(), RUNNING_PERIOD_NS)?;
         edge();
@@ -147,8 +148,9 @@ impl Sampling {
         let mut looks = 0;
         while !wait(WAITING_PERIOD) {
             let Sampling { program, unwinder, seen, .. } = self;
-            program
-                .take_waiting(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1)?;
+            program.take_waiting(&mut |raw| {
+                *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1
+            })?;
             looks += 1;
             if looks % LOOKS_FOR_NEW == 0 {
                 self.watch(&pids())?;
@@ -161,22 +163,22 @@ impl Sampling {
         Ok((length_ns, looks))
     }
 
-    fn watch(&mut self, pids: &[u32]) -> Result<(), Error> {
+    fn watch(&mut self, pids: &[u32]) -> Result<(), ProgramError> {
         self.know(pids);
         pids.iter().try_for_each(|pid| self.program.watch(*pid))
     }
 
     fn collect(&mut self) {
         let Sampling { program, unwinder, seen, .. } = self;
-        program.each(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1);
+        program.each(&mut |raw| *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1);
     }
 }
 
-impl Taken {
+impl RawStacks {
     /// Looks up the names of all functions. The processes must still be there.
     #[must_use]
-    pub fn named(self) -> Sampled {
-        let (frames, [running, waiting]) = named(&self);
+    pub fn resolve_names(self) -> Sampled {
+        let (frames, [running, waiting]) = name_functions(&self);
         let [lost_running, lost_waiting] = self.lost;
         Sampled {
             length_ns: self.length_ns,
@@ -191,16 +193,16 @@ impl Taken {
     }
 }
 
-impl Seen {
-    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> Seen {
+impl SampledStack {
+    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> SampledStack {
         // The innermost is where it is; all others are where their calls return to.
         let in_call = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
         let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
-        Seen {
+        SampledStack {
             doing: raw.doing,
             pid: raw.pid,
             first: raw.tid == raw.pid,
-            thread: cut(&String::from_utf8_lossy(&name)),
+            thread: shorten(&String::from_utf8_lossy(&name)),
             kernel: raw.kernel().enumerate().map(in_call).collect(),
             user: unwinder.walk(raw),
         }
@@ -213,24 +215,24 @@ fn online() -> Vec<u32> {
 
 /// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of
 /// those that did not.
-fn named(taken: &Taken) -> (Vec<Frame>, [Vec<Stack>; 2]) {
-    let Taken { seen, unwinder, names: processes, .. } = taken;
+fn name_functions(taken: &RawStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
+    let RawStacks { seen, unwinder, names: processes, .. } = taken;
     let symbolizer = Symbolizer::new();
     let kernel: BTreeSet<u64> = seen.keys().flat_map(|seen| seen.kernel.iter().copied()).collect();
-    let kernel = names::of_kernel(&symbolizer, &kernel);
+    let kernel = names::kernel_names(&symbolizer, &kernel);
     let mut users: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for seen in seen.keys() {
         users.entry(seen.pid).or_default().extend(&seen.user.addresses);
     }
-    let users: HashMap<u32, Named> = users
+    let users: HashMap<u32, FunctionNames> = users
         .iter()
-        .map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder)))
+        .map(|(pid, all)| (*pid, names::process_names(&symbolizer, *pid, all, unwinder)))
         .collect();
     let mut frames = Frames::default();
     // Stacks of other addresses may be of the same functions.
     let mut merged: BTreeMap<(bool, Stack), u64> = BTreeMap::new();
     for (seen, samples) in seen {
-        let addresses = |all: &[u64], names: &Named| -> Vec<Frame> {
+        let addresses = |all: &[u64], names: &FunctionNames| -> Vec<Frame> {
             all.iter().rev().filter_map(|address| names.get(address)).flatten().cloned().collect()
         };
         let user = addresses(&seen.user.addresses, &users[&seen.pid]);
@@ -240,12 +242,12 @@ fn named(taken: &Taken) -> (Vec<Frame>, [Vec<Stack>; 2]) {
             thread: seen.thread.clone(),
             process: processes.get(&seen.pid).cloned().unwrap_or_default(),
             first: seen.first,
-            runnable: seen.doing == Doing::Runnable,
+            runnable: seen.doing == SampledState::Runnable,
             whole: seen.user.whole && left_out == 0,
             frames: all.into_iter().skip(left_out).map(|frame| frames.place(frame)).collect(),
             samples: 0,
         };
-        *merged.entry((seen.doing == Doing::Running, stack)).or_default() += samples;
+        *merged.entry((seen.doing == SampledState::Running, stack)).or_default() += samples;
     }
     let of = |wanted: bool| {
         let of = merged.iter().filter(|((running, _), _)| *running == wanted);

@@ -10,21 +10,21 @@ use blazesym::{MaybeDefault, Pid};
 use dyno_archive::profile::{Frame, FrameKind};
 
 use super::unwind::Unwinder;
-use crate::kept;
+use crate::runtime_files;
 
 /// Functions of addresses: a function and those inlined into it, the outermost first.
-pub(super) type Named = HashMap<u64, Vec<Frame>>;
+pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
 
 /// Longer names are cut: templates have some of thousands of characters.
 const MOST_LETTERS: usize = 400;
 
 /// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
 /// have no name.
-pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> Named {
+pub(super) fn kernel_names(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
     // An image of the kernel would show inlined functions, but few machines have one, and reading
     // it takes long.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
-    let mut all = named(symbolizer, &source, Input::AbsAddr(addresses), None);
+    let mut all = resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
         let unknown = || vec![Frame { name: None, module: None, kind: FrameKind::Kernel }];
         all.entry(*address).or_insert_with(unknown);
@@ -34,12 +34,12 @@ pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> N
 
 /// Names addresses of a process: file by file, so that one that cannot be read takes no name from
 /// the others.
-pub(super) fn of_process(
+pub(super) fn process_names(
     symbolizer: &Symbolizer,
     pid: u32,
     addresses: &BTreeSet<u64>,
     unwinder: &Unwinder,
-) -> Named {
+) -> FunctionNames {
     let mut files: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
     let mut elsewhere = BTreeSet::new();
     for address in addresses {
@@ -55,18 +55,18 @@ pub(super) fn of_process(
             }
         }
     }
-    let mut all = Named::new();
+    let mut all = FunctionNames::new();
     for ((place, name), addresses) in files {
         let source = Source::Elf(Elf::new(place));
         let within: BTreeSet<u64> = addresses.values().copied().collect();
-        let named = named(symbolizer, &source, Input::VirtOffset(&within), Some(name));
+        let named = resolve_addresses(symbolizer, &source, Input::VirtOffset(&within), Some(name));
         all.extend(
             addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))),
         );
     }
     // The kernel's page of functions (vDSO) has names, although it is in no file.
     let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
-    all.extend(named(
+    all.extend(resolve_addresses(
         symbolizer,
         &Source::Process(process),
         Input::AbsAddr(&elsewhere),
@@ -76,15 +76,19 @@ pub(super) fn of_process(
     let nameless: BTreeSet<u64> =
         addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
     let map = perf_map(pid).unwrap_or_default();
-    let compiled = compiled(&map, &nameless);
+    let compiled = compiled_names(&map, &nameless);
     for address in &nameless {
         let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
-            (Some(name), _) => Frame { name: Some(cut(name)), module: None, kind: FrameKind::Jit },
+            (Some(name), _) => {
+                Frame { name: Some(shorten(name)), module: None, kind: FrameKind::Jit }
+            }
             (None, Some(file)) => match file.begins() {
-                Some(begins) => Frame::at(file.name(), begins),
-                None => {
-                    Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native }
-                }
+                Some(begins) => Frame::from_offset(file.name(), begins),
+                None => Frame {
+                    name: None,
+                    module: Some(shorten(file.name())),
+                    kind: FrameKind::Native,
+                },
             },
             (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
         };
@@ -94,12 +98,12 @@ pub(super) fn of_process(
 }
 
 /// Names of the addresses that have one. `module`: their file; `None`: the kernel.
-fn named(
+fn resolve_addresses(
     symbolizer: &Symbolizer,
     source: &Source<'_>,
     addresses: Input<&BTreeSet<u64>>,
     module: Option<&str>,
-) -> Named {
+) -> FunctionNames {
     let asked: Vec<u64> = match &addresses {
         Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => {
             all.iter().copied().collect()
@@ -116,20 +120,21 @@ fn named(
 }
 
 fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
-    let frame = |name: &str, kind| Frame { name: Some(cut(name)), module: module.map(cut), kind };
+    let frame =
+        |name: &str, kind| Frame { name: Some(shorten(name)), module: module.map(shorten), kind };
     let kind = if module.is_some() { FrameKind::Native } else { FrameKind::Kernel };
     let inlined = symbol.inlined.iter().map(|function| frame(&function.name, FrameKind::Inlined));
     std::iter::once(frame(&symbol.name, kind)).chain(inlined).collect()
 }
 
 /// A name that fits on a line.
-pub(super) fn cut(name: &str) -> String {
+pub(super) fn shorten(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(MOST_LETTERS).collect()
 }
 
 /// The list of code that a process has compiled.
 fn perf_map(pid: u32) -> Option<String> {
-    let bytes = kept::bytes(&kept::list_of(pid)?, pid, MOST_BYTES)?;
+    let bytes = runtime_files::bytes(&runtime_files::list_of(pid)?, pid, MOST_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -138,7 +143,7 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Which code these addresses lie in: of several entries for a place, the last, which was written
 /// there latest.
-fn compiled<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
+fn compiled_names<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let entry = |line: &'a str| {
         let mut fields = line.splitn(3, ' ');
@@ -161,7 +166,8 @@ mod tests {
     fn code_that_was_written_over_has_its_last_name() {
         let map = "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one \
                    a.js:2\nrubbish\n";
-        let found = compiled(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
+        let found =
+            compiled_names(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
         let name = |at: u64| found.get(&at).copied();
         assert_eq!(name(0x7eff), None);
         assert_eq!(name(0x7f00), Some("LazyCompile:~old a.js:1"));
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn names_stay_on_their_line() {
-        assert_eq!(cut("a\nb\u{1b}[31m"), "ab[31m");
-        assert_eq!(cut(&"x".repeat(1000)).len(), MOST_LETTERS);
+        assert_eq!(shorten("a\nb\u{1b}[31m"), "ab[31m");
+        assert_eq!(shorten(&"x".repeat(1000)).len(), MOST_LETTERS);
     }
 }

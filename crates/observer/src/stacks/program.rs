@@ -10,7 +10,7 @@ use aya::programs::perf_event::{
 use aya::programs::{Iter, PerfEvent};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use crate::kernel::{Error, map};
+use crate::kernel::{ProgramError, map};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/stacks.bpf.o");
 
@@ -30,7 +30,7 @@ const LOST: [u32; 2] = [1, 3];
 
 /// State of a thread when its stack was taken: `kind` of `struct stack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Doing {
+pub(super) enum SampledState {
     Running,
     /// Nothing, for want of a CPU.
     Runnable,
@@ -40,7 +40,7 @@ pub(super) enum Doing {
 /// A stack as it lay in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw<'a> {
-    pub(super) doing: Doing,
+    pub(super) doing: SampledState,
     pub(super) pid: u32,
     pub(super) tid: u32,
     /// Name of the thread, 15 bytes at most and then NUL.
@@ -62,9 +62,9 @@ impl<'a> Raw<'a> {
         let word =
             |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
         let doing = match word(0) {
-            0 => Doing::Running,
-            1 => Doing::Runnable,
-            2 => Doing::Waiting,
+            0 => SampledState::Running,
+            1 => SampledState::Runnable,
+            2 => SampledState::Waiting,
             _ => return None,
         };
         let half =
@@ -102,7 +102,7 @@ impl<'a> Raw<'a> {
 /// The loaded program. Whatever it attached is detached when this is dropped, or when this process
 /// ends, however it ends.
 #[allow(missing_debug_implementations)] // Its maps have none.
-pub(super) struct Program {
+pub(super) struct StackProgram {
     ebpf: Ebpf,
     watched: HashMap<MapData, u32, u64>,
     stacks: RingBuf<MapData>,
@@ -110,58 +110,61 @@ pub(super) struct Program {
     clocks: Vec<PerfEventLinkId>,
 }
 
-impl Program {
+impl StackProgram {
     /// # Errors
     /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
-    pub(super) fn load() -> Result<Program, Error> {
-        let btf = Btf::from_sys_fs().map_err(Error::new)?;
-        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(Error::new)?;
-        running(&mut ebpf)?.load().map_err(Error::new)?;
-        waiting(&mut ebpf)?.load("task", &btf).map_err(Error::new)?;
-        Ok(Program {
-            watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(Error::new)?,
-            stacks: RingBuf::try_from(map(&mut ebpf, "stacks")?).map_err(Error::new)?,
-            counts: Array::try_from(map(&mut ebpf, "counts")?).map_err(Error::new)?,
+    pub(super) fn load() -> Result<StackProgram, ProgramError> {
+        let btf = Btf::from_sys_fs().map_err(ProgramError::new)?;
+        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(ProgramError::new)?;
+        running(&mut ebpf)?.load().map_err(ProgramError::new)?;
+        waiting(&mut ebpf)?.load("task", &btf).map_err(ProgramError::new)?;
+        Ok(StackProgram {
+            watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(ProgramError::new)?,
+            stacks: RingBuf::try_from(map(&mut ebpf, "stacks")?).map_err(ProgramError::new)?,
+            counts: Array::try_from(map(&mut ebpf, "counts")?).map_err(ProgramError::new)?,
             ebpf,
             clocks: Vec::new(),
         })
     }
 
     /// Has stacks of this process taken, and of no thread that it starts as a process of its own.
-    pub(super) fn watch(&mut self, pid: u32) -> Result<(), Error> {
-        self.watched.insert(pid, 0, 0).map_err(Error::new)
+    pub(super) fn watch(&mut self, pid: u32) -> Result<(), ProgramError> {
+        self.watched.insert(pid, 0, 0).map_err(ProgramError::new)
     }
 
     /// Takes the stack of whatever runs on these CPUs each time that so much of their time has
     /// passed.
-    pub(super) fn tick(&mut self, cpus: &[u32], period_ns: u64) -> Result<(), Error> {
+    pub(super) fn tick(&mut self, cpus: &[u32], period_ns: u64) -> Result<(), ProgramError> {
         let program = running(&mut self.ebpf)?;
         for cpu in cpus {
             let clock = PerfEventConfig::Software(SoftwareEvent::CpuClock);
             let scope = PerfEventScope::AllProcessesOneCpu { cpu: *cpu };
             let clock = program.attach(clock, scope, SamplePolicy::Period(period_ns), false);
-            self.clocks.push(clock.map_err(Error::new)?);
+            self.clocks.push(clock.map_err(ProgramError::new)?);
         }
         Ok(())
     }
 
     /// Takes no more stacks.
-    pub(super) fn stop(&mut self) -> Result<(), Error> {
+    pub(super) fn stop(&mut self) -> Result<(), ProgramError> {
         let program = running(&mut self.ebpf)?;
-        self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(Error::new)
+        self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(ProgramError::new)
     }
 
     /// Takes the stacks of all threads that do not run just now, and hands over what was taken
     /// whenever there are many.
-    pub(super) fn take_waiting(&mut self, take: &mut dyn FnMut(&Raw<'_>)) -> Result<(), Error> {
+    pub(super) fn take_waiting(
+        &mut self,
+        take: &mut dyn FnMut(&Raw<'_>),
+    ) -> Result<(), ProgramError> {
         let program = waiting(&mut self.ebpf)?;
-        let link = program.attach().map_err(Error::new)?;
-        let link = program.take_link(link).map_err(Error::new)?;
-        let mut threads = link.into_file().map_err(Error::new)?;
+        let link = program.attach().map_err(ProgramError::new)?;
+        let link = program.take_link(link).map_err(ProgramError::new)?;
+        let mut threads = link.into_file().map_err(ProgramError::new)?;
         // Reading makes the kernel go through them. There is a byte for each, and room for some 900
         // in between.
         let mut marks = [0; 256];
-        while threads.read(&mut marks).map_err(Error::new)? > 0 {
+        while threads.read(&mut marks).map_err(ProgramError::new)? > 0 {
             self.each(take);
         }
         self.each(take);
@@ -181,17 +184,23 @@ impl Program {
     }
 
     /// Stacks for which there was no room: of running threads, and of others.
-    pub(super) fn lost(&self) -> [u64; 2] {
+    pub(super) fn lost_stacks(&self) -> [u64; 2] {
         LOST.map(|key| self.counts.get(&key, 0).unwrap_or(0))
     }
 }
 
-fn running(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, Error> {
-    ebpf.program_mut(RUNNING).ok_or_else(|| Error::lacks(RUNNING))?.try_into().map_err(Error::new)
+fn running(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, ProgramError> {
+    ebpf.program_mut(RUNNING)
+        .ok_or_else(|| ProgramError::missing_part(RUNNING))?
+        .try_into()
+        .map_err(ProgramError::new)
 }
 
-fn waiting(ebpf: &mut Ebpf) -> Result<&mut Iter, Error> {
-    ebpf.program_mut(WAITING).ok_or_else(|| Error::lacks(WAITING))?.try_into().map_err(Error::new)
+fn waiting(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
+    ebpf.program_mut(WAITING)
+        .ok_or_else(|| ProgramError::missing_part(WAITING))?
+        .try_into()
+        .map_err(ProgramError::new)
 }
 
 #[cfg(test)]
@@ -226,7 +235,7 @@ mod tests {
         put(72 + KERNEL_FRAMES * 8, 41);
         put(80 + KERNEL_FRAMES * 8, 42);
         let raw = Raw::parse(&record).unwrap();
-        assert_eq!((raw.doing, raw.pid, raw.tid), (Doing::Waiting, 7, 9));
+        assert_eq!((raw.doing, raw.pid, raw.tid), (SampledState::Waiting, 7, 9));
         assert!(raw.name.starts_with(b"worker\0"));
         assert_eq!((raw.ip, raw.sp, raw.bp), (0x1111, 0x7000, 0x7100));
         assert_eq!(raw.kernel().collect::<Vec<_>>(), [0xffff_0001, 0xffff_0002]);

@@ -26,7 +26,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// The user part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Walked {
+pub(super) struct UserStack {
     /// The innermost first. Each lies in the call, and not behind it.
     pub(super) addresses: Vec<u64>,
     /// It was followed to where the thread began.
@@ -51,7 +51,7 @@ impl Deref for Section {
 /// Follows the stacks of processes.
 #[derive(Default)]
 pub(super) struct Unwinder {
-    processes: HashMap<u32, Known>,
+    processes: HashMap<u32, ProcessUnwinder>,
     /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read,
     /// or is not there any more.
     files: HashMap<String, Option<Arc<Vec<u8>>>>,
@@ -60,7 +60,7 @@ pub(super) struct Unwinder {
 
 /// Unwinder and mapped files of a process.
 #[derive(Default)]
-struct Known {
+struct ProcessUnwinder {
     unwinder: UnwinderNative<Section, framehop::MayAllocateDuringUnwind>,
     loaded: Vec<Loaded>,
 }
@@ -105,7 +105,7 @@ impl Unwinder {
         if self.processes.contains_key(&pid) {
             return;
         }
-        let mut known = Known::default();
+        let mut known = ProcessUnwinder::default();
         for mapping in mappings(&read(format!("/proc/{pid}/maps")).unwrap_or_default()) {
             let place = mapping.place(pid);
             let file =
@@ -133,17 +133,17 @@ impl Unwinder {
         Some(InFile { loaded, address: address - loaded.base })
     }
 
-    pub(super) fn walk(&mut self, raw: &Raw<'_>) -> Walked {
+    pub(super) fn walk(&mut self, raw: &Raw<'_>) -> UserStack {
         self.know(raw.pid);
         if raw.ip == 0 {
             // A thread that was never in user space, as one of io_uring's own.
-            return Walked { addresses: Vec::new(), whole: true };
+            return UserStack { addresses: Vec::new(), whole: true };
         }
         let unwinder = &self.processes[&raw.pid].unwinder;
         let mut read = |at: u64| raw.read(at).ok_or(());
         let regs = framehop::UnwindRegsNative::new(raw.ip, raw.sp, raw.bp);
         let mut frames = unwinder.iter_frames(raw.ip, regs, &mut self.cache, &mut read);
-        let mut walked = Walked::default();
+        let mut walked = UserStack::default();
         let mut is_at_end = false;
         while walked.addresses.len() < MOST_FRAMES {
             match frames.next() {

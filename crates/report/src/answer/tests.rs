@@ -12,8 +12,8 @@ fn a_tie_names_its_best_only_where_all_are_tied_with_all() {
         lower_bounds: Vec::new(),
     };
     let upper = |id: &str| id.to_uppercase();
-    assert_eq!(tied(&tie(&["b"], true), upper), ("A and B".into(), String::new()));
-    assert_eq!(tied(&tie(&["b", "c"], false), upper), ("B and C".into(), " from A".into()));
+    assert_eq!(tie_text(&tie(&["b"], true), upper), ("A and B".into(), String::new()));
+    assert_eq!(tie_text(&tie(&["b", "c"], false), upper), ("B and C".into(), " from A".into()));
     let groups = [("b and c", " from a"), ("d and e", "")];
     let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
     assert_eq!(
@@ -45,7 +45,7 @@ fn too_few_repeats_give_no_ranking() {
         (&[of("a", 3), of("b", 3)], None),
         (&[of("a", 1)], None),
     ] {
-        assert_eq!(unranked("", all).as_deref(), wanted, "{all:?}");
+        assert_eq!(unranked_sentence("", all).as_deref(), wanted, "{all:?}");
     }
 }
 

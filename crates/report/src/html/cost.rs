@@ -2,7 +2,7 @@
 //! whole lives.
 
 use dyno_analysis::backend::{BackendSummary, BackendUse};
-use dyno_analysis::cost::Paid;
+use dyno_analysis::cost::PaidUse;
 use dyno_analysis::metric::{self, CPU, Metric, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -13,9 +13,9 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
-use super::of::Of;
-use super::table::{Cell, Column, cell, table_of, text, value};
-use super::{counted, figure, noise, note, repeats_of, step_table, swatch, trial_table};
+use super::part_scope::PartScope;
+use super::table::{Column, TableCell, cell, table_of, text, value};
+use super::{count_cell, figure, noise, note, repeats_of, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
 pub(super) fn cost(report: &Report) -> Markup {
@@ -65,7 +65,7 @@ fn cpu(report: &Report) -> Markup {
         report,
         &[
             ("#CPU per request", &|s| {
-                with_behind(value(s.cpu_us_per_request.median, micros), s, |b| {
+                with_backends(value(s.cpu_us_per_request.median, micros), s, |b| {
                     b.cpu_us_per_request.median.map(micros)
                 })
             }),
@@ -78,17 +78,21 @@ fn cpu(report: &Report) -> Markup {
 }
 
 /// A cell of the subject with the same of each back end in smaller text below.
-fn with_behind(cell: Cell, s: &Summary, show: impl Fn(&BackendSummary) -> Option<String>) -> Cell {
+fn with_backends(
+    cell: TableCell,
+    s: &Summary,
+    show: impl Fn(&BackendSummary) -> Option<String>,
+) -> TableCell {
     let shown =
         s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
-    shown.fold(cell, Cell::with_small)
+    shown.fold(cell, TableCell::with_small)
 }
 
 /// The parts of CPU time at the reference step of each row of the overview.
 fn split(report: &Report) -> Markup {
     let part = |r: &OverviewRow, key: &str| {
         let over = report.summary(r.reference_cell).and_then(|s| s.metric(key));
-        value(over.and_then(|m| m.over.median), |v| quantity(Metric::named(key).unit, v))
+        value(over.and_then(|m| m.over.median), |v| quantity(Metric::from_key(key).unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
         ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
@@ -96,7 +100,7 @@ fn split(report: &Report) -> Markup {
         ("#User", &|r| part(r, "server_cpu_user_us_per_request")),
         ("#System", &|r| part(r, "server_cpu_sys_us_per_request")),
     ];
-    table_of("sortable", &columns, &report.overview, |r| Of::row(report, r))
+    table_of("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
 fn cpus(report: &Report) -> Markup {
@@ -116,7 +120,7 @@ fn memory(report: &Report) -> Markup {
         report,
         &[
             ("#Memory", &|s| {
-                with_behind(value(s.memory_bytes.median, bytes), s, |b| {
+                with_backends(value(s.memory_bytes.median, bytes), s, |b| {
                     b.memory_bytes.median.map(bytes)
                 })
             }),
@@ -151,7 +155,7 @@ fn lifetimes(report: &Report) -> Markup {
     }
     let named: [Column<'_, &SubjectResult>; 4] = [
         ("Subject", &|s| cell(html! { (swatch(report, &s.id)) (s.title) })),
-        ("#Starts", &|s| counted(s.lifetimes.starts.len() as u64)),
+        ("#Starts", &|s| count_cell(s.lifetimes.starts.len() as u64)),
         ("#CPU per request, whole life", &|s| value(s.lifetimes.cpu_us_per_request.median, micros)),
         ("#Each repeat", &|s| repeats_of(&s.lifetimes.cpu_us_per_request, micros)),
     ];
@@ -159,7 +163,7 @@ fn lifetimes(report: &Report) -> Markup {
         value(s.lifetimes.cost_per_billion_requests, number)
     })];
     let columns = [&named[..], if report.run.cost.is_some() { &price } else { &[] }].concat();
-    let shown = table_of("sortable", &columns, &lived, |s| Of::subject(report, &s.id));
+    let shown = table_of("sortable", &columns, &lived, |s| PartScope::subject(report, &s.id));
     figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)
 }
 
@@ -215,7 +219,7 @@ fn price(report: &Report) -> Markup {
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
-        ("#Between", &|r| cell(between(r))),
+        ("#Between", &|r| cell(cost_range_cell(r))),
         ("#Of it for memory", &|r| {
             price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))
         }),
@@ -223,7 +227,7 @@ fn price(report: &Report) -> Markup {
     html! {
         h3 { "Cost of a billion requests" } "\n"
         (prices(cost))
-        (table_of("sortable", &columns, &report.overview, |r| Of::row(report, r)))
+        (table_of("sortable", &columns, &report.overview, |r| PartScope::row(report, r)))
         div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), at_prices))) }
     }
 }
@@ -233,32 +237,32 @@ const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion req
                         them above.";
 
 /// A cost, with the hours of which the viewer makes another when prices change.
-fn priced(paid: Option<Paid>, cost: Option<f64>) -> Markup {
+fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
     let shown = or_dash(cost, number);
     match paid {
         None => html! { (shown) },
-        Some(Paid { cpu_hours, gib_hours }) => {
+        Some(PaidUse { cpu_hours, gib_hours }) => {
             html! { span data-cpu-hours=(cpu_hours) data-gib-hours=(gib_hours) { (shown) } }
         }
     }
 }
 
-fn price_of(paid: Option<Paid>, cost: Option<f64>) -> Cell {
-    cell(priced(paid, cost)).sorted_by(cost)
+fn price_of(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
+    cell(price_cell(paid, cost)).sorted_by(cost)
 }
 
 /// The part of it that is for memory.
-fn of_memory(paid: Paid) -> Paid {
-    Paid { cpu_hours: 0.0, ..paid }
+fn of_memory(paid: PaidUse) -> PaidUse {
+    PaidUse { cpu_hours: 0.0, ..paid }
 }
 
-fn between(row: &OverviewRow) -> Markup {
+fn cost_range_cell(row: &OverviewRow) -> Markup {
     let (low, high) = row.paid_between.unzip();
     if low.is_none() {
         return html! { "–" };
     }
     let ends = row.cost.and_then(|cost| cost.between).unzip();
-    html! { (priced(low, ends.0)) "–" (priced(high, ends.1)) }
+    html! { (price_cell(low, ends.0)) "–" (price_cell(high, ends.1)) }
 }
 
 /// The form in which the reader sets prices; the viewer shows it.

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{inside_script, policy};
-use crate::terminal::shown;
+use crate::terminal::escape_controls;
 
 /// The viewer on a page: its style, its script, and the JSON that it draws.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +26,11 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content=(policy::policy(css, js));
                 link rel="icon" href="data:,";
-                title { (shown(title)) }
+                title { (escape_controls(title)) }
                 style { (PreEscaped(css)) }
             }
             body {
-                main { (PreEscaped(shown(&main.0))) }
+                main { (PreEscaped(escape_controls(&main.0))) }
                 @if !data.is_empty() {
                     script type="application/json" id="dyno-data" {
                         (PreEscaped(inside_script(data)))

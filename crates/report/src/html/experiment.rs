@@ -1,14 +1,14 @@
 //! The effects of a suite's experiment, and differences between twins.
 
-use dyno_analysis::experiment::{Dose, Effect};
+use dyno_analysis::experiment::{DoseEffect, Effect};
 use dyno_analysis::report::Report;
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, Row, table, table_of, text, value};
+use super::table::{Column, TableCell, TableRow, table, table_of, text, value};
 use super::{figure, note};
 use crate::compare::{HEAD, cells};
 use crate::format::{or_dash, ratio};
-use crate::html::of::Of;
+use crate::html::part_scope::PartScope;
 use crate::overview::label_in_words;
 
 /// The section; empty without an experiment, without twins and without servers that were loaded at
@@ -84,16 +84,16 @@ fn rows(effects: &[Effect]) -> Markup {
         .collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let all = effects.iter().flat_map(|effect| &effect.rows);
-    let row = |row| Row::from(cells(row).into_iter().map(text).collect::<Vec<Cell>>());
-    table("sortable", &head, &all.map(row).collect::<Vec<Row>>())
+    let row = |row| TableRow::from(cells(row).into_iter().map(text).collect::<Vec<TableCell>>());
+    table("sortable", &head, &all.map(row).collect::<Vec<TableRow>>())
 }
 
 /// The effect of doubling a dose. Empty without a dose.
-fn doses(doses: &[Dose]) -> Markup {
+fn doses(doses: &[DoseEffect]) -> Markup {
     if doses.is_empty() {
         return Markup::default();
     }
-    let columns: [Column<'_, Dose>; 5] = [
+    let columns: [Column<'_, DoseEffect>; 5] = [
         ("Workload", &|d| text(&d.workload)),
         ("Step", &|d| text(label_in_words(d.step))),
         ("Metric", &|d| text(d.title)),
@@ -106,7 +106,7 @@ fn doses(doses: &[Dose]) -> Markup {
     ];
     html! {
         h3 { "When the level doubles" } "\n"
-        (table_of("sortable", &columns, doses, |_| Of::default()))
+        (table_of("sortable", &columns, doses, |_| PartScope::default()))
         (note("The slope of the metric's logarithm by the level's, over all levels, launch by \
                launch: 2 follows the level, 1 does not care."))
     }

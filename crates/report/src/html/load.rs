@@ -1,6 +1,6 @@
 //! The sections on the load: throughput, errors, response times, pages, requests of a mix.
 
-use dyno_analysis::load::{Pages, Percentiles, RequestResult};
+use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
 use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
 use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
@@ -9,11 +9,11 @@ use dyno_analysis::trial::TrialResult;
 use dyno_archive::Phase;
 use maud::{Markup, html};
 
-use super::of::Of;
 use super::overview::marks;
-use super::table::{Cell, Column, Row, cell, table, table_of, text, value};
+use super::part_scope::PartScope;
+use super::table::{Column, TableCell, TableRow, cell, table, table_of, text, value};
 use super::{
-    Varied, counted, figure, noise, note, repeats_of, step_table, telling, trial_table, valid,
+    Varied, count_cell, figure, noise, note, repeats_of, step_table, telling, trial_table, valid,
     whole,
 };
 use crate::brackets;
@@ -73,7 +73,7 @@ fn scaling(report: &Report) -> Markup {
         (|s| s.pipeline > 1, ("#Pipeline", &|c| whole(c.pipeline))),
     ];
     let figures: [Column<'_, &ScalingResult>; 7] = [
-        ("#Levels", &|c| counted(c.levels.len() as u64)),
+        ("#Levels", &|c| count_cell(c.levels.len() as u64)),
         ("#Knee, in flight", &|c| knee(c)),
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
         ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
@@ -82,7 +82,7 @@ fn scaling(report: &Report) -> Markup {
         ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
     ];
     let of = |curve: &&ScalingResult| {
-        Of::subject(report, &curve.subject).with_workloads(report, [curve.workload])
+        PartScope::subject(report, &curve.subject).with_workloads(report, [curve.workload])
     };
     html! {
         h3 { "How throughput grows" } "\n"
@@ -102,7 +102,7 @@ fn scaling(report: &Report) -> Markup {
 }
 
 /// The knee, or the levels of which more is not known.
-fn knee(curve: &ScalingResult) -> Cell {
+fn knee(curve: &ScalingResult) -> TableCell {
     let cell = value(curve.knee, number);
     if curve.knee.is_some() || curve.open_levels.is_empty() {
         return cell;
@@ -131,14 +131,18 @@ fn objective(report: &Report) -> Markup {
         name => name,
     });
     let row_of = |search| {
-        Row::from(brackets::search_cells(search).into_iter().map(text).collect::<Vec<Cell>>())
+        TableRow::from(
+            brackets::search_cells(search).into_iter().map(text).collect::<Vec<TableCell>>(),
+        )
     };
-    let searches: Vec<Row> = report.searches.iter().map(row_of).collect();
-    let rows: Vec<Row> = report
+    let searches: Vec<TableRow> = report.searches.iter().map(row_of).collect();
+    let rows: Vec<TableRow> = report
         .brackets
         .iter()
         .map(|bracket| {
-            Row::from(brackets::cells(bracket).into_iter().map(text).collect::<Vec<Cell>>())
+            TableRow::from(
+                brackets::cells(bracket).into_iter().map(text).collect::<Vec<TableCell>>(),
+            )
         })
         .collect();
     html! {
@@ -176,7 +180,7 @@ fn over_time(report: &Report) -> Markup {
             ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
             ("#Least of an interval", &|t| value(rates(t).into_iter().reduce(f64::min), number)),
             ("#Most of an interval", &|t| value(rates(t).into_iter().reduce(f64::max), number)),
-            ("#Intervals", &|t| counted(rates(t).len() as u64)),
+            ("#Intervals", &|t| count_cell(rates(t).len() as u64)),
         ],
     )
 }
@@ -195,7 +199,7 @@ fn errors(report: &Report) -> Markup {
 }
 
 pub(super) fn response(report: &Report) -> Markup {
-    let at = |s: &Summary, q: Quantile| text(wait_at_step(s, q)).sorted_by(q.of_step(s).median);
+    let at = |s: &Summary, q: Quantile| text(wait_at_step(s, q)).sorted_by(q.value(s).median);
     let times = step_table(
         report,
         &[
@@ -232,19 +236,23 @@ fn noise_of_p99(report: &Report) -> String {
 
 /// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered
 /// requests.
-fn percentile(p: &Percentiles, q: f64) -> Cell {
+fn percentile(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, wait)
 }
 
-fn page_percentile(p: &Percentiles, q: f64) -> Cell {
+fn page_percentile(p: &Percentiles, q: f64) -> TableCell {
     percentile_cell(p, q, wait_of_page)
 }
 
-fn percentile_cell(p: &Percentiles, q: f64, in_words: fn(&Percentiles, f64) -> String) -> Cell {
+fn percentile_cell(
+    p: &Percentiles,
+    q: f64,
+    in_words: fn(&Percentiles, f64) -> String,
+) -> TableCell {
     let key = match p.place(q) {
-        dyno_analysis::load::place::Place::At(us) => Some(us),
-        dyno_analysis::load::place::Place::Beyond(u) => u.longest_wait,
-        dyno_analysis::load::place::Place::TooFew => None,
+        dyno_analysis::load::place::PercentilePlace::At(us) => Some(us),
+        dyno_analysis::load::place::PercentilePlace::Beyond(u) => u.longest_wait,
+        dyno_analysis::load::place::PercentilePlace::TooFew => None,
     };
     let cell = text(in_words(p, q)).sorted_by(key);
     match p.bounds_at(q) {
@@ -254,7 +262,7 @@ fn percentile_cell(p: &Percentiles, q: f64, in_words: fn(&Percentiles, f64) -> S
 }
 
 /// The p99 of each valid repeat.
-fn p99_of_repeats(report: &Report, s: &Summary) -> Cell {
+fn p99_of_repeats(report: &Report, s: &Summary) -> TableCell {
     let own = report.trials.iter().filter(|t| t.valid && t.duet.is_none() && t.cell == s.cell);
     let each: Vec<String> = own.map(|t| wait(&t.load.response_time_us, 0.99)).collect();
     text(each.join("  "))
@@ -276,10 +284,10 @@ fn pages(report: &Report) -> Markup {
             ("#Page p50", &|(_, p)| page_percentile(&p.time_us, 0.5)),
             ("#Page p90", &|(_, p)| page_percentile(&p.time_us, 0.9)),
             ("#Page p99", &|(_, p)| page_percentile(&p.time_us, 0.99)),
-            ("#Complete", &|(_, p)| counted(p.completed)),
-            ("#Not complete", &|(_, p)| counted(p.failed)),
-            ("#Resources each", &|(_, p)| counted(p.resources as u64)),
-            ("#Connections each", &|(_, p)| counted(u64::from(p.connections_each))),
+            ("#Complete", &|(_, p)| count_cell(p.completed)),
+            ("#Not complete", &|(_, p)| count_cell(p.failed)),
+            ("#Resources each", &|(_, p)| count_cell(p.resources as u64)),
+            ("#Connections each", &|(_, p)| count_cell(u64::from(p.connections_each))),
             ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
         ],
     );
@@ -292,7 +300,7 @@ fn pages(report: &Report) -> Markup {
     }
 }
 
-type PagesOfTrial<'a> = (&'a TrialResult, &'a Pages);
+type PagesOfTrial<'a> = (&'a TrialResult, &'a PageSummary);
 
 /// Results of each request, for workloads that have several. Empty if there are none.
 fn by_request(report: &Report) -> Markup {
@@ -325,7 +333,7 @@ fn by_request(report: &Report) -> Markup {
 
 type RequestOfTrial<'a> = (&'a TrialResult, &'a RequestResult);
 
-fn not_ok(r: &RequestResult) -> Cell {
+fn not_ok(r: &RequestResult) -> TableCell {
     let bad: Vec<String> = r
         .outcomes
         .not_ok()
@@ -335,8 +343,8 @@ fn not_ok(r: &RequestResult) -> Cell {
 }
 
 const TIMES: [Column<'_, TrialResult>; 10] = [
-    ("#Right answers", &|t| counted(t.load.response_time_us.count)),
-    ("#Not answered", &|t| counted(t.load.response_time_us.unanswered)),
+    ("#Right answers", &|t| count_cell(t.load.response_time_us.count)),
+    ("#Not answered", &|t| count_cell(t.load.response_time_us.unanswered)),
     ("#Response p50", &|t| percentile(&t.load.response_time_us, 0.5)),
     ("#Response p99", &|t| percentile(&t.load.response_time_us, 0.99)),
     ("#Response max", &|t| percentile(&t.load.response_time_us, 1.0)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_analysis::nuisance::{Nuisance, Share};
+use dyno_analysis::nuisance::{FactorShare, Nuisance};
 use dyno_analysis::price::PriceResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::ALPHA;
@@ -13,11 +13,11 @@ use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use maud::{Markup, PreEscaped, html};
 
-use super::of::Of;
-use super::table::{Column, Row, table, text, value};
-use super::why::step_in_words;
-use super::{counted, figure, more, note, trial_table};
-use crate::format::{agreed, bytes, count, micros, number, or_dash, percent, phases};
+use super::limiters::step_in_words;
+use super::part_scope::PartScope;
+use super::table::{Column, TableRow, table, text, value};
+use super::{count_cell, figure, more, note, trial_table};
+use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
 use crate::price;
@@ -60,7 +60,8 @@ fn every_metric(report: &Report) -> Markup {
 
 /// A row per metric and a column per subject, which is shown and hidden as rows are elsewhere.
 fn metrics_of(report: &Report, sheet: &Sheet) -> Markup {
-    let of: Vec<Of> = sheet.cells.iter().map(|cell| Of::cell(report, *cell)).collect();
+    let of: Vec<PartScope> =
+        sheet.cells.iter().map(|cell| PartScope::cell(report, *cell)).collect();
     let workload = of.first().and_then(|of| of.workloads.as_ref());
     html! {
         div.scroll data-workload=[workload] {
@@ -83,7 +84,7 @@ fn metrics_of(report: &Report, sheet: &Sheet) -> Markup {
     }
 }
 
-fn metric_row(of: &[Of], row: &metrics::Row) -> Markup {
+fn metric_row(of: &[PartScope], row: &metrics::MetricRow) -> Markup {
     html! {
         tr {
             td { (row.title) }
@@ -100,16 +101,16 @@ fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
         option value=(index) {
             (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape()))
             " · repeat " (t.repeat)
-            @if t.fell_short() { " (not valid)" }
+            @if t.is_unexpectedly_invalid() { " (not valid)" }
         }
     }
 }
 
 const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
-    ("#Scheduled", &|t| counted(t.load.exchanges.scheduled)),
-    ("#Completed", &|t| counted(t.load.exchanges.completed)),
-    ("#Failed", &|t| counted(t.load.exchanges.failed)),
+    ("#Scheduled", &|t| count_cell(t.load.exchanges.scheduled)),
+    ("#Completed", &|t| count_cell(t.load.exchanges.completed)),
+    ("#Failed", &|t| count_cell(t.load.exchanges.failed)),
     ("Valid", &|t| text(valid(t))),
     ("Throughput was", &|t| text(levels(t))),
     ("CPU per answer was", &|t| text(costs(t))),
@@ -169,7 +170,7 @@ fn codes(t: &TrialResult) -> String {
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     let run = &report.run;
-    let sysctls: Vec<Row> =
+    let sysctls: Vec<TableRow> =
         run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
     html! {
         h3 { "Machine and plan" } "\n"
@@ -188,8 +189,8 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         h3 { "What each caveat means" } "\n"
         (glossary(report))
         h3 { "Run it again" } "\n"
-        pre { (shell::again(&run.command, run.seed)) } "\n"
-        @if let Some(said) = redact::said(withheld) { (note(&said)) }
+        pre { (shell::rerun_command(&run.command, run.seed)) } "\n"
+        @if let Some(said) = redact::withheld_note(withheld) { (note(&said)) }
         @if !run.suite_source.is_empty() {
             (more("The suite file", &html! { pre { (run.suite_source) } }))
         }
@@ -197,7 +198,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     }
 }
 
-fn machine(report: &Report) -> Vec<Row> {
+fn machine(report: &Report) -> Vec<TableRow> {
     let run = &report.run;
     let facts = &run.facts;
     let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
@@ -217,7 +218,7 @@ fn machine(report: &Report) -> Vec<Row> {
         ),
         (
             "Placement",
-            in_each(report, |s| placement(&s.conditions.placement)) + swapping(run.swaps_cpus),
+            in_each(report, |s| placement(&s.conditions.placement)) + swap_text(run.swaps_cpus),
         ),
         ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
@@ -253,7 +254,7 @@ fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
         let each = report.subjects.iter().zip(&all).map(|(s, said)| format!("{}: {said}", s.id));
         if all.is_empty() { "–".into() } else { each.collect::<Vec<_>>().join("; ") }
     };
-    agreed(&all).map_or_else(each, str::to_string)
+    common_text(&all).map_or_else(each, str::to_string)
 }
 
 fn placement(placement: &Placement) -> String {
@@ -267,11 +268,11 @@ fn placement(placement: &Placement) -> String {
 
 /// Variance between starts of one subject, by factor.
 fn nuisance(report: &Report) -> Markup {
-    let row = |of: &Nuisance, share: &Share| -> Row {
+    let row = |of: &Nuisance, share: &FactorShare| -> TableRow {
         let shown = if share.p < ALPHA { "shown" } else { "not shown" };
         vec![text(of.title), text(share.factor), text(percent(share.share)), text(shown)].into()
     };
-    let all: Vec<Row> = report
+    let all: Vec<TableRow> = report
         .nuisance
         .iter()
         .flat_map(|of| of.factors.iter().map(move |share| row(of, share)))
@@ -293,7 +294,7 @@ fn nuisance(report: &Report) -> Markup {
 }
 
 /// Whether those are the CPUs of the first block alone.
-const fn swapping(swaps_cpus: bool) -> &'static str {
+const fn swap_text(swaps_cpus: bool) -> &'static str {
     if swaps_cpus { "; they change places from block to block" } else { "" }
 }
 
@@ -313,12 +314,12 @@ fn generator(changes: &LoadChanges, of_run: &Load) -> String {
 
 fn limits(report: &Report) -> Markup {
     let all = report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l)));
-    let rows: Vec<Row> = all
+    let rows: Vec<TableRow> = all
         .map(|(s, l)| {
             let not_set = || format!("not set: {}", l.reason.clone().unwrap_or_default());
             let read_back = l.read_back.clone().unwrap_or_else(not_set);
             let cells = vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)];
-            Row::of(Of::subject(report, &s.id), cells)
+            TableRow::new(PartScope::subject(report, &s.id), cells)
         })
         .collect();
     html! {
@@ -355,16 +356,18 @@ fn prices(report: &Report) -> Markup {
             }
         };
     }
-    let rows: Vec<Row> = priced
+    let rows: Vec<TableRow> = priced
         .iter()
         .map(|(subject, price)| {
             let cells = vec![
                 text(&subject.title),
                 text(price::names(price)),
-                text(price.failure.clone().unwrap_or_else(|| price::changed(&price.throughput))),
-                text(price::changed(&price.cpu_per_request)),
+                text(
+                    price.failure.clone().unwrap_or_else(|| price::change_text(&price.throughput)),
+                ),
+                text(price::change_text(&price.cpu_per_request)),
             ];
-            Row::of(Of::subject(report, &subject.id), cells)
+            TableRow::new(PartScope::subject(report, &subject.id), cells)
         })
         .collect();
     let head = ["Subject", "Probes", "#Requests/s with them", "#CPU per request with them"];
@@ -379,7 +382,7 @@ fn prices(report: &Report) -> Markup {
 fn glossary(report: &Report) -> Markup {
     let of_trials = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
     let all: Vec<Code> = report.caveats.iter().chain(of_trials).map(|caveat| caveat.code).collect();
-    let of_code = |code: &Code| methodology::of_caveat(*code).filter(|_| all.contains(code));
+    let of_code = |code: &Code| methodology::caveat_section(*code).filter(|_| all.contains(code));
     let mut shown: Vec<Section> = Vec::new();
     for section in Code::ALL.iter().filter_map(of_code) {
         if !shown.contains(&section) {

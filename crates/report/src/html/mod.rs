@@ -7,16 +7,16 @@
 mod cost;
 mod document;
 mod experiment;
-mod inside;
-mod life;
+mod lifecycle;
+mod limiters;
 mod load;
 mod method;
-mod of;
 mod overview;
+mod part_scope;
 mod policy;
+mod probe_results;
 mod profile;
 mod table;
-mod why;
 mod wire;
 
 use dyno_analysis::metric::METRICS;
@@ -29,9 +29,9 @@ use dyno_analysis::{Caveat, Severity};
 use maud::{Markup, html};
 
 pub(crate) use self::document::{Viewer, document};
-use self::of::Of;
+use self::part_scope::PartScope;
 pub(crate) use self::profile::figure_of;
-use self::table::{Cell, Column, table_of, text, value};
+use self::table::{Column, TableCell, table_of, text, value};
 use crate::format::{count, number, or_dash, percent, plural};
 use crate::redact;
 use crate::{VIEWER_CSS, VIEWER_JS};
@@ -45,7 +45,7 @@ pub fn render(report: &Report) -> String {
 /// The page with the given viewer: golden tests leave the bundle out.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
-    let shared = redact::for_sharing(report);
+    let shared = redact::redact(report);
     let report = &*shared.report;
     let data = serde_json::to_string(report).expect("reports hold nothing that JSON cannot");
     let main = html! {
@@ -56,9 +56,9 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         (section("load", "Under load", &load::under_load(report)))
         (section("response", "Response time", &load::response(report)))
         (section("cost", "Cost", &cost::cost(report)))
-        (section("why", "Why", &why::why(report)))
+        (section("why", "Why", &limiters::limiters_section(report)))
         (section("wire", "On the wire", &wire::wire(report)))
-        (section("life", "Start-up, stop, checks, build", &life::life(report)))
+        (section("life", "Start-up, stop, checks, build", &lifecycle::lifecycle_section(report)))
         (section("explorer", "Explorer", &method::explorer(report)))
         (section("method", "Method", &method::method(report, shared.withheld)))
     };
@@ -195,7 +195,7 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
         (|s| s.pass > 1, ("#Pass", &|s| whole(s.pass))),
     ];
     let columns = [&named[..], &telling(report, &varied), columns].concat();
-    table_of("sortable", &columns, &report.summaries, |s| Of::cell(report, s.cell))
+    table_of("sortable", &columns, &report.summaries, |s| PartScope::cell(report, s.cell))
 }
 
 /// A table with a row per trial or part of one: first the columns that name the trial, then
@@ -224,7 +224,7 @@ fn trial_table<T>(
         columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);
     let valid = if says_valid { &[][..] } else { &valid[..] };
     let columns = [&named[..], &telling(report, &varied), &repeat, valid, columns].concat();
-    table_of("sortable", &columns, rows, |t| Of::cell(report, trial(t).cell))
+    table_of("sortable", &columns, rows, |t| PartScope::cell(report, trial(t).cell))
 }
 
 /// A column that distinguishes steps, and whether it has content for a step.
@@ -237,21 +237,21 @@ fn telling<'a, T>(report: &Report, columns: &[Varied<'a, T>]) -> Vec<Column<'a, 
 }
 
 /// A count, thousands separated.
-fn counted(n: u64) -> Cell {
+fn count_cell(n: u64) -> TableCell {
     text(count(n)).sorted_by(Some(n as f64))
 }
 
 /// A number without separated thousands: connections, repeats and the like.
-fn whole(n: u32) -> Cell {
+fn whole(n: u32) -> TableCell {
     value(Some(f64::from(n)), |n| format!("{n}"))
 }
 
-fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> Cell {
+fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> TableCell {
     text(q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join("  "))
 }
 
 /// On one line, however narrow the column is.
-fn valid(s: &Summary) -> Cell {
+fn valid(s: &Summary) -> TableCell {
     text(crate::format::valid_repeats(s).replace(' ', "\u{a0}"))
 }
 

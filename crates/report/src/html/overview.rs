@@ -5,8 +5,8 @@ use dyno_analysis::report::Report;
 use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
-use super::of::Of;
-use super::table::{Cell, Row, cell, table, text, value};
+use super::part_scope::PartScope;
+use super::table::{TableCell, TableRow, cell, table, text, value};
 use super::{caveat_list, note, prose, severity, spread, swatch};
 use crate::format::{bar_end, bytes, count, micros, millis, number, percent, plural};
 use crate::overview::waits_at_reference;
@@ -59,7 +59,7 @@ pub(super) fn answer(report: &Report) -> Markup {
 
 pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
-    let reference = crate::overview::at_reference(rows, "at ");
+    let reference = crate::overview::reference_text(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
     let cpu = format!("#CPU per request{reference}");
     let head = [
@@ -75,20 +75,21 @@ pub(super) fn overview(report: &Report) -> Markup {
         "Checks",
         "Peak limited by",
     ];
-    let ends: Vec<Ends> =
-        (0..report.run.workloads.len()).map(|workload| Ends::of(report, workload)).collect();
+    let ends: Vec<Ends> = (0..report.run.workloads.len())
+        .map(|workload| Ends::from_report(report, workload))
+        .collect();
     let line = |r: &OverviewRow| {
         let none = Ends::default();
         let cells = overview_row(report, r, ends.get(r.reference_cell.workload).unwrap_or(&none));
-        Row::of(Of::row(report, r), cells)
+        TableRow::new(PartScope::row(report, r), cells)
     };
     html! {
-        (table("sortable overview", &head, &rows.iter().map(line).collect::<Vec<Row>>()))
-        (note(&said_below(report)))
+        (table("sortable overview", &head, &rows.iter().map(line).collect::<Vec<TableRow>>()))
+        (note(&footnote_text(report)))
     }
 }
 
-fn said_below(report: &Report) -> String {
+fn footnote_text(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
         "Peak: the best median over the steps, below it the range of the repeats (from five on the \
@@ -126,7 +127,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(report: &Report, workload: usize) -> Ends {
+    fn from_report(report: &Report, workload: usize) -> Ends {
         let rows: Vec<&OverviewRow> =
             report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
         let end = |pick: fn(&OverviewRow) -> Option<f64>| {
@@ -146,7 +147,7 @@ impl Ends {
     }
 }
 
-fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
+fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell> {
     // The baseline's row of the same workload: another workload may send other requests.
     let is_base =
         |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
@@ -154,7 +155,8 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     let ratio = |pick: fn(&RowRatios) -> Option<f64>| {
         Some(format!("{} × {baseline}", number(pick(r.to_baseline.as_ref()?)?)))
     };
-    let at = r.most().map(|(_, at)| format!("at {}", crate::overview::label_in_words(at)));
+    let at =
+        r.highest_throughput().map(|(_, at)| format!("at {}", crate::overview::label_in_words(at)));
     let at_least = ratio(|to| to.peak_rps_at_least).map(|ratio| format!("≥ {ratio}"));
     let peak_hint = [ratio(|to| to.peak_rps), at_least, at]
         .into_iter()
@@ -163,8 +165,8 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
         .join(", ");
     let [p50, p99] = waits_at_reference(report, r);
     // If the heads cannot name one reference step for all rows, each row names its own.
-    let differs = crate::overview::at_reference(&report.overview, "").is_empty();
-    let at_own = |cell: Cell| {
+    let differs = crate::overview::reference_text(&report.overview, "").is_empty();
+    let at_own = |cell: TableCell| {
         if differs && r.response_p50_us.is_some() {
             return cell.with_small(format!("at {}", crate::overview::label(r.reference_at)));
         }
@@ -178,7 +180,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)
             .with_hint(ratio(|to| to.response_p99)),
-        with_behind(
+        with_backends(
             at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)),
             r,
             |b| {
@@ -189,26 +191,30 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
         )
         .with_bar(ends.cpu)
         .with_hint(ratio(|to| to.cpu_per_request)),
-        with_behind(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
+        with_backends(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
             .with_bar(ends.memory)
             .with_hint(ratio(|to| to.memory_peak)),
-        with_behind(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
+        with_backends(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
             .with_bar(ends.startup)
             .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
-        text(crate::overview::checks_passed(r)).sorted_by(Some(r.checks_passed as f64)),
-        limited(r),
+        text(crate::overview::passed_checks_text(r)).sorted_by(Some(r.checks_passed as f64)),
+        limiter_summary_cell(r),
     ]
 }
 
 /// A cell of the subject with the same of each back end in smaller text below.
-fn with_behind(cell: Cell, r: &OverviewRow, show: impl Fn(&BackendRow) -> Option<String>) -> Cell {
+fn with_backends(
+    cell: TableCell,
+    r: &OverviewRow,
+    show: impl Fn(&BackendRow) -> Option<String>,
+) -> TableCell {
     let shown =
         r.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
-    shown.fold(cell, Cell::with_small)
+    shown.fold(cell, TableCell::with_small)
 }
 
-fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
+fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
     cell(html! {
         (swatch(report, &r.subject)) (r.title)
         @if r.control { " " span.tag { "control" } }
@@ -223,8 +229,8 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
     })
 }
 
-fn peak_cell(r: &OverviewRow) -> Cell {
-    let Some((peak, at)) = r.most() else { return text(crate::overview::peak(r)) };
+fn peak_cell(r: &OverviewRow) -> TableCell {
+    let Some((peak, at)) = r.highest_throughput() else { return text(crate::overview::peak(r)) };
     let at = crate::overview::label(at);
     let shown = |rps| format!("{}{}", crate::overview::peak_mark(r), number(rps));
     value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
@@ -244,12 +250,12 @@ pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     }
 }
 
-fn limited(r: &OverviewRow) -> Cell {
+fn limiter_summary_cell(r: &OverviewRow) -> TableCell {
     let cell = limiter_cell(r);
     if r.caveats.is_empty() { cell } else { cell.with_small(marks(&r.caveats)) }
 }
 
-fn limiter_cell(r: &OverviewRow) -> Cell {
+fn limiter_cell(r: &OverviewRow) -> TableCell {
     match (&r.absent, r.limiter) {
         (Some(why), _) => cell(html! { span.bad { (why) } }),
         (None, Some(limiter)) => {

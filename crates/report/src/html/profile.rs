@@ -1,13 +1,13 @@
 //! Flame graphs: the viewer draws them; what stands here says the same in words and tables.
 
 use dyno_analysis::cell::CellKey;
-use dyno_analysis::profile::{Flame, ProfileResult, Side};
+use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
 use maud::{Markup, html};
 
-use super::of::Of;
-use super::table::{Row, table, text, value};
-use super::why::step_in_words;
+use super::limiters::step_in_words;
+use super::part_scope::PartScope;
+use super::table::{TableRow, table, text, value};
 use super::{more, note, swatch};
 use crate::format::{count, micros, percent, seconds};
 
@@ -30,7 +30,7 @@ const NOTE: &str = "Taken after each measured window, while the same load went o
                     part of a name, or a regular expression between slashes.";
 
 fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
-    let Of { subject, workloads, step, .. } = Of::cell(report, profile.cell);
+    let PartScope { subject, workloads, step, .. } = PartScope::cell(report, profile.cell);
     let title = &report.subjects[profile.cell.arm].title;
     let id = &report.subjects[profile.cell.arm].id;
     html! {
@@ -40,7 +40,8 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             data-step=[step]
             open[is_busiest(report, profile.cell)] {
             summary {
-                (swatch(report, id)) (title) " at " (at(report, profile.cell)) (describe(profile))
+                (swatch(report, id)) (title) " at " (step_text(report, profile.cell))
+                (describe(profile))
             }
             "\n"
             @for failure in &profile.failures {
@@ -49,14 +50,18 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             @for why in &profile.unnamed {
                 p.note { "Code compiled just in time may lack names: " (why) "." } "\n"
             }
-            @if let Some(flame) = &profile.running { (figure_of(index, Side::Running, flame)) }
+            @if let Some(flame) = &profile.running {
+                (figure_of(index, SampleKind::Running, flame))
+            }
             @if let Some(share) = profile.sampled_share {
                 (note(&format!(
                     "The samples stand for {} of the CPU time that the server used meanwhile.",
                     percent(share)
                 )))
             }
-            @if let Some(flame) = &profile.waiting { (figure_of(index, Side::Waiting, flame)) }
+            @if let Some(flame) = &profile.waiting {
+                (figure_of(index, SampleKind::Waiting, flame))
+            }
         }
         "\n"
     }
@@ -71,7 +76,7 @@ fn is_busiest(report: &Report, cell: CellKey) -> bool {
     own.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
 }
 
-fn at(report: &Report, cell: CellKey) -> String {
+fn step_text(report: &Report, cell: CellKey) -> String {
     report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
 }
 
@@ -98,10 +103,10 @@ fn of_origin(name: &str) -> String {
 }
 
 /// A flame graph with what is to be known of it. `index`: of its profile among those of the page.
-pub(crate) fn figure_of(index: usize, side: Side, flame: &Flame) -> Markup {
+pub(crate) fn figure_of(index: usize, side: SampleKind, flame: &Flame) -> Markup {
     let (name, caption) = match side {
-        Side::Running => ("running", "On CPU: where its threads ran"),
-        Side::Waiting => ("waiting", "Off CPU: where its threads waited"),
+        SampleKind::Running => ("running", "On CPU: where its threads ran"),
+        SampleKind::Waiting => ("waiting", "Off CPU: where its threads waited"),
     };
     html! {
         figure data-profile=(index) data-side=(name) {
@@ -117,10 +122,10 @@ pub(crate) fn figure_of(index: usize, side: Side, flame: &Flame) -> Markup {
 }
 
 /// How much there is, and how far it can be trusted.
-fn quality(flame: &Flame, side: Side) -> String {
+fn quality(flame: &Flame, side: SampleKind) -> String {
     let of = match side {
-        Side::Running => "of CPU time",
-        Side::Waiting => "of threads' time",
+        SampleKind::Running => "of CPU time",
+        SampleKind::Waiting => "of threads' time",
     };
     let per =
         flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
@@ -140,7 +145,7 @@ fn quality(flame: &Flame, side: Side) -> String {
 }
 
 fn hottest(flame: &Flame) -> Markup {
-    let row = |hot: &dyno_analysis::profile::Hot| -> Row {
+    let row = |hot: &dyno_analysis::profile::HotFunction| -> TableRow {
         let function = &flame.functions[hot.function as usize];
         vec![
             text(&function.name),
@@ -151,7 +156,7 @@ fn hottest(flame: &Flame) -> Markup {
         ]
         .into()
     };
-    let rows: Vec<Row> = flame.hottest.iter().map(row).collect();
+    let rows: Vec<TableRow> = flame.hottest.iter().map(row).collect();
     table(
         "counters",
         &["Function", "Of", "#Its own", "#per response", "#With what it calls"],

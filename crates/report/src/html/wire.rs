@@ -12,9 +12,9 @@ use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
-use super::of::Of;
-use super::table::{Cell, Column, table_of, text, value};
-use super::{counted, more, note, trial_table};
+use super::part_scope::PartScope;
+use super::table::{Column, TableCell, table_of, text, value};
+use super::{count_cell, more, note, trial_table};
 use crate::format::{count, micros, number, percent};
 
 /// Segments, and HTTP/2's frames, in a row per subject and protocol; every trial folded.
@@ -27,7 +27,7 @@ pub(super) fn wire(report: &Report) -> Markup {
     html! {
         (note(&format!("Medians over all trials of a subject and protocol, below them the least \
                         and the most of any trial.{together}")))
-        (grouped(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
+        (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
         (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn wire(report: &Report) -> Markup {
             (note("A server that puts HEADERS and DATA into one write needs one segment for a \
                    small response; one that writes each frame by itself needs as many as there are \
                    frames. Several responses may share a segment where streams are many."))
-            (grouped(report, &in_h2, &FRAMES))
+            (grouped_rows(report, &in_h2, &FRAMES))
             (more("Every trial", &frames_of_every_trial(report, &over_h2)))
         }
     }
@@ -44,16 +44,16 @@ pub(super) fn wire(report: &Report) -> Markup {
 const TOGETHER: &str = " Workloads of one protocol are taken together.";
 
 /// A column: its head, its metric's key, and how a value is shown.
-type Measured = (&'static str, &'static str, fn(f64) -> String);
+type WireMetric = (&'static str, &'static str, fn(f64) -> String);
 
-const SEGMENTS: [Measured; 4] = [
+const SEGMENTS: [WireMetric; 4] = [
     ("#Segments per response", "segments_per_response", two_places),
     ("#Bytes in per response", "bytes_in_per_response", number),
     ("#Bytes out per response", "bytes_out_per_response", number),
     ("#Retransmits", "retransmits", whole_number),
 ];
 
-const FRAMES: [Measured; 8] = [
+const FRAMES: [WireMetric; 8] = [
     ("#Frames per response", "frames_per_response", two_places),
     ("#Frames per segment", "frames_per_segment", two_places),
     ("#Segments per response", "http2_segments_per_response", two_places),
@@ -65,11 +65,11 @@ const FRAMES: [Measured; 8] = [
 ];
 
 /// A row per subject and protocol, in the order in which they first ran.
-fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Markup {
+fn grouped_rows(report: &Report, rows: &[&WireResult], measured: &[WireMetric]) -> Markup {
     let named: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
         ("Protocol", &|w| text(protocol(w.protocol))),
-        ("#Trials", &|w| counted(w.trials as u64)),
+        ("#Trials", &|w| count_cell(w.trials as u64)),
     ];
     let cells: Vec<_> = measured
         .iter()
@@ -79,11 +79,11 @@ fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Mark
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
     table_of("sortable", &named.into_iter().chain(columns).collect::<Vec<_>>(), rows, |w| {
-        Of::subject(report, &w.subject).with_workloads(report, workloads_of(report, w))
+        PartScope::subject(report, &w.subject).with_workloads(report, workloads_of(report, w))
     })
 }
 
-/// The workloads that a row of [`grouped`] is over.
+/// The workloads that a row of [`grouped_rows`] is over.
 fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
     let is_own =
         |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
@@ -91,7 +91,7 @@ fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
 }
 
 /// The median, below it the least and the most where they differ.
-fn spread_cell(over: Option<&Repeated>, show: fn(f64) -> String) -> Cell {
+fn spread_cell(over: Option<&Repeated>, show: fn(f64) -> String) -> TableCell {
     let cell = value(over.and_then(|q| q.median), show);
     let ends = over.and_then(|q| q.min.map(show).zip(q.max.map(show)));
     match ends {
@@ -122,11 +122,11 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
     }),
     ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
     ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), whole_number)),
-    ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), agreed))),
+    ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text))),
 ];
 
 /// TLS version, cipher suite and ALPN protocol.
-fn agreed(tls: &TlsUse) -> String {
+fn tls_text(tls: &TlsUse) -> String {
     let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
     format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
 }
@@ -152,7 +152,9 @@ fn by_protocol_table(report: &Report) -> Markup {
         "sortable",
         &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(),
         &report.protocols,
-        |c| Of::subject(report, &c.subject).with_workloads(report, both_workloads(report, c)),
+        |c| {
+            PartScope::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
+        },
     )
 }
 
@@ -163,26 +165,26 @@ fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item
 }
 
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
-    ("Against", &|c| text(against(c))),
-    ("#In flight", &|c| counted(c.in_flight)),
+    ("Against", &|c| text(compared_with_text(c))),
+    ("#In flight", &|c| count_cell(c.in_flight)),
     ("#Connections", &|c| connections(c)),
-    ("#Streams", &|c| counted(u64::from(c.streams))),
-    ("#Connections there", &|c| counted(u64::from(c.baseline_connections))),
-    ("#Pipeline there", &|c| counted(u64::from(c.baseline_pipeline))),
+    ("#Streams", &|c| count_cell(u64::from(c.streams))),
+    ("#Connections there", &|c| count_cell(u64::from(c.baseline_connections))),
+    ("#Pipeline there", &|c| count_cell(u64::from(c.baseline_pipeline))),
     ("#Requests/s, ratio", &|c| each(&c.throughput_ratio)),
     ("#Response p99, ratio", &|c| each(&c.response_p99_ratio)),
     ("#CPU per request, ratio", &|c| each(&c.cpu_per_request_ratio)),
 ];
 
 /// With the pass, where steps come again.
-fn connections(c: &ProtocolComparison) -> Cell {
+fn connections(c: &ProtocolComparison) -> TableCell {
     match c.pass {
-        1 => counted(u64::from(c.connections)),
+        1 => count_cell(u64::from(c.connections)),
         pass => text(format!("{} ({pass})", c.connections)),
     }
 }
 
-fn against(c: &ProtocolComparison) -> String {
+fn compared_with_text(c: &ProtocolComparison) -> String {
     if c.baseline_subject == c.subject {
         c.baseline.clone()
     } else {
@@ -191,7 +193,7 @@ fn against(c: &ProtocolComparison) -> String {
 }
 
 /// The ratio of each pair of repeats.
-fn each(q: &Repeated) -> Cell {
+fn each(q: &Repeated) -> TableCell {
     let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
     text(each.join("  ")).sorted_by(q.median)
 }
@@ -204,9 +206,9 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
         trials,
         |(t, _)| t,
         &[
-            ("#Streams asked", &|(_, h)| counted(u64::from(h.streams.asked))),
+            ("#Streams asked", &|(_, h)| count_cell(u64::from(h.streams.asked))),
             ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
-            ("#Most", &|(_, h)| counted(h.streams.most)),
+            ("#Most", &|(_, h)| count_cell(h.streams.most)),
             ("Frames per response", &|(_, h)| text(frames(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
             ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),
@@ -217,12 +219,12 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
             }),
             ("#HPACK saves, in", &|(_, h)| value(h.header_fields_in.saved, percent)),
             ("#HPACK saves, out", &|(_, h)| value(h.header_fields_out.saved, percent)),
-            ("#Stalls on windows", &|(_, h)| counted(h.window_stall_us.count)),
+            ("#Stalls on windows", &|(_, h)| count_cell(h.window_stall_us.count)),
             ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
-            ("#PINGs", &|(_, h)| counted(h.pings_in)),
+            ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
             ("Resets", &|(_, h)| text(by_code(&h.resets_in, &h.resets_out))),
             ("GOAWAY", &|(_, h)| text(by_code(&h.goaways, &h.goaways_out))),
-            ("#Asked again", &|(_, h)| counted(h.retried)),
+            ("#Asked again", &|(_, h)| count_cell(h.retried)),
         ],
     )
 }

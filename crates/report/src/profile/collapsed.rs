@@ -7,7 +7,7 @@ use dyno_analysis::profile::{Function, FunctionKind, Line};
 
 /// One line for each stack, the outermost function first.
 #[must_use]
-pub fn collapsed(lines: &[Line]) -> String {
+pub fn collapse(lines: &[Line]) -> String {
     let line = |line: &Line| {
         let functions: Vec<String> = line.functions.iter().map(name).collect();
         format!("{} {}\n", functions.join(";"), line.samples)
@@ -18,7 +18,7 @@ pub fn collapsed(lines: &[Line]) -> String {
 /// The same of two profiles: each stack with its count in the second and then in the first, as
 /// differential flame graphs are made of (FlameGraph's difffolded.pl).
 #[must_use]
-pub fn collapsed_beside(here: &[Line], there: &[Line]) -> String {
+pub fn collapse_pair(here: &[Line], there: &[Line]) -> String {
     let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
     for (place, lines) in [there, here].into_iter().enumerate() {
         for line in lines {
@@ -57,7 +57,7 @@ mod tests {
             }],
             samples,
         };
-        let text = collapsed_beside(&[line("a", 1), line("b", 2)], &[line("b", 3), line("c", 4)]);
+        let text = collapse_pair(&[line("a", 1), line("b", 2)], &[line("b", 3), line("c", 4)]);
         assert_eq!(text, "a 0 1\nb 3 2\nc 4 0\n");
     }
 
@@ -71,7 +71,7 @@ mod tests {
             function("g", FunctionKind::Inlined),
             function("tcp_sendmsg", FunctionKind::Kernel),
         ];
-        let text = collapsed(&[Line { functions, samples: 12 }]);
+        let text = collapse(&[Line { functions, samples: 12 }]);
         assert_eq!(text, "work;a(int: b);JS:*f x.js:1_[j];g_[i];tcp_sendmsg_[k] 12\n");
     }
 }

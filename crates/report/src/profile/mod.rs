@@ -5,7 +5,7 @@ mod page;
 mod pprof;
 mod speedscope;
 
-pub use collapsed::{collapsed, collapsed_beside};
-pub use page::{Beside, page};
+pub use collapsed::{collapse, collapse_pair};
+pub use page::{ComparedProfile, page};
 pub use pprof::pprof;
 pub use speedscope::speedscope;

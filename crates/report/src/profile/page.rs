@@ -1,6 +1,6 @@
 //! One profile, or the difference of two, on a page of its own.
 
-use dyno_analysis::profile::{Change, Difference, Flame, Side};
+use dyno_analysis::profile::{Flame, FunctionChange, ProfileDifference, SampleKind};
 use maud::{Markup, html};
 use serde_json::json;
 
@@ -10,18 +10,23 @@ use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// Another profile to compare one with.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside<'a> {
+pub struct ComparedProfile<'a> {
     pub title: &'a str,
-    pub difference: &'a Difference,
+    pub difference: &'a ProfileDifference,
 }
 
 /// Renders a page with one flame graph. With another profile, colours show the differences.
 #[must_use]
-pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) -> String {
+pub fn page(
+    title: &str,
+    side: SampleKind,
+    flame: &Flame,
+    beside: Option<ComparedProfile<'_>>,
+) -> String {
     let flame = beside.map_or(flame, |beside| &beside.difference.flame);
     let profile = match side {
-        Side::Running => json!({"running": flame}),
-        Side::Waiting => json!({"waiting": flame}),
+        SampleKind::Running => json!({"running": flame}),
+        SampleKind::Waiting => json!({"waiting": flame}),
     };
     let data = json!({"schema": "dyno.profile/1", "run": {"id": "profile"}, "profiles": [profile]});
     let main = html! {
@@ -41,10 +46,10 @@ pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) 
     )
 }
 
-fn changes(beside: &Beside<'_>) -> Markup {
-    let Difference { flame, there_us, changes } = beside.difference;
+fn changes(beside: &ComparedProfile<'_>) -> Markup {
+    let ProfileDifference { flame, there_us, changes } = beside.difference;
     let here_us = flame.us_per_request.map_or_else(|| "an unknown time".into(), micros);
-    let row = |change: &Change| {
+    let row = |change: &FunctionChange| {
         let sign = if change.difference_us > 0.0 { "+" } else { "−" };
         html! {
             tr {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 
-use dyno_analysis::profile::{Function, Line, Side};
+use dyno_analysis::profile::{Function, Line, SampleKind};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -95,12 +95,17 @@ impl Strings {
 ///
 /// # Errors
 /// None that memory does not have.
-pub fn pprof(lines: &[Line], side: Side, period_ns: u64, length_ns: u64) -> io::Result<Vec<u8>> {
+pub fn pprof(
+    lines: &[Line],
+    side: SampleKind,
+    period_ns: u64,
+    length_ns: u64,
+) -> io::Result<Vec<u8>> {
     let mut strings = Strings::default();
     strings.place("");
     let what = match side {
-        Side::Running => "cpu",
-        Side::Waiting => "wait",
+        SampleKind::Running => "cpu",
+        SampleKind::Waiting => "wait",
     };
     let mut value = |name: &str, unit: &str| ValueType {
         r#type: strings.place(name),
@@ -153,7 +158,7 @@ mod tests {
             kind: FunctionKind::Native,
         };
         let line = Line { functions: vec![function("main"), function("leaf")], samples: 3 };
-        let file = pprof(&[line], Side::Running, 1000, 9000).unwrap();
+        let file = pprof(&[line], SampleKind::Running, 1000, 9000).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();

@@ -12,7 +12,7 @@ impl Secrets {
     pub(super) fn header(&mut self, name: &str, value: &mut String) {
         let is = is_secret(name) || is_credential(value);
         *value = match is || may_be_secret_header(name) {
-            true => self.withheld_by(is, true, value),
+            true => self.withhold_if(is, true, value),
             false => self.fields(value),
         };
     }
@@ -24,14 +24,14 @@ impl Secrets {
             *pattern = self.fields(pattern);
             return;
         }
-        *pattern = self.withheld_by(is_secret(name) || is_credential(&literal), true, pattern);
+        *pattern = self.withhold_if(is_secret(name) || is_credential(&literal), true, pattern);
         let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c);
         self.parts.extend(literal.split(is_end).filter(|part| is_telling(part)).map(String::from));
     }
 
     /// Bytes that may be a form, JSON, or another text. A form's parts may be none.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
-        texts_changed(bytes, |text| self.fields(text))
+        change_texts(bytes, |text| self.fields(text))
     }
 
     /// A URL such as `https://user:password@host/?token=…` without the password and the values of
@@ -48,15 +48,15 @@ impl Secrets {
                 if is_credential(value) || name.split('/').any(is_secret_parameter) =>
             {
                 let is = is_secret(&without_escapes(name)) || is_credential(value);
-                format!("{name}={}", self.withheld_by(is, true, value))
+                format!("{name}={}", self.withhold_if(is, true, value))
             }
-            Some((name, value)) => format!("{name}={}", self.encoded(value)),
+            Some((name, value)) => format!("{name}={}", self.redact_encoded(value)),
             None => pair.into(),
         }
     }
 
     /// A parameter's value, which may itself be a URL or JSON, percent-encoded.
-    fn encoded(&mut self, value: &str) -> String {
+    fn redact_encoded(&mut self, value: &str) -> String {
         let plain = without_escapes(value);
         if plain == value {
             return self.fields(value);
@@ -135,7 +135,7 @@ impl Secrets {
             && is_within
             && (key == "value" || is_secret_parameter(key))
         {
-            *text = self.withheld_by(false, true, text);
+            *text = self.withhold_if(false, true, text);
         }
     }
 
@@ -145,9 +145,9 @@ impl Secrets {
         match value {
             Value::Object(all) => all.values_mut().for_each(|value| self.json_leaves(value)),
             Value::Array(all) => all.iter_mut().for_each(|value| self.json_leaves(value)),
-            Value::String(text) => *text = self.withheld_by(is_credential(text), true, text),
+            Value::String(text) => *text = self.withhold_if(is_credential(text), true, text),
             Value::Number(number) => {
-                *value = self.withheld_by(false, true, &number.to_string()).into();
+                *value = self.withhold_if(false, true, &number.to_string()).into();
             }
             Value::Null | Value::Bool(_) => {}
         }
@@ -176,7 +176,7 @@ impl Secrets {
         for span in scan::spans(text) {
             let secret = &text[span.range.clone()];
             shown.push_str(&text[end..span.range.start]);
-            shown.push_str(&self.withheld_by(span.is_sure && is_sought(secret), true, secret));
+            shown.push_str(&self.withhold_if(span.is_sure && is_sought(secret), true, secret));
             end = span.range.end;
         }
         shown + &text[end..]
@@ -206,7 +206,7 @@ impl Secrets {
 }
 
 /// Bytes with their parts in UTF-8 changed.
-pub(super) fn texts_changed(bytes: &[u8], mut change: impl FnMut(&str) -> String) -> Vec<u8> {
+pub(super) fn change_texts(bytes: &[u8], mut change: impl FnMut(&str) -> String) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         all.extend_from_slice(change(chunk.valid()).as_bytes());

@@ -82,10 +82,10 @@ impl Secrets {
     /// A command without secrets. A word that is itself a command, as `--curl` takes it, is
     /// searched word by word.
     pub(super) fn command(&mut self, words: &[String]) -> Vec<String> {
-        self.words(words, &OPTIONS)
+        self.redact_words(words, &OPTIONS)
     }
 
-    fn words(&mut self, words: &[String], options: &[SecretOption]) -> Vec<String> {
+    fn redact_words(&mut self, words: &[String], options: &[SecretOption]) -> Vec<String> {
         let mut shown = Vec::with_capacity(words.len());
         let mut wanted: Option<Holds> = None;
         // Of a program that the command starts: `-- server --password …`.
@@ -138,7 +138,7 @@ impl Secrets {
         match line.split_once(':') {
             Some((name, value)) if is_credential(value) || may_be_secret_header(name) => {
                 let is = is_secret(&without_escapes(name)) || is_credential(value);
-                format!("{name}: {}", self.withheld_by(is, true, value.trim()))
+                format!("{name}: {}", self.withhold_if(is, true, value.trim()))
             }
             _ => line.into(),
         }
@@ -149,7 +149,7 @@ impl Secrets {
         let Some(words) = shlex::split(word) else {
             return word.into();
         };
-        let inner = self.words(&words, &OPTIONS_OF_CURL);
+        let inner = self.redact_words(&words, &OPTIONS_OF_CURL);
         if inner == words { word.into() } else { crate::shell::command(&inner) }
     }
 }

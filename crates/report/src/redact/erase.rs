@@ -6,7 +6,7 @@ use dyno_analysis::Report;
 use dyno_archive::plan::{Body, Request};
 use serde_json::Value;
 
-use super::bodies::texts_changed;
+use super::bodies::change_texts;
 use super::places::{names_of, own_texts_of};
 use super::{LEAST_CHARS, MARK, Secrets, is_telling};
 
@@ -25,7 +25,7 @@ impl Secrets {
     /// Erases secrets from all names, in fields and in dyno's texts. No two names become one,
     /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
-        let renamed = self.renamed(names_of(report).map(|name| name.clone()).collect());
+        let renamed = self.rename_all(names_of(report).map(|name| name.clone()).collect());
         for name in names_of(report) {
             if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
                 name.clone_from(shown);
@@ -38,7 +38,7 @@ impl Secrets {
 
     /// Names that hold a secret, each with the name shown instead. The longest come first, because
     /// a name may begin with another.
-    pub(super) fn renamed(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
+    pub(super) fn rename_all(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
         let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
             names.into_iter().partition(|name| self.erase_from_name(name) == *name);
         let mut taken = kept;
@@ -77,7 +77,7 @@ impl Secrets {
     }
 
     fn erase_from_body(&self, body: &mut Body) {
-        body.0 = texts_changed(&body.0, |text| self.erase(text));
+        body.0 = change_texts(&body.0, |text| self.erase(text));
     }
 
     fn erase_from_json(&self, value: &mut Value) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_analysis::compare::Compared;
+use dyno_analysis::compare::ComparisonResult;
 use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use serde_json::Value;
@@ -142,7 +142,9 @@ pub(super) fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeM
 }
 
 /// All names of workloads in a comparison.
-pub(super) fn names_in_comparison(compared: &mut Compared) -> impl Iterator<Item = &mut String> {
+pub(super) fn names_in_comparison(
+    compared: &mut ComparisonResult,
+) -> impl Iterator<Item = &mut String> {
     let rows = compared.rows.iter_mut().map(|row| &mut row.workload);
     let answers = compared.answers.iter_mut().map(|answer| &mut answer.workload);
     let gates = compared.gates.iter_mut().map(|gate| &mut gate.workload);
@@ -153,7 +155,7 @@ pub(super) fn names_in_comparison(compared: &mut Compared) -> impl Iterator<Item
 
 /// All sentences of a comparison.
 pub(super) fn sentences_in_comparison(
-    compared: &mut Compared,
+    compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {
     let differences = compared.differences.iter_mut().flat_map(|difference| {
         [&mut difference.what].into_iter().chain(&mut difference.a).chain(&mut difference.b)

@@ -55,7 +55,7 @@ fn without_colours(text: &str) -> (String, Vec<usize>) {
 }
 
 fn plain_spans(text: &str) -> Vec<Span> {
-    let mut found = named(text);
+    let mut found = named_spans(text);
     found.extend(options(text));
     found.extend(users(text));
     found.extend(elements(text));
@@ -151,7 +151,7 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
 }
 
 /// Values after a name that says so: `name=value`, `Name: value`, `"name": "value"`.
-fn named(text: &str) -> Vec<Span> {
+fn named_spans(text: &str) -> Vec<Span> {
     let places = text.match_indices(['=', ':']);
     places.flat_map(|(at, sign)| named_at(text, at, sign == ":")).collect()
 }
@@ -179,7 +179,7 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
         ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
     let Some(is_sure) = says(&name, !is_colon && is_bare && !is_spaced, is_header) else {
-        return if is_colon { Vec::new() } else { encoded(text, value) };
+        return if is_colon { Vec::new() } else { encoded_spans(text, value) };
     };
     // `token-service:8080`, `session.rs:12:5`
     let number = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
@@ -216,7 +216,7 @@ fn is_quotation(name: &Name<'_>, value: &str) -> bool {
 const LONGEST_ENCODED: usize = 1000;
 
 /// A percent-encoded value with a secret in it, such as a URL.
-fn encoded(text: &str, value: &str) -> Vec<Span> {
+fn encoded_spans(text: &str, value: &str) -> Vec<Span> {
     let start = text.len() - value.len();
     let word = value::beginning(value, LONGEST_ENCODED);
     let word = &word[..end_of_word(word)];

@@ -30,7 +30,7 @@ impl Secrets {
             };
             let name = named.or(of_list).unwrap_or_default();
             let is_setting = |text: &str| settings.contains(text) || self.is_withheld(text);
-            let value_shown = match may_be_secret(name) || is_setting(&meant(quote, value)) {
+            let value_shown = match may_be_secret(name) || is_setting(&unescape(quote, value)) {
                 true => self.withhold(value),
                 false => self.fields(value),
             };
@@ -108,7 +108,7 @@ fn secret_settings(source: &str) -> BTreeSet<String> {
 }
 
 /// What a string of a suite means, without what escapes it.
-fn meant(quote: &str, written: &str) -> String {
+fn unescape(quote: &str, written: &str) -> String {
     let parsed = format!("x = {quote}{written}{quote}").parse::<toml::Table>().ok();
     let text = parsed.and_then(|table| Some(table.get("x")?.as_str()?.to_string()));
     text.unwrap_or_else(|| written.into())

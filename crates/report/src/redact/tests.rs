@@ -246,7 +246,7 @@ fn names_that_differ_in_their_secrets_alone_stay_apart() {
     ["abc123xyz987", "abc123xyz988"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let names = ["a", "a?token=hunter", "b-abc123xyz987", "b-abc123xyz988", "b-(withheld) 2"];
     let renamed: BTreeMap<_, _> =
-        secrets.renamed(names.map(String::from).into()).into_iter().collect();
+        secrets.rename_all(names.map(String::from).into()).into_iter().collect();
     let shown = [
         ("a?token=hunter", "a?token=(withheld)"),
         ("b-abc123xyz987", "b-(withheld)"),
@@ -281,8 +281,8 @@ fn strings_over_several_lines_are_withheld_whole() {
 
 #[test]
 fn what_was_withheld_is_said() {
-    assert_eq!(said(Withheld(0)), None);
-    assert!(said(Withheld(2)).unwrap().starts_with("2 values"));
+    assert_eq!(withheld_note(Withheld(0)), None);
+    assert!(withheld_note(Withheld(2)).unwrap().starts_with("2 values"));
 }
 
 #[test]

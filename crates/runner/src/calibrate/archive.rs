@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_analysis::calibration::{Measurement, Shows};
+use dyno_analysis::calibration::{Measurement, MeasurementPurpose};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
     Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions, Step,
@@ -19,7 +19,7 @@ const NULL: &str = "null";
 /// Returns whether a measurement is a trial of the plan. Requests to a closed port are not: they
 /// never reach the responder.
 fn is_trial(of: &Measurement) -> bool {
-    of.shows != Shows::Refusals
+    of.shows != MeasurementPurpose::Refusals
 }
 
 /// Returns the plan of a calibration: a trial for each measurement of the null responder, in their
@@ -32,7 +32,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     }
     let Listed { arms, workloads, steps, trials } = listed;
     let seed = all.first().map_or(0, |of| of.seed);
-    let usual = all.first().map_or_else(crate::load::usual, |of| of.load.clone());
+    let usual = all.first().map_or_else(crate::load::default_load, |of| of.load.clone());
     Plan {
         suite: Suite {
             name: "calibration".into(),
@@ -113,8 +113,10 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
 /// Returns the arm of a measurement: its driver, its polling, and its source of time stamps.
 pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     let (driver, spin) = (of.load.driver, of.load.spin);
-    let observe: Vec<Probe> =
-        [Probe::KernelStamps].into_iter().filter(|_| of.shows == Shows::Stamps).collect();
+    let observe: Vec<Probe> = [Probe::KernelStamps]
+        .into_iter()
+        .filter(|_| of.shows == MeasurementPurpose::Stamps)
+        .collect();
     let stamps = if observe.is_empty() { "" } else { ", kernel stamps" };
     Arm {
         backends: Vec::new(),
@@ -131,22 +133,22 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
 }
 
 /// The archive of a calibration, written measurement by measurement until a write fails.
-pub(super) struct Kept<'a> {
+pub(super) struct CalibrationArchive<'a> {
     dir: &'a RunDir,
     trials: std::iter::Enumerate<std::vec::IntoIter<Trial>>,
     /// The first error.
     unkept: Option<ArchiveError>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> CalibrationArchive<'a> {
     /// Begins the archive. One process serves all arms, so each arm's start names it.
-    pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> Kept<'a> {
+    pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> CalibrationArchive<'a> {
         let mut starts = (0..plan.launches.len()).map(|launch| {
             let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
             StartRecord { start: launch, launch, parts: vec![part], ..StartRecord::default() }
         });
         let unkept = starts.try_for_each(|start| dir.write_start(&start)).err();
-        Kept { dir, trials: plan.trials.into_iter().enumerate(), unkept }
+        CalibrationArchive { dir, trials: plan.trials.into_iter().enumerate(), unkept }
     }
 
     /// Writes the next measurement, if it is a trial.
@@ -184,7 +186,7 @@ mod tests {
             assert_eq!(Load { steps: vec![step], ..plan.load_of(trial.arm) }, of.load);
             assert_eq!((&plan.workloads[trial.workload], trial.seed), (&of.workload, of.seed));
             let observes = plan.arms[trial.arm].conditions.observe.contains(&Probe::KernelStamps);
-            assert_eq!(observes, of.shows == Shows::Stamps);
+            assert_eq!(observes, of.shows == MeasurementPurpose::Stamps);
             assert_eq!(plan.launches[trial.launch], Launch::alone(trial.arm, 0));
         }
     }

@@ -8,16 +8,16 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use dyno_archive::Interval;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_contract::tls::TlsOptions;
-use dyno_driver::{Endpoint, Epoll, Peer, Uring, sys};
+use dyno_driver::{Endpoint, Epoll, PeerAddress, Uring, sys};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::{Config, Draws, Driver, Instant, Schedule, Stop, Worker, WorkerReport};
+use dyno_engine::{Draws, Driver, Instant, Schedule, Stop, Worker, WorkerConfig, WorkerReport};
 use dyno_launch::{set_affinity, set_realtime};
 
-use super::Spec;
+use super::LoadSpec;
 use crate::limits::{AHEAD_NS, LOOPBACK_SOURCES};
 
 /// The common beginning of all workers, of one load or of several.
-pub(super) struct Beginning {
+pub(super) struct CommonStart {
     threads: u32,
     ready: AtomicU32,
     at: OnceLock<Instant>,
@@ -26,10 +26,10 @@ pub(super) struct Beginning {
     closable: Condvar,
 }
 
-impl Beginning {
+impl CommonStart {
     /// Returns the beginning for this number of workers.
-    pub(super) fn of(threads: u32) -> Arc<Beginning> {
-        Arc::new(Beginning {
+    pub(super) fn new(threads: u32) -> Arc<CommonStart> {
+        Arc::new(CommonStart {
             threads,
             ready: AtomicU32::new(0),
             at: OnceLock::new(),
@@ -46,8 +46,8 @@ impl Beginning {
 
     /// Lets workers close their connections once the guard is dropped, on every exit of the control
     /// thread: no worker waits for a control that has ended.
-    pub(super) const fn let_close_on_drop(&self) -> LetClose<'_> {
-        LetClose(self)
+    pub(super) const fn let_close_on_drop(&self) -> CloseGuard<'_> {
+        CloseGuard(self)
     }
 
     fn wait_until_closable(&self) {
@@ -62,21 +62,21 @@ impl Beginning {
             return None;
         }
         // Set once, by the first worker: all workers count from the same instant.
-        Some(*self.at.get_or_init(|| sys::now().after(AHEAD_NS)))
+        Some(*self.at.get_or_init(|| sys::now().plus(AHEAD_NS)))
     }
 }
 
 /// Lets all workers close their connections when it is dropped.
-pub(super) struct LetClose<'a>(&'a Beginning);
+pub(super) struct CloseGuard<'a>(&'a CommonStart);
 
-impl Drop for LetClose<'_> {
+impl Drop for CloseGuard<'_> {
     fn drop(&mut self) {
         self.0.let_close();
     }
 }
 
 /// An interval as reported by a worker; `None`: the worker has finished.
-pub(super) struct Told {
+pub(super) struct WorkerMessage {
     /// Index of the worker's load among those that run together.
     pub(super) load: usize,
     pub(super) worker: u32,
@@ -85,35 +85,35 @@ pub(super) struct Told {
 }
 
 /// State shared by the workers of one load: when it begins, when it ends.
-pub(super) struct Shared {
+pub(super) struct LoadState {
     /// Index of the load among those that run together.
     load: usize,
     threads: u32,
-    beginning: Arc<Beginning>,
+    beginning: Arc<CommonStart>,
     /// Set once, by the first request to end.
     cut: OnceLock<Stop>,
     /// Whether a worker was refused the priority that it requested.
     is_refused: AtomicBool,
     /// Workers that have drained, or could not begin.
     drained: AtomicU32,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerCounts>,
 }
 
 /// Number of complete answers so far of each worker of a load, correct or not. Other counts over
 /// the same time are divided by it.
 #[derive(Debug)]
-pub struct Answers(Vec<OfWorker>);
+pub struct AnswerCounts(Vec<OfWorker>);
 
 /// A counter in its own cache line, so that a write does not invalidate another worker's line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OfWorker(AtomicU64);
 
-impl Answers {
+impl AnswerCounts {
     /// Returns counters for up to this many workers.
     #[must_use]
-    pub fn new(workers: u32) -> Arc<Answers> {
-        Arc::new(Answers((0..workers).map(|_| OfWorker::default()).collect()))
+    pub fn new(workers: u32) -> Arc<AnswerCounts> {
+        Arc::new(AnswerCounts((0..workers).map(|_| OfWorker::default()).collect()))
     }
 
     /// Returns the sum over all workers, without the answers of their current iterations.
@@ -129,22 +129,22 @@ impl Answers {
     }
 }
 
-impl Shared {
+impl LoadState {
     /// `load`: index of the load among those that run together.
     pub(super) fn new(
         load: usize,
         threads: u32,
-        answers: Option<Arc<Answers>>,
-        beginning: &Arc<Beginning>,
-    ) -> Shared {
-        Shared {
+        answers: Option<Arc<AnswerCounts>>,
+        beginning: &Arc<CommonStart>,
+    ) -> LoadState {
+        LoadState {
             load,
             threads,
             beginning: Arc::clone(beginning),
             cut: OnceLock::new(),
             is_refused: AtomicBool::new(false),
             drained: AtomicU32::new(0),
-            answers: answers.unwrap_or_else(|| Answers::new(threads)),
+            answers: answers.unwrap_or_else(|| AnswerCounts::new(threads)),
         }
     }
 
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     /// Returns the common begin; `None` until it is set.
-    pub(super) fn begun(&self) -> Option<Instant> {
+    pub(super) fn begin_time(&self) -> Option<Instant> {
         self.beginning.at.get().copied()
     }
 
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// Returns how the load ends early; `None`: no early end so far.
-    pub(super) fn cut(&self) -> Option<Stop> {
+    pub(super) fn stop_signal(&self) -> Option<Stop> {
         self.cut.get().copied()
     }
 
@@ -180,10 +180,10 @@ impl Shared {
 
 /// Runs worker `k` from its first connection to its end. `Err`: it could not begin.
 pub(super) fn worker(
-    spec: &Spec,
+    spec: &LoadSpec,
     k: u32,
-    shared: &Shared,
-    to: &mpsc::Sender<Told>,
+    shared: &LoadState,
+    to: &mpsc::Sender<WorkerMessage>,
 ) -> Result<WorkerReport, String> {
     let mut called_off = CallOff { shared, armed: true };
     let report = start_worker(spec, k, shared, to);
@@ -193,7 +193,7 @@ pub(super) fn worker(
 
 /// Ends the whole load if a worker fails before it begins: the others would wait for it for ever.
 struct CallOff<'a> {
-    shared: &'a Shared,
+    shared: &'a LoadState,
     armed: bool,
 }
 
@@ -207,10 +207,10 @@ impl Drop for CallOff<'_> {
 }
 
 fn start_worker(
-    spec: &Spec,
+    spec: &LoadSpec,
     k: u32,
-    shared: &Shared,
-    to: &mpsc::Sender<Told>,
+    shared: &LoadState,
+    to: &mpsc::Sender<WorkerMessage>,
 ) -> Result<WorkerReport, String> {
     // Workers are distributed over the CPUs in turn; with more workers than CPUs they share.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
@@ -240,7 +240,7 @@ fn start_worker(
 
 /// Returns the priority that workers request. Two real-time workers on one CPU would wait for each
 /// other, so that real time is refused there.
-fn priority(spec: &Spec, shared: &Shared) -> Priority {
+fn priority(spec: &LoadSpec, shared: &LoadState) -> Priority {
     let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
     if spec.load.priority == Priority::Realtime && share_cpus {
         shared.is_refused.store(true, Ordering::Release);
@@ -251,9 +251,9 @@ fn priority(spec: &Spec, shared: &Shared) -> Priority {
 
 fn drive<D: Driver>(
     mut driver: D,
-    config: Config,
-    shared: &Shared,
-    to: &mpsc::Sender<Told>,
+    config: WorkerConfig,
+    shared: &LoadState,
+    to: &mpsc::Sender<WorkerMessage>,
     priority: Priority,
 ) -> WorkerReport {
     let k = config.worker;
@@ -276,10 +276,10 @@ fn drive<D: Driver>(
     };
     let stop = |answers| {
         shared.answers.record(k, answers);
-        shared.cut().unwrap_or(Stop::No)
+        shared.stop_signal().unwrap_or(Stop::No)
     };
     // The control thread lives as long as the workers do.
-    let send = |interval| drop(to.send(Told { load: shared.load, worker: k, interval }));
+    let send = |interval| drop(to.send(WorkerMessage { load: shared.load, worker: k, interval }));
     dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| {
         send(Some(interval));
     });
@@ -293,7 +293,7 @@ fn drive<D: Driver>(
 
 /// Returns the endpoint for worker `k` of `of`. Source addresses are dealt in turn to the
 /// connections of all workers, so each begins where the worker before it ends.
-fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
+fn endpoint(spec: &LoadSpec, k: u32, of: u32) -> Endpoint {
     let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
     let each = spec.page_connections.unwrap_or(1);
     let before =
@@ -308,10 +308,12 @@ fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
 
 /// Returns the source addresses of connections: the requested ones, or [`LOOPBACK_SOURCES`] for a
 /// load that would exhaust the local ports. Empty: the kernel chooses.
-fn sources(spec: &Spec) -> Vec<IpAddr> {
+fn sources(spec: &LoadSpec) -> Vec<IpAddr> {
     let asked = &spec.endpoint.sources;
-    let is_ours =
-        |peer: &Peer| matches!(peer, Peer::Tcp(SocketAddr::V4(addr)) if addr.ip().is_loopback());
+    let is_ours = |peer: &PeerAddress| match peer {
+        PeerAddress::Tcp(SocketAddr::V4(addr)) => addr.ip().is_loopback(),
+        _ => false,
+    };
     if !asked.is_empty()
         || spec.load.requests_per_connection.is_none()
         || !is_ours(&spec.endpoint.peer)
@@ -327,10 +329,10 @@ fn share(whole: u64, k: u32, of: u32) -> u64 {
 }
 
 /// Worker `k`'s share of the load that `of` workers divide.
-pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
+pub(super) fn config(spec: &LoadSpec, k: u32, of: u32) -> Result<WorkerConfig, String> {
     let share = |whole: u64| share(whole, k, of);
     let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
-    Ok(Config {
+    Ok(WorkerConfig {
         worker: k,
         connections: share(u64::from(spec.step.connections)) as u32
             * spec.page_connections.unwrap_or(1),

@@ -85,7 +85,7 @@ impl Control {
             // The opening sample is due as the load begins.
             (None, _) => UNTIL_BEGUN,
             (Some(begin), Some((at, _))) => {
-                Duration::from_nanos(begin.after(at).since(now)).min(GLANCE)
+                Duration::from_nanos(begin.plus(at).ns_since(now)).min(GLANCE)
             }
             (Some(_), None) => GLANCE,
         }
@@ -137,7 +137,7 @@ impl Control {
     }
 
     /// Takes the sample that was due. `None`: there are no counters to read.
-    pub(super) fn sampled(&mut self, sample: Option<Sample>) {
+    pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
         let Some((due, edge)) = self.next_sample() else { return };
         self.samples.extend(sample);
         if edge == Edge::Opens {
@@ -264,10 +264,11 @@ mod tests {
             let mut due = Vec::new();
             while let Some((at, _)) = control.next_sample() {
                 due.push(at);
-                control.sampled(Some(Sample { at_ns: at, ..Sample::default() }));
+                control.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
             }
-            let edges = slices.within(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
-            let seen = slices.within(round, 3 * round);
+            let edges =
+                slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
+            let seen = slices.slices_between(round, 3 * round);
             let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are sampled in any turn.
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
@@ -285,7 +286,7 @@ mod tests {
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, of, own: seed as u32 % of, seed };
             let control = Control::new(window, 1).taking(Some(slices));
-            let turns = slices.within(0, 2 * slices.round_ns());
+            let turns = slices.slices_between(0, 2 * slices.round_ns());
             let is_seen = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
                 begins > ends && control.is_wanted(ends + 100) && control.is_wanted(begins - 100)
@@ -306,16 +307,12 @@ mod tests {
         };
         let control = Control::new(window, 1);
         let noticed = Instant(5_000_000_000);
-        let begin = noticed.after(AHEAD_NS);
+        let begin = noticed.plus(AHEAD_NS);
         let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
         for slept_on in [0, 1, longest / 2, longest] {
-            let woken = noticed.after(slept_on);
+            let woken = noticed.plus(slept_on);
             let wait = control.until_next_sample(Some(begin), woken);
-            assert_eq!(
-                woken.after(wait.as_nanos() as u64),
-                begin,
-                "{slept_on} ns after the notice"
-            );
+            assert_eq!(woken.plus(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
         }
     }
 
@@ -356,7 +353,7 @@ mod tests {
             let mut control = Control::new(window, 1);
             let take = |control: &mut Control| {
                 let (at_ns, edge) = control.next_sample().unwrap();
-                control.sampled(Some(Sample { at_ns, ..Sample::default() }));
+                control.record_sample(Some(Sample { at_ns, ..Sample::default() }));
                 (at_ns, edge)
             };
             control.close_early(700);
@@ -379,11 +376,11 @@ mod tests {
         let slices = Slices { length_ns: 1000, of: 3, own: 1, seed: 7 };
         let mut control = Control::new(window, 1).taking(Some(slices));
         while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
-            control.sampled(None);
+            control.record_sample(None);
         }
         control.close_early(1723);
         assert_eq!(control.next_sample(), Some((1723, Edge::Closes)));
-        control.sampled(None);
+        control.record_sample(None);
         assert_eq!(control.next_sample(), None);
     }
 

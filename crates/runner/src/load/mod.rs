@@ -5,10 +5,10 @@
 //! module runs them with a real clock, `simulated` with a simulated one.
 
 mod agent;
-mod beside;
 mod control;
 mod preflight;
 mod record;
+mod shared_use;
 mod simulated;
 
 use std::sync::{Arc, mpsc};
@@ -21,24 +21,24 @@ use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
 use dyno_engine::slices::Slices;
 use dyno_engine::{
-    Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits,
+    Http2, Instant, Policy, Protocol, SpinPolicy, Stop, Traffic, Window, WorkerReport, limits,
 };
 
 use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
 use crate::machine;
-use agent::{Beginning, Shared, Told, worker};
+use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
-use record::{Driven, assemble};
+use record::{LoadControl, assemble};
 
-pub use agent::Answers;
-pub use beside::see_each_other;
+pub use agent::AnswerCounts;
 pub(crate) use preflight::spare_files;
 pub use preflight::{Mismatch, preflight};
-pub use simulated::{Look, simulate};
+pub use shared_use::see_each_other;
+pub use simulated::{CounterReader, simulate};
 
 /// The specification of one load: server, traffic, step and conditions.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct LoadSpec {
     pub endpoint: Endpoint,
     pub protocol: Protocol,
     /// `None`: plain connections.
@@ -62,12 +62,12 @@ pub struct Spec {
     pub at_once: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
-    pub spin: Spin,
+    pub spin: SpinPolicy,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
 }
 
-impl Spec {
+impl LoadSpec {
     /// Returns the total number of connections.
     #[must_use]
     pub fn connections(&self) -> u32 {
@@ -83,14 +83,14 @@ impl Spec {
     /// Returns the same load as a closed loop without ramp or polling and with a short drain. It
     /// keeps a server busy where response times are not measured.
     #[must_use]
-    pub fn kept_busy(self) -> Spec {
+    pub fn to_busy_loop(self) -> LoadSpec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
-        Spec {
+        LoadSpec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
             slices: None,
             at_once: None,
             load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
-            spin: Spin::Never,
+            spin: SpinPolicy::Never,
             ..self
         }
     }
@@ -119,7 +119,7 @@ impl Spec {
 /// Makes loads take turns, in slices of this length. Phases are extended to whole rounds, so that
 /// each load has as much time as it would have alone. An interval is a quarter of a slice. A single
 /// load is unchanged.
-pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
+pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
     let (of, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
     if of < 2 {
         return;
@@ -138,20 +138,20 @@ pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
 /// Extends loads that run at the same time, so that each server has as much CPU time as it would
 /// have alone. A load whose partners are missing is marked as well: its numbers are no repeat of
 /// those measured with partners.
-pub fn share_cpus(specs: &mut [Spec]) {
+pub fn share_cpus(specs: &mut [LoadSpec]) {
     let of = specs.len() as u32;
     for spec in specs {
         spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
         // Several generators share these CPUs: polling would take CPU time from the others.
-        spec.spin = Spin::Never;
+        spec.spin = SpinPolicy::Never;
         spec.at_once = Some(of);
     }
 }
 
 /// Returns the default load, the base for suites, the command line and dyno's own checks.
 #[must_use]
-pub fn usual() -> plan::Load {
+pub fn default_load() -> plan::Load {
     const S: u64 = 1_000_000_000;
     plan::Load {
         warmup_ns: STEP_WARMUP_NS,
@@ -192,11 +192,11 @@ pub const fn drain_ns(timeout_ns: u64) -> u64 {
 /// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has
 /// CPUs of its own.
 #[must_use]
-pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> Spin {
+pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
     match asked {
-        plan::Spin::Always => Spin::Always,
-        plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => Spin::Near,
-        plan::Spin::Auto | plan::Spin::Never => Spin::Never,
+        plan::Spin::Always => SpinPolicy::Always,
+        plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => SpinPolicy::Near,
+        plan::Spin::Auto | plan::Spin::Never => SpinPolicy::Never,
     }
 }
 
@@ -220,7 +220,7 @@ pub trait Watch {
     }
 
     /// Counter to which workers report their number of responses; `None`: unused.
-    fn answers(&self) -> Option<Arc<Answers>> {
+    fn answers(&self) -> Option<Arc<AnswerCounts>> {
         None
     }
 
@@ -228,21 +228,21 @@ pub trait Watch {
     fn interval(&mut self, _interval: &Interval) {}
 
     /// Returns a reason to end the load now. Called many times a second.
-    fn stop(&mut self) -> Option<Reason>;
+    fn stop(&mut self) -> Option<LoadStopReason>;
 }
 
 /// A watch that reads nothing, and ends the load once its condition holds.
 pub(crate) struct StopWhen<F>(pub(crate) F);
 
 impl<F: FnMut() -> bool> Watch for StopWhen<F> {
-    fn stop(&mut self) -> Option<Reason> {
-        (self.0)().then_some(Reason::Stopped)
+    fn stop(&mut self) -> Option<LoadStopReason> {
+        (self.0)().then_some(LoadStopReason::Stopped)
     }
 }
 
 /// Why a load ends before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum LoadStopReason {
     /// The watch stopped it; the result is valid for the measured part.
     Stopped,
     /// The server failed, in words.
@@ -250,15 +250,15 @@ pub enum Reason {
 }
 
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
-pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
-    let mut records = run_together(&mut [Watched { spec, watch }])?;
+pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
+    let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))
 }
 
 /// A load and its watch.
 #[allow(missing_debug_implementations)] // A watch has none.
-pub struct Watched<'a> {
-    pub spec: &'a Spec,
+pub struct MonitoredLoad<'a> {
+    pub spec: &'a LoadSpec,
     pub watch: &'a mut dyn Watch,
 }
 
@@ -267,13 +267,13 @@ pub struct Watched<'a> {
 ///
 /// # Errors
 /// One of them could not begin, as a sentence with a hint; then none has begun.
-pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String> {
+pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
-    let beginning = Beginning::of(loads.iter().map(|load| load.spec.threads()).sum());
-    let shared = |(number, load): (usize, &Watched<'_>)| {
-        Shared::new(number, load.spec.threads(), load.watch.answers(), &beginning)
+    let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
+    let shared = |(number, load): (usize, &MonitoredLoad<'_>)| {
+        LoadState::new(number, load.spec.threads(), load.watch.answers(), &beginning)
     };
-    let shared: Vec<Shared> = loads.iter().enumerate().map(shared).collect();
+    let shared: Vec<LoadState> = loads.iter().enumerate().map(shared).collect();
     let mut followers: Vec<Follower<'_>> =
         loads.iter().zip(&shared).map(|(load, shared)| Follower::new(load.spec, shared)).collect();
     let (to_control, from_workers) = mpsc::channel();
@@ -316,15 +316,15 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
 /// calls for each server, and workers in turns send hundreds of messages a second.
 fn follow(
     followers: &mut [Follower<'_>],
-    loads: &mut [Watched<'_>],
-    from: &mpsc::Receiver<Told>,
-    beginning: &Beginning,
+    loads: &mut [MonitoredLoad<'_>],
+    from: &mpsc::Receiver<WorkerMessage>,
+    beginning: &CommonStart,
 ) {
     let mut last_check = None;
     loop {
         let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
         match from.recv_timeout(wait) {
-            Ok(Told { load, worker, interval }) => {
+            Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
                 if let Some(interval) = interval {
                     followers[load]
@@ -341,13 +341,13 @@ fn follow(
         }
         // The check makes each watch look for a reason to stop at most once per `GLANCE`.
         let now = sys::now();
-        if last_check.is_none_or(|last: Instant| now.since(last) >= GLANCE.as_nanos() as u64) {
+        if last_check.is_none_or(|last: Instant| now.ns_since(last) >= GLANCE.as_nanos() as u64) {
             last_check = Some(now);
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.end_if_asked(load.watch);
             }
         }
-        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.cut()) {
+        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(cut));
         }
         if followers.iter().all(Follower::is_sampled) {
@@ -362,7 +362,7 @@ struct Follower<'a> {
     driver: DriverKind,
     /// Requested priority.
     priority: plan::Priority,
-    shared: &'a Shared,
+    shared: &'a LoadState,
     control: Control,
     machine: machine::MachineWatch,
     failure: Option<String>,
@@ -370,7 +370,7 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(spec: &Spec, shared: &'a Shared) -> Self {
+    fn new(spec: &LoadSpec, shared: &'a LoadState) -> Self {
         Follower {
             driver: spec.load.driver,
             priority: spec.load.priority,
@@ -387,12 +387,12 @@ impl<'a> Follower<'a> {
     fn end_if_asked(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
             // Ahead of now, so that all workers learn of it in time.
-            && self.shared.end(Stop::Now(sys::now().after(AHEAD_NS)))
+            && self.shared.end(Stop::Now(sys::now().plus(AHEAD_NS)))
         {
             match reason {
                 // In the drain there is nothing left to cut but the drain.
-                Reason::Stopped => self.cut_short = !self.is_window_over(),
-                Reason::ServerFailed(words) => self.failure = Some(words),
+                LoadStopReason::Stopped => self.cut_short = !self.is_window_over(),
+                LoadStopReason::ServerFailed(words) => self.failure = Some(words),
             }
         }
     }
@@ -412,12 +412,12 @@ impl<'a> Follower<'a> {
     fn since_begin(&self) -> Option<u64> {
         // Read at each call: decisions about due samples need the present time.
         let now = sys::now();
-        self.shared.begun().filter(|begin| now >= *begin).map(|begin| now.since(begin))
+        self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
     fn until_next_sample(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_sample(self.shared.begun(), sys::now())
+        self.control.until_next_sample(self.shared.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load ended early, or has no set length: its
@@ -450,12 +450,12 @@ impl<'a> Follower<'a> {
             Edge::Closes | Edge::Warmup | Edge::Within => {}
         }
         // The counters are read at the edge; the sample records the actual instant of the reading.
-        self.control.sampled(watch.sample(edge));
+        self.control.record_sample(watch.sample(edge));
     }
 
-    fn finish(self, spec: &Spec, reports: Vec<WorkerReport>) -> LoadRecord {
-        let driven = Driven {
-            began_ns: self.shared.begun().map_or(0, |begin| begin.0),
+    fn finish(self, spec: &LoadSpec, reports: Vec<WorkerReport>) -> LoadRecord {
+        let driven = LoadControl {
+            began_ns: self.shared.begin_time().map_or(0, |begin| begin.0),
             driver: self.driver,
             priority: self.shared.priority(self.priority),
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
@@ -466,7 +466,7 @@ impl<'a> Follower<'a> {
         let mut record = assemble(driven, self.control.finish(), reports);
         record.at_once = spec.at_once;
         record.address = Some(spec.endpoint.peer.to_string());
-        record.slices_ns = spec.slices.map(|slices| slices.within(0, record.window_ns.1));
+        record.slices_ns = spec.slices.map(|slices| slices.slices_between(0, record.window_ns.1));
         record
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use dyno_archive::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step};
-use dyno_driver::Peer;
-use dyno_engine::{Spin, Traffic};
+use dyno_driver::PeerAddress;
+use dyno_engine::{SpinPolicy, Traffic};
 use dyno_launch::raise_open_files;
 
-use super::{Spec, StopWhen, Watched, run};
+use super::{LoadSpec, MonitoredLoad, StopWhen, run};
 use crate::limits::OTHER_FILES;
 
 /// Sends each request once whose answers are only sampled under load, and checks the answer in
 /// full. `Err`: a wrong answer, or none.
-pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
+pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
             continue;
         }
-        let once = Spec {
+        let once = LoadSpec {
             traffic: Arc::new(Traffic::one(request.clone()).sharing(spec.traffic.shared_bytes())),
             page_connections: None,
             load: Load {
@@ -38,7 +38,7 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
                 arrivals: Arrivals::Closed,
                 pass: 1,
             },
-            spin: Spin::Never,
+            spin: SpinPolicy::Never,
             ..spec.clone()
         };
         let record = run(&once, &mut StopWhen(|| false))
@@ -71,7 +71,7 @@ pub struct Mismatch {
 }
 
 /// Checks that loads can begin on this machine at the same time. `Err`: why not, with a hint.
-pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
+pub(super) fn check(loads: &[MonitoredLoad<'_>]) -> Result<(), String> {
     let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
     check_open_files(connections)?;
     loads.iter().try_for_each(|load| {
@@ -81,7 +81,7 @@ pub(super) fn check(loads: &[Watched<'_>]) -> Result<(), String> {
 }
 
 /// Returns the number of open files that each of these loads may use besides those that it needs.
-pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> usize {
+pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
     let (mut connections, mut loads) = (0, 0);
     for spec in specs {
         connections += u64::from(spec.connections());
@@ -104,9 +104,9 @@ fn check_open_files(connections: u64) -> Result<(), String> {
 }
 
 /// Checks that each source address is this machine's, and IPv4 or IPv6 like the peer's.
-fn check_sources(spec: &Spec) -> Result<(), String> {
+fn check_sources(spec: &LoadSpec) -> Result<(), String> {
     for source in &spec.endpoint.sources {
-        if let Peer::Tcp(peer) = spec.endpoint.peer
+        if let PeerAddress::Tcp(peer) = spec.endpoint.peer
             && peer.is_ipv4() != source.is_ipv4()
         {
             return Err(format!(
@@ -125,8 +125,8 @@ fn check_sources(spec: &Spec) -> Result<(), String> {
 
 /// Checks that there are enough local ports: one per connection, from the kernel's range at each
 /// source address.
-fn check_ports(spec: &Spec) -> Result<(), String> {
-    let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
+fn check_ports(spec: &LoadSpec) -> Result<(), String> {
+    let PeerAddress::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
     let sources = spec.endpoint.sources.len().max(1) as u64;
     let asked = u64::from(spec.connections());

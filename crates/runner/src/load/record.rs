@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, Unanswered};
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::probe::ProbesUse;
@@ -12,7 +12,7 @@ use dyno_engine::WorkerReport;
 
 /// The control thread's part of a record, besides the workers' reports.
 #[derive(Debug)]
-pub(super) struct Driven {
+pub(super) struct LoadControl {
     /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
@@ -27,7 +27,7 @@ pub(super) struct Driven {
 
 /// Joins all reports of one load into its record.
 pub(super) fn assemble(
-    driven: Driven,
+    driven: LoadControl,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<WorkerReport>,
 ) -> LoadRecord {
@@ -48,7 +48,7 @@ pub(super) fn assemble(
         },
         intervals,
         edges: Some(Edges::default()),
-        unanswered: Unanswered::default(),
+        unanswered: UnansweredAges::default(),
         protocol_errors: BTreeMap::new(),
         tls: None,
         http2: None,
@@ -66,7 +66,7 @@ pub(super) fn assemble(
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     let window_ns = record.window_ns;
-    record.silences = record.silences.map(|all| silence::within(&all, window_ns));
+    record.silences = record.silences.map(|all| silence::long_silences(&all, window_ns));
     record
 }
 

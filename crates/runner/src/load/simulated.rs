@@ -6,20 +6,20 @@ use dyno_engine::sim::{self, World};
 
 use super::agent::config;
 use super::control::Control;
-use super::record::{Driven, assemble};
-use super::{Edge, Spec};
+use super::record::{LoadControl, assemble};
+use super::{Edge, LoadSpec};
 
 /// Reads the simulated server's counters at an instant of the simulated clock.
-pub type Look<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
+pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
 /// Simulates a load to its end. Each worker has its own simulated world. `look` returns samples at
 /// the instants at which a real load takes them, nanoseconds on the world's clock; the load begins
 /// at `began_ns`. `Err`: the specification cannot be loaded, as a sentence.
 pub fn simulate(
-    spec: &Spec,
+    spec: &LoadSpec,
     began_ns: u64,
     world: impl Fn(u32) -> World,
-    look: &mut Look<'_>,
+    look: &mut CounterReader<'_>,
 ) -> Result<LoadRecord, String> {
     if spec.load.set_duration_ns().is_none() {
         return Err("a simulated load needs a duration: it has no other end".into());
@@ -33,9 +33,9 @@ pub fn simulate(
         reports.push(played.report);
     }
     while let Some((due_ns, edge)) = control.next_sample() {
-        control.sampled(look(began_ns + due_ns, edge));
+        control.record_sample(look(began_ns + due_ns, edge));
     }
-    let driven = Driven {
+    let driven = LoadControl {
         priority: dyno_archive::plan::Priority::Normal,
         began_ns,
         driver: spec.load.driver,

@@ -28,11 +28,11 @@ fn every_start_has_an_order_of_its_own_and_the_same_trials() {
     let arms = [arm(0), arm(1)];
     let listed = |order, seed| list_trials(&launches, &arms, &served, &steps_of, order, seed);
     let fixed = listed(Order::Fixed, 1);
-    assert!(fixed.is_sorted_by_key(Trial::shown_at));
+    assert!(fixed.is_sorted_by_key(Trial::display_order));
     let drawn = listed(Order::Random, 1);
-    let mut sorted: Vec<_> = drawn.iter().map(Trial::shown_at).collect();
+    let mut sorted: Vec<_> = drawn.iter().map(Trial::display_order).collect();
     sorted.sort_unstable();
-    let all: Vec<_> = fixed.iter().map(Trial::shown_at).collect();
+    let all: Vec<_> = fixed.iter().map(Trial::display_order).collect();
     assert_eq!(sorted, all, "nothing is lost, and launches follow one another");
     let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
     assert_eq!(seeds.len(), drawn.len(), "each draws its own");
@@ -253,7 +253,7 @@ fn subjects_get_the_workloads_that_they_speak() {
 #[test]
 fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
     let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
-    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().within("limits");
+    let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().with_parent("limits");
     let error = error.locate(Path::new("s.toml"), source);
     assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
     assert!(

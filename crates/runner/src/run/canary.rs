@@ -20,7 +20,7 @@ const WORDS: usize = 1 << 18;
 
 /// Runs the work on one CPU, because CPUs may differ in speed. `None`: no thread can be bound to
 /// it.
-pub(super) fn sing(cpu: u32) -> Option<Canary> {
+pub(super) fn measure(cpu: u32) -> Option<Canary> {
     // On a separate thread, whose CPU affinity affects no other code.
     let singing = thread::spawn(move || {
         set_affinity(&[cpu]).ok()?;
@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn every_piece_is_timed_by_both_clocks() {
         let canary =
-            sing(dyno_launch::allowed_cpus()[0]).expect("this thread may run where it runs");
+            measure(dyno_launch::allowed_cpus()[0]).expect("this thread may run where it runs");
         assert_eq!((canary.pieces.len(), canary.steps), (PIECES, u64::from(STEPS)));
         assert!(canary.pieces.iter().all(|piece| piece.wall_ns > 0 && piece.cpu_ns > 0));
-        assert_eq!(sing(4000), None, "there is no such CPU");
+        assert_eq!(measure(4000), None, "there is no such CPU");
     }
 }

@@ -7,7 +7,7 @@ use dyno_archive::trial::CheckResult;
 
 /// The last event of a subject before it is judged.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What<'a> {
+pub(super) enum LastEvent<'a> {
     /// A failed check of its contract.
     Check(&'a CheckResult),
     /// A load under which its process exited, with the status in words.
@@ -25,12 +25,12 @@ pub(super) fn judge(
     ended: Option<ExitStatus>,
     oom_kills: u64,
     answered: &Result<(), String>,
-    what: What<'_>,
+    what: LastEvent<'_>,
 ) -> Option<Failure> {
     let failure = match what {
-        What::Check(check) => after_check(ended, answered, check),
-        What::Load(words) => Failure { kind: FailureKind::Crashed, message: words.into() },
-        What::Step => after_step(ended, oom_kills, answered)?,
+        LastEvent::Check(check) => after_check(ended, answered, check),
+        LastEvent::Load(words) => Failure { kind: FailureKind::Crashed, message: words.into() },
+        LastEvent::Step => after_step(ended, oom_kills, answered)?,
     };
     Some(memory_first(oom_kills, failure))
 }
@@ -95,7 +95,7 @@ pub(super) fn harness(message: String) -> Failure {
 }
 
 /// Returns the failure of a start that the user interrupted.
-pub(super) fn interrupted() -> Failure {
+pub(super) fn interrupted_failure() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
 }
 
@@ -109,11 +109,11 @@ mod tests {
 
     use FailureKind::{Crashed, Deaf, OutOfMemory, WrongAnswers};
 
-    fn said(
+    fn judged_failure(
         ended: Option<i32>,
         oom_kills: u64,
         answered: Result<(), &str>,
-        what: What<'_>,
+        what: LastEvent<'_>,
     ) -> Option<(FailureKind, String)> {
         let answered = answered.map_err(String::from);
         let failure = judge(ended.map(ExitStatus::from_raw), oom_kills, &answered, what)?;
@@ -133,7 +133,7 @@ mod tests {
             expected: "status 200".into(),
             got: "500".into(),
         };
-        let check = What::Check(&check);
+        let check = LastEvent::Check(&check);
         let why = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
         let deaf = "alive, but it stopped answering during the checks";
@@ -147,7 +147,7 @@ mod tests {
             (None, 2, Ok(()), OutOfMemory, format!("{limit}; {why}")),
             (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}; {killed}; {why}")),
         ] {
-            let judged = said(ended, oom_kills, answered, check);
+            let judged = judged_failure(ended, oom_kills, answered, check);
             assert_eq!(judged, Some((kind, message)), "{ended:?} {oom_kills} {answered:?}");
         }
     }
@@ -165,7 +165,7 @@ mod tests {
             (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}; {deaf}: {again}")))),
             (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}; {ended_so}")))),
         ] {
-            let judged = said(ended, oom_kills, answered, What::Step);
+            let judged = judged_failure(ended, oom_kills, answered, LastEvent::Step);
             assert_eq!(judged, wanted, "{ended:?} {oom_kills} {answered:?}");
         }
     }
@@ -173,7 +173,8 @@ mod tests {
     #[test]
     fn a_load_that_ended_with_its_server_says_how() {
         let words = "its process ended with signal: 11 under load";
-        let load = |oom_kills| said(None, oom_kills, Ok(()), What::Load(words)).unwrap();
+        let load =
+            |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();
         assert_eq!(load(0), (Crashed, words.into()));
         let limit = "the memory limit killed 3 of its processes";
         assert_eq!(load(3), (OutOfMemory, format!("{limit}; {words}")));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use dyno_archive::probe::{PriceSlice, Probe, ProbePrice};
 use dyno_archive::start::PartStart;
-use dyno_observer::inside::Watching;
+use dyno_observer::kernel_probes::Watching;
 use dyno_observer::probes::Probes;
 
 use super::Runner;
-use super::up::{Launched, listener};
+use super::running_parts::{Launched, listener};
 use super::warm::reference_trial;
 use crate::limits::PRICE_PAIRS;
 use crate::load_at;
-use crate::price::Priced;
+use crate::price::PricedServer;
 
 impl Runner<'_> {
     /// Loads the subject with its probes alternately on and off, if the plan requires it and this
@@ -36,7 +36,7 @@ impl Runner<'_> {
             return;
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
-        let used = probes.used(observe);
+        let used = probes.probes_use(observe);
         // Profiles are taken separately, and runtime statistics are read during trials.
         let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
         let looks = used.attached.into_iter().filter(is_priced).collect();
@@ -47,7 +47,7 @@ impl Runner<'_> {
             record.probe_price = Some(price);
             return;
         };
-        match self.priced(trial, launched, watched) {
+        match self.measure_slices(trial, launched, watched) {
             // The user interrupted it, and the run.
             Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
             Ok(slices) => price.slices = slices,
@@ -56,7 +56,7 @@ impl Runner<'_> {
         record.probe_price = Some(price);
     }
 
-    fn priced(
+    fn measure_slices(
         &self,
         trial: usize,
         launched: &Launched<'_>,
@@ -67,6 +67,7 @@ impl Runner<'_> {
         let spec = load_at::trial(at.listener(), self.plan, trial)?;
         let sampler = &launched.subject.process.sampler;
         let cpu_ns = || sampler.cpu_ns();
-        Priced { spec: &spec, watched, cpu_ns: &cpu_ns, interrupts: self.interrupts }.measure()
+        PricedServer { spec: &spec, watched, cpu_ns: &cpu_ns, interrupts: self.interrupts }
+            .measure()
     }
 }

@@ -3,10 +3,10 @@
 use dyno_archive::probe::Probe;
 use dyno_archive::profile::ProfileRecord;
 
-use super::up::{Launched, listener};
-use super::{Event, Runner};
+use super::running_parts::{Launched, listener};
+use super::{RunEvent, Runner};
 use crate::load_at;
-use crate::profile::Profiled;
+use crate::profile::ProfiledServer;
 
 impl Runner<'_> {
     /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
@@ -20,12 +20,12 @@ impl Runner<'_> {
         if !observe.contains(&Probe::Profile) {
             return None;
         }
-        (self.on)(Event::Profiling { trial });
+        (self.on)(RunEvent::Profiling { trial });
         let failed = |why| ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() };
-        Some(self.profiled(trial, launched).unwrap_or_else(failed))
+        Some(self.profile_load(trial, launched).unwrap_or_else(failed))
     }
 
-    fn profiled(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
+    fn profile_load(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
         let at = listener(&launched.subject.listeners, asked)?;
         let spec = load_at::trial(at.listener(), self.plan, trial)?;
@@ -37,7 +37,7 @@ impl Runner<'_> {
                 .map_err(|why| format!("its command for `profile` {why}")),
             None => Ok(()),
         };
-        let profiled = Profiled {
+        let profiled = ProfiledServer {
             spec: &spec,
             pids: &|| sampler.pids(),
             cpu_ns: &|| sampler.cpu_ns(),

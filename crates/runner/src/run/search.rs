@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use dyno_analysis::capacity::{self, Next};
+use dyno_analysis::capacity::{self, SearchStep};
 use dyno_archive::plan::{Load, Plan, Step};
 use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
@@ -11,11 +11,11 @@ use dyno_archive::start::Failure;
 use dyno_archive::{LoadRecord, Protocol, TrialRecord};
 use dyno_observer::Files;
 
-use super::judge::{harness, interrupted};
-use super::up::{Launched, Watched, listener};
-use super::walk::{Start, Stop};
-use super::warm::Watcher;
-use super::{Event, Runner};
+use super::judge::{harness, interrupted_failure};
+use super::running_parts::{Launched, MonitoredProcesses, listener};
+use super::walk::{Start, StartAbort};
+use super::warm::WarmUpWatch;
+use super::{RunEvent, Runner};
 use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
@@ -24,7 +24,7 @@ use crate::load_at;
 /// starts were refused has none.
 pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
-    let refused = refused(run, launch);
+    let refused = refused_protocols(run, launch);
     let is_due = |trial: &usize| {
         let planned = &plan.trials[*trial];
         let is_asked = !refused.contains(&plan.workloads[planned.workload].protocol);
@@ -37,9 +37,9 @@ pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
 }
 
 /// Returns the protocols over which the starts of a launch were refused.
-pub(super) fn refused(run: &Run, launch: usize) -> BTreeSet<Protocol> {
+pub(super) fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
     let of_launch = run.starts.iter().filter(|start| start.launch == launch);
-    of_launch.flat_map(|start| start.refused().into_keys()).collect()
+    of_launch.flat_map(|start| start.refused_protocols().into_keys()).collect()
 }
 
 /// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
@@ -68,7 +68,7 @@ pub fn is_missing(run: &Run) -> bool {
 
 /// One load of a search.
 #[derive(Clone, Copy)]
-struct Asked {
+struct PlannedLoad {
     rate: f64,
     /// Whether it is a longer load that confirms the result.
     confirms: bool,
@@ -79,7 +79,7 @@ struct Asked {
 impl Runner<'_> {
     /// Searches for the rates of a start after all its trials: the server was then never overloaded
     /// before a trial.
-    pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), Stop> {
+    pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         if start.to_search.is_empty() {
             return Ok(());
         }
@@ -97,28 +97,33 @@ impl Runner<'_> {
     /// Searches for the highest rate that keeps the plan's objective, over as many connections as a
     /// closed-loop trial had. An interrupt, or a fault that is not the subject's, is no result: the
     /// search is repeated when the run is resumed.
-    fn search(&mut self, run: &Run, closed: &TrialRecord, start: &mut Start) -> Result<(), Stop> {
+    fn search(
+        &mut self,
+        run: &Run,
+        closed: &TrialRecord,
+        start: &mut Start,
+    ) -> Result<(), StartAbort> {
         let trial = closed.trial;
         let mut record = SearchRecord { trial, ..SearchRecord::default() };
         let Some(mut search) = capacity::begin(run, closed) else {
             record.failure = Some("the preceding closed loop had no correct responses".into());
             return Ok(self.dir.write_search(&record)?);
         };
-        let mut launched = Launched::of(&mut start.up);
+        let mut launched = Launched::new(&mut start.up);
         loop {
             let (rate, confirms) = match search.next() {
-                Next::Try(rate) => (rate, false),
-                Next::Confirm(rate) => (rate, true),
-                Next::Done(_) => break,
+                SearchStep::Try(rate) => (rate, false),
+                SearchStep::Confirm(rate) => (rate, true),
+                SearchStep::Done(_) => break,
             };
             if confirms {
                 self.say_it_confirms(trial, rate);
             }
-            let asked = Asked { rate, confirms, number: record.loads.len() };
+            let asked = PlannedLoad { rate, confirms, number: record.loads.len() };
             let (load, served) = self.load_at_rate(trial, asked, &mut launched).map_err(harness)?;
             // A load that was cut short has no result.
             if self.interrupts.count() > 0 {
-                return Err(interrupted().into());
+                return Err(interrupted_failure().into());
             }
             if let Err(failure) = &served
                 && !failure.kind.is_the_subjects()
@@ -127,7 +132,7 @@ impl Runner<'_> {
             }
             let result = capacity::load_result(run, closed, (rate, &load));
             let tried = search.take((rate, confirms), &load, result);
-            (self.on)(Event::Searched { trial, tried: &tried });
+            (self.on)(RunEvent::Searched { trial, tried: &tried });
             record.loads.push(SearchLoad { rate, load, confirms });
             if let Err(failure) = served {
                 record.failure = Some(failure.message.clone());
@@ -143,7 +148,7 @@ impl Runner<'_> {
         let name = &self.plan.arms[self.plan.trials[trial].arm].name;
         let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
         let line = format!("confirms {rate:.0}/s by a load of {seconds:.0} s");
-        (self.on)(Event::Printed { name, line: &line });
+        (self.on)(RunEvent::Printed { name, line: &line });
     }
 
     /// Runs one load with its own random numbers, and checks that the subject serves after it.
@@ -151,7 +156,7 @@ impl Runner<'_> {
     fn load_at_rate(
         &self,
         trial: usize,
-        Asked { rate, confirms, number }: Asked,
+        PlannedLoad { rate, confirms, number }: PlannedLoad,
         launched: &mut Launched<'_>,
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
@@ -175,13 +180,13 @@ impl Runner<'_> {
                 seed: point.seed.wrapping_add(1 + number as u64),
                 ..point
             })?;
-        let watched = Watched {
+        let watched = MonitoredProcesses {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::of_at_most(load::spare_files([&spec])),
+            files: Files::with_limit(load::spare_files([&spec])),
         };
-        let mut watcher = Watcher { watched, interrupts: self.interrupts };
+        let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;
         // Requests of the overload are still in flight.
         thread::sleep(REST);

@@ -21,7 +21,7 @@ use dyno_contract::client::ProbeClient;
 use dyno_contract::listener::Listener;
 use dyno_contract::{ports, ready};
 use dyno_engine::rng::Rng;
-use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::{self, Groups};
 use dyno_launch::log::Follower;
 use dyno_launch::network::Network;
@@ -29,7 +29,7 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_launch::{folder, open_files_hard};
-use dyno_observer::inside::Watching;
+use dyno_observer::kernel_probes::Watching;
 use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
@@ -39,12 +39,12 @@ use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, R
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
 
-use super::judge::{harness, interrupted, memory_first};
-use super::up::{Alive, CheckedListener, Part};
-use super::{Event, Runner};
+use super::judge::{harness, interrupted_failure, memory_first};
+use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
+use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
 use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
-use crate::runtime::{self, Runtime};
+use crate::runtime::{self, SampledRuntime};
 
 /// Resources that all starts of a run share.
 pub(super) struct RunSetup {
@@ -142,7 +142,7 @@ impl Runner<'_> {
         setup: &RunSetup,
         network: &Network,
         lived: &BTreeSet<usize>,
-        up: &mut Vec<Part>,
+        up: &mut Vec<RunningPart>,
     ) -> Result<(), Failure> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
         let [arm] = plan.launches[record.launch].arms[..] else {
@@ -194,7 +194,7 @@ impl Runner<'_> {
         conditions: &Conditions,
         setup: &RunSetup,
         network: &Network,
-    ) -> Result<(Part, Ports), Failure> {
+    ) -> Result<(RunningPart, Ports), Failure> {
         let (plan, builds) = (self.plan, self.builds);
         let planned = &plan.backends[index];
         let service = builds.backends[index]
@@ -228,7 +228,7 @@ impl Runner<'_> {
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
         setup: &RunSetup,
-    ) -> Result<(Part, Ports), Failure> {
+    ) -> Result<(RunningPart, Ports), Failure> {
         let Spawned { mut process, ports, inside, listeners, settings } =
             self.spawn(start, recipe, setup)?;
         let record = last_part(start);
@@ -243,7 +243,7 @@ impl Runner<'_> {
             Ok(seeded_ns) => record.seeded_ns = seeded_ns,
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
-                let is_there = process.ended().is_none();
+                let is_there = process.exit_status().is_none();
                 let failure = if is_there { drops.explain(failure) } else { failure };
                 return Err(memory_first(process.oom_kills(), failure));
             }
@@ -253,10 +253,13 @@ impl Runner<'_> {
                 let plain =
                     Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
                 let plain = listeners.is_empty().then(|| ProbeClient::new(&plain));
-                Alive::Answers { path: path.clone(), plain: plain.transpose().map_err(harness)? }
+                AliveCheck::Answers {
+                    path: path.clone(),
+                    plain: plain.transpose().map_err(harness)?,
+                }
             }
-            ReadyBy::Listening => Alive::Listens(ports.used_by(definition)),
-            ReadyBy::Command(text) => Alive::Says(
+            ReadyBy::Listening => AliveCheck::Listens(ports.used_by(definition)),
+            ReadyBy::Command(text) => AliveCheck::Says(
                 ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?,
             ),
         };
@@ -270,9 +273,18 @@ impl Runner<'_> {
             settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
         let runtime = definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
-        let runtime = runtime.map(|of| Runtime::new(of, &settings.work, &process.sampler));
-        let part =
-            Part { party, name, process, inside, listeners, alive, runtime, reset, list_compiled };
+        let runtime = runtime.map(|of| SampledRuntime::new(of, &settings.work, &process.sampler));
+        let part = RunningPart {
+            party,
+            name,
+            process,
+            inside,
+            listeners,
+            alive,
+            runtime,
+            reset,
+            list_compiled,
+        };
         Ok((part, ports))
     }
 
@@ -298,8 +310,9 @@ impl Runner<'_> {
             .map_err(|e| harness(e.to_string()))?;
         record.limits =
             group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
-        let is_profiled = setup.probes.used(recipe.observe).attached.contains(&Probe::Profile);
-        let settings = Settings::of(
+        let is_profiled =
+            setup.probes.probes_use(recipe.observe).attached.contains(&Probe::Profile);
+        let settings = Settings::from_recipe(
             recipe,
             record,
             ports,
@@ -328,7 +341,7 @@ impl Runner<'_> {
         let command = settings.command(spec).map_err(harness)?;
         match command.run(&self.supervision()) {
             Ok(took_ns) => Ok(Some(took_ns)),
-            Err(_) if self.interrupts.count() > 0 => Err(interrupted()),
+            Err(_) if self.interrupts.count() > 0 => Err(interrupted_failure()),
             Err(why) => {
                 let message = format!("its command for `seed` {why}");
                 Err(Failure { kind: FailureKind::DataFailed, message })
@@ -348,14 +361,14 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         let supervision = Supervision { guard: self.guard, interrupts };
         let log = process.log();
-        let output = RefCell::new((Follower::of(&log), Instant::now(), &mut *self.on));
+        let output = RefCell::new((Follower::new(&log), Instant::now(), &mut *self.on));
         let is_asked_to_end = || {
             let (follower, seen, on) = &mut *output.borrow_mut();
             // This clock is no measurement: it only limits the rate of reads of the output, which
             // take CPU time from the part.
             if seen.elapsed() > OUTPUT_GLANCE {
                 *seen = Instant::now();
-                follower.lines(&mut |line| on(Event::Printed { name: &definition.name, line }));
+                follower.lines(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
             }
             interrupts.count() > 0
         };
@@ -381,7 +394,7 @@ impl Runner<'_> {
         };
         let ready = ready::wait(process, sign, &ports_used, patience);
         let (follower, _, on) = output.into_inner();
-        follower.rest(&mut |line| on(Event::Printed { name: &definition.name, line }));
+        follower.rest(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
 }
@@ -408,7 +421,7 @@ fn checked_listeners(
 
 /// Returns the length of the padding in a start: up to a page, in steps of the stack's alignment.
 fn padding(seed: u64, start: usize) -> usize {
-    16 * Rng::new(seed.wrapping_add(start as u64)).below(256) as usize
+    16 * Rng::new(seed.wrapping_add(start as u64)).next_below(256) as usize
 }
 
 /// Inputs of a part: the values of its placeholders, and its environment.
@@ -421,7 +434,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(
+    fn from_recipe(
         recipe: &Recipe<'_>,
         record: &mut PartStart,
         ports: Ports,
@@ -438,7 +451,7 @@ impl Settings {
         places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
         let work = workspace.work.clone();
         let mut environment =
-            Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
+            Environment::for_server(&DynoVariables::read(), &definition.start.inherit, &work);
         let of_profile = definition.profile.env.iter().filter(|_| is_profiled);
         for (name, value) in definition.start.env.iter().chain(of_profile) {
             environment.set(name, places.fill(value));
@@ -447,13 +460,17 @@ impl Settings {
             environment.add(name, &value);
         }
         environment.set(PADDING, "x".repeat(padding));
-        record.environment = environment.recorded();
-        record.inherited = definition.inherited();
+        record.environment = environment.to_record();
+        record.inherited = definition.inherited_variables();
         Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
 
     /// Renders the part's files, and returns the specification of its process.
-    fn spec(&self, recipe: &Recipe<'_>, workspace: Workspace) -> Result<process::Spec, String> {
+    fn spec(
+        &self,
+        recipe: &Recipe<'_>,
+        workspace: Workspace,
+    ) -> Result<process::ProcessSpec, String> {
         let start = &recipe.definition.start;
         for file in &start.files {
             render(file, &recipe.definition.folder, &self.places, &self.work)?;
@@ -462,7 +479,7 @@ impl Settings {
         if !folder.is_dir() {
             return Err(format!("its `cwd`, {}, is no folder", folder.display()));
         }
-        Ok(process::Spec {
+        Ok(process::ProcessSpec {
             command: start.command.iter().map(|word| self.places.fill(word)).collect(),
             environment: self.environment.clone(),
             workspace,
@@ -570,7 +587,8 @@ fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> 
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = folder::read_within(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
+    let template =
+        folder::read_in_folder(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
     let template =
         String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;

@@ -6,32 +6,32 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::Plan;
-use dyno_archive::probe::{Probe, ProbesUse, Refused};
+use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{Counting, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::probes::Probes;
 use dyno_observer::{Files, Reads};
 
-use super::up::{CheckedListener, Launched, Watched, listener};
-use super::{Event, Runner};
-use crate::beside::count;
-use crate::load::{self, Answers, Edge, Reason, Watch};
+use super::running_parts::{CheckedListener, Launched, MonitoredProcesses, listener};
+use super::{RunEvent, Runner};
+use crate::background_load::count;
+use crate::load::{self, AnswerCounts, Edge, LoadStopReason, Watch};
 use crate::load_at;
 
 /// The outcome of a trial.
-pub(super) struct Measured {
+pub(super) struct MeasuredTrial {
     pub(super) load: LoadRecord,
     /// Checks of the contract made while the load ran.
     pub(super) checks: Vec<CheckResult>,
 }
 
-impl Measured {
+impl MeasuredTrial {
     /// Returns the record for the archive.
-    pub(super) fn of(self, trial: usize, start: usize) -> TrialRecord {
+    pub(super) fn into_record(self, trial: usize, start: usize) -> TrialRecord {
         TrialRecord { trial, start, load: self.load, checks: self.checks, ceiling: None }
     }
 }
@@ -43,8 +43,8 @@ impl Runner<'_> {
         &mut self,
         of: &mut [(usize, Launched<'_>)],
         probes: &Probes,
-    ) -> Result<Vec<Measured>, String> {
-        let mut specs: Vec<load::Spec> = of
+    ) -> Result<Vec<MeasuredTrial>, String> {
+        let mut specs: Vec<load::LoadSpec> = of
             .iter()
             .map(|(trial, launched)| self.spec(*trial, launched))
             .collect::<Result<_, _>>()?;
@@ -54,17 +54,17 @@ impl Runner<'_> {
         if of.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
             load::share_cpus(&mut specs);
         }
-        let tried: Vec<Option<CheckResult>> = specs.iter().map(tried).collect();
+        let tried: Vec<Option<CheckResult>> = specs.iter().map(check_answers).collect();
         let trials: Vec<usize> = of.iter().map(|(trial, _)| *trial).collect();
-        let screen: RefCell<&mut dyn FnMut(Event<'_>)> = RefCell::new(&mut *self.on);
-        let on = |event: Event<'_>| (screen.borrow_mut())(event);
+        let screen: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on);
+        let on = |event: RunEvent<'_>| (screen.borrow_mut())(event);
         let (plan, interrupts) = (self.plan, self.interrupts);
         thread::scope(|scope| {
             let mut monitors = Vec::new();
             let mut watchers = Vec::new();
             let spare = load::spare_files(&specs);
-            let answers: Vec<Arc<Answers>> =
-                specs.iter().map(|spec| Answers::new(spec.threads())).collect();
+            let answers: Vec<Arc<AnswerCounts>> =
+                specs.iter().map(|spec| AnswerCounts::new(spec.threads())).collect();
             let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
             for ((trial, launched), answers) in of.iter_mut().zip(answers) {
                 monitors.push(Monitors::begin(scope, plan, *trial, launched));
@@ -73,11 +73,11 @@ impl Runner<'_> {
                     has_seen_sockets: false,
                     takes_turns: plan.slice_ns.is_some(),
                     trial: *trial,
-                    watched: Watched {
+                    watched: MonitoredProcesses {
                         subject: &mut launched.subject.process,
                         inside: launched.subject.inside.as_deref(),
                         backends: launched.backends,
-                        files: Files::of_at_most(spare),
+                        files: Files::with_limit(spare),
                     },
                     answers,
                     interrupts,
@@ -85,24 +85,24 @@ impl Runner<'_> {
                 });
             }
             let each = specs.iter().zip(&mut watchers);
-            let mut loads: Vec<load::Watched<'_>> =
-                each.map(|(spec, watch)| load::Watched { spec, watch }).collect();
+            let mut loads: Vec<load::MonitoredLoad<'_>> =
+                each.map(|(spec, watch)| load::MonitoredLoad { spec, watch }).collect();
             let records = load::run_together(&mut loads);
             let counted = counter.map_or(Ok(()), Asking::end);
-            let ended: Vec<Seen> = monitors.into_iter().map(Monitors::end).collect();
+            let ended: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::see_each_other(&mut records);
             let each = records.into_iter().zip(ended).zip(tried).zip(trials);
             let measured = each.map(|(((load, seen), tried), trial)| {
                 let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
-                seen.with(load, tried, probes.used(observe), &counted)
+                seen.into_measured(load, tried, probes.probes_use(observe), &counted)
             });
             Ok(measured.collect())
         })
     }
 
     /// Returns the load of a trial.
-    fn spec(&self, trial: usize, launched: &Launched<'_>) -> Result<load::Spec, String> {
+    fn spec(&self, trial: usize, launched: &Launched<'_>) -> Result<load::LoadSpec, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
         load_at::trial(listener.listener(), self.plan, trial)
@@ -112,7 +112,7 @@ impl Runner<'_> {
 /// The threads that monitor a server under load, until they are stopped.
 struct Monitors<'scope> {
     prober: Asking<'scope, Vec<CheckResult>>,
-    asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<Refused>)>>,
+    asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>>,
     has_runtime: bool,
 }
 
@@ -131,26 +131,26 @@ impl<T> Asking<'_, T> {
 fn count_all<'scope, 'a>(
     scope: &'scope thread::Scope<'scope, '_>,
     starts: impl Iterator<Item = &'a Launched<'a>>,
-    answers: &[Arc<Answers>],
+    answers: &[Arc<AnswerCounts>],
 ) -> Option<Asking<'scope, Result<(), String>>> {
     let inside = |launched: &Launched<'_>| -> Vec<Arc<Watching>> {
         let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
         parts.filter_map(|part| part.inside.clone()).collect()
     };
-    let mut counting = Counting::new(starts.map(inside).collect())?;
+    let mut counting = CallCounter::new(starts.map(inside).collect())?;
     let answers = answers.to_vec();
     let (to_counter, stop) = mpsc::channel();
     let counter = scope.spawn(move || {
-        let answers: Vec<&Answers> = answers.iter().map(|answers| &**answers).collect();
+        let answers: Vec<&AnswerCounts> = answers.iter().map(|answers| &**answers).collect();
         count(&mut counting, &answers, &stop)
     });
     Some(Asking(to_counter, counter))
 }
 
 /// Results of the monitoring threads.
-struct Seen {
+struct MonitorResults {
     probed: Vec<CheckResult>,
-    asked: Option<(Vec<RuntimeReading>, Option<Refused>)>,
+    asked: Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>,
     has_runtime: bool,
 }
 
@@ -182,34 +182,38 @@ impl<'scope> Monitors<'scope> {
         }
     }
 
-    fn end(self) -> Seen {
-        Seen { probed: self.prober.end(), asked: self.asker.end(), has_runtime: self.has_runtime }
+    fn end(self) -> MonitorResults {
+        MonitorResults {
+            probed: self.prober.end(),
+            asked: self.asker.end(),
+            has_runtime: self.has_runtime,
+        }
     }
 }
 
-impl Seen {
-    fn with(
+impl MonitorResults {
+    fn into_measured(
         self,
         mut load: LoadRecord,
         tried: Option<CheckResult>,
         probes: ProbesUse,
         counted: &Result<(), String>,
-    ) -> Measured {
+    ) -> MeasuredTrial {
         let (runtime, refused_runtime) = self.asked.unwrap_or_default();
         load.probes = probes;
         if !self.has_runtime {
             load.probes.attached.remove(&Probe::Runtime);
         }
         load.probes.refuse(refused_runtime);
-        load.probes.refused.extend(counted.clone().err().map(refused));
+        load.probes.refused.extend(counted.clone().err().map(calls_refusal));
         load.runtime = runtime;
-        Measured { load, checks: tried.into_iter().chain(self.probed).collect() }
+        MeasuredTrial { load, checks: tried.into_iter().chain(self.probed).collect() }
     }
 }
 
 /// Checks in full the answers that are only sampled under load. An unexpected answer is a failed
 /// check of the trial, whose load continues.
-fn tried(spec: &load::Spec) -> Option<CheckResult> {
+fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
         of_life: false,
@@ -225,8 +229,8 @@ fn tried(spec: &load::Spec) -> Option<CheckResult> {
 }
 
 /// Returns the refusal of a count of system calls that ended before the load.
-fn refused(why: String) -> Refused {
-    Refused {
+fn calls_refusal(why: String) -> RefusedProbe {
+    RefusedProbe {
         probe: Probe::Syscalls,
         why,
         hint: "Re-run it; if this persists, report a bug.".into(),
@@ -257,14 +261,14 @@ fn probe(
 
 struct Watcher<'a> {
     trial: usize,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerCounts>,
     /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
     has_seen_sockets: bool,
     takes_turns: bool,
-    watched: Watched<'a>,
+    watched: MonitoredProcesses<'a>,
     interrupts: &'a Interrupts,
-    on: &'a dyn Fn(Event<'_>),
+    on: &'a dyn Fn(RunEvent<'_>),
 }
 
 impl Watch for Watcher<'_> {
@@ -296,18 +300,20 @@ impl Watch for Watcher<'_> {
         Some(sample)
     }
 
-    fn answers(&self) -> Option<Arc<Answers>> {
+    fn answers(&self) -> Option<Arc<AnswerCounts>> {
         Some(Arc::clone(&self.answers))
     }
 
     fn interval(&mut self, interval: &Interval) {
-        (self.on)(Event::Interval { trial: self.trial, interval });
+        (self.on)(RunEvent::Interval { trial: self.trial, interval });
     }
 
-    fn stop(&mut self) -> Option<Reason> {
+    fn stop(&mut self) -> Option<LoadStopReason> {
         if self.interrupts.count() > 0 {
-            return Some(Reason::Stopped);
+            return Some(LoadStopReason::Stopped);
         }
-        self.watched.ended().map(|how| Reason::ServerFailed(format!("{how} under load")))
+        self.watched
+            .exited_part()
+            .map(|how| LoadStopReason::ServerFailed(format!("{how} under load")))
     }
 }

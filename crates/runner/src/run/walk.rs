@@ -15,27 +15,27 @@ use dyno_launch::network::Network;
 use dyno_launch::process::Process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
-use dyno_observer::Kept;
+use dyno_observer::RuntimeFiles;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::probes::Probes;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
 use super::canary;
-use super::judge::{harness, interrupted};
+use super::judge::{harness, interrupted_failure};
+use super::running_parts::{self, Launched, RunningPart};
 use super::search;
 use super::start::RunSetup;
-use super::up::{self, Launched, Part};
-use super::{Ended, Event, RunError, Runner, Service};
+use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
 use crate::drops::DropWatch;
 
 impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
-    pub fn walk(&mut self) -> Result<Ended, RunError> {
+    pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
-        let before = Before::of(&run);
+        let before = CompletedPart::from_run(&run);
         let mut lived: BTreeSet<usize> =
-            run.starts.iter().filter_map(|start| self.lived(start)).collect();
+            run.starts.iter().filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let observe =
             self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
@@ -48,11 +48,11 @@ impl Runner<'_> {
         let mut block = 0;
         for launches in self.plan.launches_at_once() {
             if self.interrupts.count() > 0 {
-                return Ok(Ended::Interrupted);
+                return Ok(RunEnd::Interrupted);
             }
             let next = self.plan.launches[launches[0]].block;
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
-                return Ok(Ended::Answered);
+                return Ok(RunEnd::Answered);
             }
             let due: Vec<Due> =
                 launches.into_iter().filter_map(|launch| self.due(launch, &before)).collect();
@@ -64,20 +64,20 @@ impl Runner<'_> {
             }
             self.launch(&mut starts, &setup, &lived)?;
             for start in starts {
-                lived.extend(self.lived(&start.record));
-                (self.on)(Event::LaunchEnded { launch: start.record.launch });
+                lived.extend(self.arm_passing_lifecycle(&start.record));
+                (self.on)(RunEvent::LaunchEnded { launch: start.record.launch });
             }
             if self.interrupts.count() > 0 {
-                return Ok(Ended::Interrupted);
+                return Ok(RunEnd::Interrupted);
             }
         }
-        Ok(Ended::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// Returns the remaining work of a launch; `None`: nothing, or it cannot be made.
-    fn due(&self, launch: usize, before: &Before<'_>) -> Option<Due> {
+    fn due(&self, launch: usize, before: &CompletedPart<'_>) -> Option<Due> {
         let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
-        let refused = search::refused(before.run, launch);
+        let refused = search::refused_protocols(before.run, launch);
         let is_asked = |t: &usize| !refused.contains(&self.protocol_of(*t));
         let pending: Vec<usize> = (0..self.plan.trials.len())
             .filter(|t| self.plan.trials[*t].launch == launch && !before.done.contains(t))
@@ -106,7 +106,7 @@ impl Runner<'_> {
     /// Returns the arm of a start whose subject kept all promises about its life; `None`: it did
     /// not, or they were not checked. A waived promise is checked at each start, because each trial
     /// has to report it.
-    fn lived(&self, start: &StartRecord) -> Option<usize> {
+    fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
         let mut all =
             start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
         let is_asked = all.peek().is_some();
@@ -119,7 +119,7 @@ impl Runner<'_> {
     }
 
     /// Returns a back end of the plan.
-    pub(super) fn service(&self, index: usize) -> &Service {
+    pub(super) fn service(&self, index: usize) -> &BuiltBackend {
         self.builds.backends[index]
             .as_ref()
             .expect("no subject takes part whose back ends are unavailable")
@@ -132,7 +132,7 @@ impl Runner<'_> {
     /// Measures a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
         let arm = *self.plan.launches[launch].arms.first()?;
-        canary::sing(*self.plan.placement_in(launch, arm).subject.first()?)
+        canary::measure(*self.plan.placement_in(launch, arm).subject.first()?)
     }
 
     /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
@@ -180,11 +180,11 @@ impl Runner<'_> {
             start.record.canary = self.canary(start.record.launch);
         }
         for start in &mut *starts {
-            (self.on)(Event::Starting { launch: start.record.launch });
+            (self.on)(RunEvent::Starting { launch: start.record.launch });
             self.keep_to_own_cpus(start.record.launch)?;
             let drops = DropWatch::begin();
             let is_up = self.bring_up(network, start, setup, lived);
-            self.stop_on_error(is_up.map_err(|stop| stop.explained(drops)), start, setup)?;
+            self.stop_on_error(is_up.map_err(|stop| stop.explain(drops)), start, setup)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
             self.measure(self.side_by_side(next, starts), setup)?;
@@ -195,8 +195,8 @@ impl Runner<'_> {
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let drops = DropWatch::begin();
-            let proved = self.prove(start);
-            self.stop_on_error(proved.map_err(|stop| stop.explained(drops)), start, setup)?;
+            let proved = self.check_again(start);
+            self.stop_on_error(proved.map_err(|stop| stop.explain(drops)), start, setup)?;
         }
         starts
             .iter_mut()
@@ -220,14 +220,14 @@ impl Runner<'_> {
     /// Ends a failed start, and records its failure.
     fn stop_on_error(
         &mut self,
-        used: Result<(), Stop>,
+        used: Result<(), StartAbort>,
         start: &mut Start,
         setup: &RunSetup,
     ) -> Result<(), RunError> {
         match used {
             Ok(()) => Ok(()),
-            Err(Stop::Ours(error)) => Err(error),
-            Err(Stop::Subject(failure)) => {
+            Err(StartAbort::Ours(error)) => Err(error),
+            Err(StartAbort::Subject(failure)) => {
                 keep_logs(&mut start.record, &start.up);
                 start.record.failure = Some(failure);
                 self.conclude(start, setup)
@@ -240,9 +240,9 @@ impl Runner<'_> {
         start.pending.clear();
         let record = &mut start.record;
         self.stop(record, std::mem::take(&mut start.up));
-        let left = setup.groups.left_of(record.start).map(harness);
+        let left = setup.groups.remaining_groups_text(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
-            (self.on)(Event::Failed { launch: record.launch, failure });
+            (self.on)(RunEvent::Failed { launch: record.launch, failure });
         }
         record.failure = record.failure.take().or(left);
         self.dir.write_start(record)?;
@@ -251,14 +251,14 @@ impl Runner<'_> {
 
     /// Returns the files that a process keeps in `/tmp` for profiles and tools. They are removed
     /// after its exit, because a killed process leaves them.
-    pub(super) fn kept_by(&self, process: &Process) -> Kept {
+    pub(super) fn runtime_files(&self, process: &Process) -> RuntimeFiles {
         let is_profiled =
             self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
-        Kept::of(&process.sampler.pids(), is_profiled)
+        RuntimeFiles::from_pids(&process.sampler.pids(), is_profiled)
     }
 
     /// Stops the running parts, the last started first: no part loses one that it needs.
-    fn stop(&self, record: &mut StartRecord, up: Vec<Part>) {
+    fn stop(&self, record: &mut StartRecord, up: Vec<RunningPart>) {
         let patience = || self.interrupts.patience();
         for part in up.into_iter().rev() {
             let asked = match part.party {
@@ -266,7 +266,11 @@ impl Runner<'_> {
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let is_subject = !matches!(part.party, Party::Backend(_));
-            let kept = if is_subject { self.kept_by(&part.process) } else { Kept::default() };
+            let kept = if is_subject {
+                self.runtime_files(&part.process)
+            } else {
+                RuntimeFiles::default()
+            };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, patience);
             kept.remove();
             part_of(record, part.party).stop = stopped;
@@ -280,15 +284,18 @@ impl Runner<'_> {
         start: &mut Start,
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
         let Start { record, pending, to_search, refused, up } = start;
         if let Err(failure) = self.start(record, setup, network, lived, up) {
-            return Err(up::lost(up, Some(&failure)).unwrap_or(failure).into());
+            return Err(running_parts::backend_failure(up, Some(&failure))
+                .unwrap_or(failure)
+                .into());
         }
-        let mut launched = Launched::of(up);
+        let mut launched = Launched::new(up);
         // A start without completed checks is started anew when the run is resumed.
-        let checks = launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted)?;
+        let checks =
+            launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
         part_of(record, Party::SUBJECT).checks_before.extend(checks);
         let checks = part_of(record, Party::SUBJECT).checks_before.clone();
         // From here on a crash of dyno loses no fact about this start.
@@ -298,7 +305,7 @@ impl Runner<'_> {
         };
         let judged = launched.subject.after_checks(&checks, is_left);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
-        refused.extend(record.refused().into_keys());
+        refused.extend(record.refused_protocols().into_keys());
         if !refused.is_empty() {
             keep_log(record, launched.subject);
         }
@@ -310,7 +317,7 @@ impl Runner<'_> {
         let asked: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
         let warmed = self.warm_up(launch, part, &mut launched, &asked);
         if let Some(warmup) = &part.warmup {
-            (self.on)(Event::Warmed { launch, warmup });
+            (self.on)(RunEvent::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
         warmed?;
@@ -319,11 +326,12 @@ impl Runner<'_> {
     }
 
     /// Checks a subject again after its trials.
-    fn prove(&mut self, start: &mut Start) -> Result<(), Stop> {
+    fn check_again(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
-        let mut launched = Launched::of(&mut start.up);
+        let mut launched = Launched::new(&mut start.up);
         // The measurements need this check, unless the user interrupts twice.
-        let checks = launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted)?;
+        let checks =
+            launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
         part_of(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
         // A check that failed before is no new failure; any other one passed before the trials.
         let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
@@ -349,10 +357,10 @@ impl Runner<'_> {
             return Ok(());
         }
         for (trial, _) in &ready {
-            (self.on)(Event::TrialStarted { trial: *trial });
+            (self.on)(RunEvent::TrialStarted { trial: *trial });
         }
         let mut launched: Vec<(usize, Launched<'_>)> =
-            ready.iter_mut().map(|(trial, start)| (*trial, Launched::of(&mut start.up))).collect();
+            ready.iter_mut().map(|(trial, start)| (*trial, Launched::new(&mut start.up))).collect();
         let measured = self.trial(&mut launched, &setup.probes);
         drop(launched);
         let measured = match measured {
@@ -366,18 +374,18 @@ impl Runner<'_> {
         };
         let each = ready.iter().zip(measured);
         let mut records: Vec<TrialRecord> = each
-            .map(|((trial, start), measured)| measured.of(*trial, start.record.start))
+            .map(|((trial, start), measured)| measured.into_record(*trial, start.record.start))
             .collect();
         let after = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
             // A load that was cut short is no trial, and its server is not checked.
             if record.load.cut_short {
                 return Ok(());
             }
-            Launched::of(&mut start.up).after_load(&mut record.load, &self.supervision())
+            Launched::new(&mut start.up).after_load(&mut record.load, &self.supervision())
         };
         let served: Vec<Result<(), Failure>> =
             ready.iter_mut().zip(&mut records).map(after).collect();
-        if served.iter().all(Result::is_ok) && self.put_aside(&ready, &records)? {
+        if served.iter().all(Result::is_ok) && self.queue_rerun(&ready, &records)? {
             return Ok(());
         }
         for (((_, start), record), served) in ready.into_iter().zip(records).zip(served) {
@@ -390,7 +398,7 @@ impl Runner<'_> {
     /// Queues trials for a re-run if another process used the machine during their first
     /// measurement and the plan allows it. Trials that were measured together are re-run together.
     /// Returns whether they are queued.
-    fn put_aside(
+    fn queue_rerun(
         &mut self,
         of: &[(usize, &mut Start)],
         records: &[TrialRecord],
@@ -405,7 +413,7 @@ impl Runner<'_> {
         if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
             return Ok(false);
         }
-        let before = self.dir.trials_put_aside()?;
+        let before = self.dir.queued_reruns()?;
         let is_again =
             |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
         // Trials that were loaded together began at the same instant, and count once.
@@ -415,19 +423,19 @@ impl Runner<'_> {
         }
         for record in records {
             self.dir.write_contaminated(record)?;
-            (self.on)(Event::Contaminated { trial: record.trial });
+            (self.on)(RunEvent::Contaminated { trial: record.trial });
         }
         Ok(true)
     }
 
     /// Resets the data of a start's back ends before a trial.
-    pub(super) fn get_ready(&self, start: &mut Start) -> Result<(), Stop> {
+    pub(super) fn get_ready(&self, start: &mut Start) -> Result<(), StartAbort> {
         if self.interrupts.count() > 0 {
-            return Err(interrupted().into());
+            return Err(interrupted_failure().into());
         }
-        Launched::of(&mut start.up).reset(&self.supervision()).map_err(|failure| {
+        Launched::new(&mut start.up).reset(&self.supervision()).map_err(|failure| {
             // A command that the user interrupted is no failure of the back end.
-            if self.interrupts.count() > 0 { interrupted().into() } else { failure.into() }
+            if self.interrupts.count() > 0 { interrupted_failure().into() } else { failure.into() }
         })
     }
 
@@ -437,7 +445,7 @@ impl Runner<'_> {
         start: &mut Start,
         record: &TrialRecord,
         served: Result<(), Failure>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StartAbort> {
         let (trial, load) = (record.trial, &record.load);
         if load.cut_short
             && self.interrupts.count() == 0
@@ -447,21 +455,21 @@ impl Runner<'_> {
             return Ok(());
         }
         if load.cut_short {
-            return Err(interrupted().into());
+            return Err(interrupted_failure().into());
         }
-        let launched = Launched::of(&mut start.up);
+        let launched = Launched::new(&mut start.up);
         // Before the trial is written: a re-run trial is profiled again.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(record)?;
-        (self.on)(Event::TrialEnded { trial, record });
+        (self.on)(RunEvent::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
         Ok(served?)
     }
 }
 
 /// The completed part of a run that is resumed.
-struct Before<'a> {
+struct CompletedPart<'a> {
     run: &'a Run,
     /// Trials that are measured.
     done: BTreeSet<usize>,
@@ -470,12 +478,12 @@ struct Before<'a> {
     settled: BTreeSet<usize>,
 }
 
-impl<'a> Before<'a> {
-    fn of(run: &'a Run) -> Before<'a> {
+impl<'a> CompletedPart<'a> {
+    fn from_run(run: &'a Run) -> CompletedPart<'a> {
         let is_settled = |s: &&StartRecord| {
             s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects())
         };
-        Before {
+        CompletedPart {
             run,
             done: run.trials.iter().map(|t| t.trial).collect(),
             settled: run.starts.iter().filter(is_settled).map(|s| s.launch).collect(),
@@ -510,7 +518,7 @@ pub(super) struct Start {
     /// Protocols without trials, because it broke a promise over them.
     refused: BTreeSet<Protocol>,
     /// The parts that came up, the subject last.
-    pub(super) up: Vec<Part>,
+    pub(super) up: Vec<RunningPart>,
 }
 
 impl Start {
@@ -520,7 +528,7 @@ impl Start {
 }
 
 /// Reason why a start is not used any further.
-pub(super) enum Stop {
+pub(super) enum StartAbort {
     /// A failure of the subject or of its environment, or an interrupt: it is recorded in the
     /// start, and the run continues.
     Subject(Failure),
@@ -528,27 +536,27 @@ pub(super) enum Stop {
     Ours(RunError),
 }
 
-impl Stop {
+impl StartAbort {
     /// Returns the reason, with the machine as the cause if it dropped packets meanwhile.
-    fn explained(self, drops: DropWatch) -> Stop {
+    fn explain(self, drops: DropWatch) -> StartAbort {
         match self {
-            Stop::Subject(failure) if failure.kind == FailureKind::Deaf => {
-                Stop::Subject(drops.explain(failure))
+            StartAbort::Subject(failure) if failure.kind == FailureKind::Deaf => {
+                StartAbort::Subject(drops.explain(failure))
             }
             other => other,
         }
     }
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Subject(failure)
+impl From<Failure> for StartAbort {
+    fn from(failure: Failure) -> StartAbort {
+        StartAbort::Subject(failure)
     }
 }
 
-impl From<ArchiveError> for Stop {
-    fn from(error: ArchiveError) -> Stop {
-        Stop::Ours(error.into())
+impl From<ArchiveError> for StartAbort {
+    fn from(error: ArchiveError) -> StartAbort {
+        StartAbort::Ours(error.into())
     }
 }
 
@@ -564,11 +572,11 @@ fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
 }
 
 /// Keeps the last lines of every running part's log: any of them may show the cause.
-fn keep_logs(record: &mut StartRecord, up: &[Part]) {
+fn keep_logs(record: &mut StartRecord, up: &[RunningPart]) {
     up.iter().for_each(|part| keep_log(record, part));
 }
 
-fn keep_log(record: &mut StartRecord, part: &Part) {
+fn keep_log(record: &mut StartRecord, part: &RunningPart) {
     part_of(record, part.party).log_tail =
         Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
 }

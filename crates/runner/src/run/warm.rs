@@ -10,21 +10,21 @@ use std::thread;
 
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
-use dyno_analysis::steady::{self, ROUNDS, State};
+use dyno_analysis::steady::{self, ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::{Files, monotonic_ns};
 
-use super::judge::{harness, interrupted};
-use super::up::{Launched, Part, Watched, listener};
-use super::{Event, Runner};
+use super::judge::{harness, interrupted_failure};
+use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
+use super::{RunEvent, Runner};
 use crate::limits::{
     GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS,
     SLICES_NS, TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
 };
-use crate::load::{self, Edge, Reason, Watch};
+use crate::load::{self, Edge, LoadStopReason, Watch};
 use crate::load_at;
 
 /// Returns the shortest warm-up of a launch, nanoseconds: its server is steady as early as can be
@@ -53,7 +53,7 @@ fn workloads_of(trials: &[&Trial]) -> Vec<usize> {
 struct Turn {
     workload: usize,
     step: usize,
-    spec: load::Spec,
+    spec: load::LoadSpec,
 }
 
 /// Reason for an early end of a warm-up.
@@ -88,7 +88,7 @@ impl Runner<'_> {
                 warmup.ended = ended;
                 Ok(())
             }
-            Err(Cut::Interrupted) => Err(interrupted()),
+            Err(Cut::Interrupted) => Err(interrupted_failure()),
             Err(Cut::Failed(failure)) => Err(failure),
         };
         record.warmup = Some(warmup);
@@ -114,7 +114,7 @@ impl Runner<'_> {
                 let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
                 *right_answers += record.intervals.iter().map(Interval::right_answers).sum::<u64>();
                 for slice in slices_of(&record, turn, round, began_ns) {
-                    (self.on)(Event::Warming { launch, slice: &slice });
+                    (self.on)(RunEvent::Warming { launch, slice: &slice });
                     slices.push(slice);
                 }
             }
@@ -125,8 +125,8 @@ impl Runner<'_> {
                 self.rest()?;
             }
             match steady::state(&steady::rounds(slices)) {
-                State::Steady => return Ok(WarmUpEnd::Steady),
-                State::Unanswered => return Ok(WarmUpEnd::Unanswered),
+                WarmUpState::Steady => return Ok(WarmUpEnd::Steady),
+                WarmUpState::Unanswered => return Ok(WarmUpEnd::Unanswered),
                 _ => {}
             }
             // Read after each round of turns, to decide whether there is time for another.
@@ -168,29 +168,30 @@ impl Runner<'_> {
             interval_ns: slice_ns,
             ..turn.spec.load.clone()
         };
-        let spec = load::Spec { load, ..turn.spec.clone() };
-        let watched = Watched {
+        let spec = load::LoadSpec { load, ..turn.spec.clone() };
+        let watched = MonitoredProcesses {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
-            files: Files::of_at_most(load::spare_files([&spec])),
+            files: Files::with_limit(load::spare_files([&spec])),
         };
-        let mut watcher = Watcher { watched, interrupts: self.interrupts };
+        let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
         let mut record =
             load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // An interrupt during the drain cuts no window short.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
         }
-        if record.server_failure.is_some() || measured(&record).all(|i| i.answers() == 0) {
+        if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
+        {
             // It may be alive, but slow.
-            launched.after_load(&mut record, &self.supervision()).map_err(while_warmed)?;
+            launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
         }
         Ok(record)
     }
 }
 
-fn while_warmed(failure: Failure) -> Cut {
+fn warming_failure(failure: Failure) -> Cut {
     let Failure { kind, message } = failure;
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
@@ -206,22 +207,26 @@ pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) ->
 }
 
 /// Returns the turns of the workloads whose trials are still to be run.
-fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, String> {
+fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Turn>, String> {
     let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
         let trial = reference_trial(plan, pending, workload).expect("it is one of theirs");
         let step = plan.trials[trial].step;
         let asked = &plan.workloads[workload];
         let spec = load_at::trial(listener(&subject.listeners, asked)?.listener(), plan, trial)?;
-        Ok(Turn { workload, step, spec: unmeasured(spec) })
+        Ok(Turn { workload, step, spec: warming_spec(spec) })
     };
     workloads_of(&all).into_iter().map(turn).collect()
 }
 
 /// Returns a step's load for warming, with its own random numbers.
-fn unmeasured(spec: load::Spec) -> load::Spec {
-    let busy = spec.kept_busy();
-    load::Spec { seed: !busy.seed, load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load }, ..busy }
+fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
+    let busy = spec.to_busy_loop();
+    load::LoadSpec {
+        seed: !busy.seed,
+        load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load },
+        ..busy
+    }
 }
 
 /// Returns the slices of a turn as readings; the first of them belongs to this round.
@@ -233,7 +238,7 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let slice = |(i, interval): (usize, &Interval)| {
         let edges = nearest(interval.start_ns).zip(nearest(interval.end_ns));
-        let used = edges.and_then(|(first, last)| Used::between(Party::SUBJECT, first, last));
+        let used = edges.and_then(|(first, last)| Used::from_samples(Party::SUBJECT, first, last));
         let used = used.filter(|used| used.seconds > 0.0);
         WarmUpSlice {
             round: round + i,
@@ -248,29 +253,29 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
             observed_ns: used.map_or(0, |used| ns(used.seconds)),
         }
     };
-    measured(record).enumerate().map(slice).collect()
+    measured_intervals(record).enumerate().map(slice).collect()
 }
 
-fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
+fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
 /// The watch of a load that is no trial: samples all parts, and ends the load when one of them or
 /// the user does.
-pub(super) struct Watcher<'a> {
-    pub(super) watched: Watched<'a>,
+pub(super) struct WarmUpWatch<'a> {
+    pub(super) watched: MonitoredProcesses<'a>,
     pub(super) interrupts: &'a Interrupts,
 }
 
-impl Watch for Watcher<'_> {
+impl Watch for WarmUpWatch<'_> {
     fn sample(&mut self, _: Edge) -> Option<Sample> {
         Some(self.watched.sample_outside())
     }
 
-    fn stop(&mut self) -> Option<Reason> {
+    fn stop(&mut self) -> Option<LoadStopReason> {
         if self.interrupts.count() > 0 {
-            return Some(Reason::Stopped);
+            return Some(LoadStopReason::Stopped);
         }
-        self.watched.ended().map(Reason::ServerFailed)
+        self.watched.exited_part().map(LoadStopReason::ServerFailed)
     }
 }

@@ -57,7 +57,7 @@ fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
         share * 100.0,
         most * 100.0
     );
-    Err(mistake("rate", message).within("load"))
+    Err(mistake("rate", message).with_parent("load"))
 }
 
 /// Checks that the baseline is one of the arms that are loaded at the same time: an arm that is
@@ -85,7 +85,7 @@ fn check_baseline(
                 arm.name,
                 members.iter().map(|place| &*arms[*place].name).collect::<Vec<_>>().join(", ")
             );
-            Err(mistake("baseline", message).within("report"))
+            Err(mistake("baseline", message).with_parent("report"))
         }
     }
 }
@@ -105,17 +105,17 @@ pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<
         let message = "subjects of a duet are loaded for as much longer as there are of them, and \
                        a rate that changes with time, or was recorded, has a length of its own; \
                        leave `order = \"duet\"` out, or that step";
-        return Err(mistake("order", message).within("suite"));
+        return Err(mistake("order", message).with_parent("suite"));
     }
     if load.priority == Priority::Realtime {
         let message = "with `order = \"duet\"` there are several generators on their CPUs, and of \
                        real time one would keep the others from running; leave it out";
-        return Err(mistake("priority", message).within("load"));
+        return Err(mistake("priority", message).with_parent("load"));
     }
     if has_objective {
         let message = "with `order = \"duet\"` response times hold the wait for the other servers, \
                        and keep no objective; leave it out, or take `order = \"interleaved\"`";
-        return Err(mistake("objective", message).within("report"));
+        return Err(mistake("objective", message).with_parent("report"));
     }
     Ok(())
 }

@@ -6,10 +6,10 @@ use dyno_archive::plan::{Experiment, ExperimentKind};
 use dyno_archive::secret::{holds_secret, may_be_secret};
 use dyno_launch::environment::check_name;
 use dyno_subject::limits_keys::{self, RawLimits};
-use dyno_subject::placeholders::Place;
+use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::nearest;
-use dyno_workload::{own, units};
+use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use super::SuiteFile;
@@ -81,11 +81,11 @@ pub(super) fn arms(
     raw: Option<RawExperiment>,
 ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
     let Some(raw) = raw else { return Ok((written, None)) };
-    let within = |mistake: Mistake| mistake.within("experiment");
+    let within = |mistake: Mistake| mistake.with_parent("experiment");
     let (subjects, arms) = if raw.vary.is_empty() {
-        (raw.listed(written).map_err(within)?, Vec::new())
+        (raw.listed_arms(written).map_err(within)?, Vec::new())
     } else {
-        let (made, others) = raw.varied(written).map_err(within)?;
+        let (made, others) = raw.varied_arms(written).map_err(within)?;
         let names = made.iter().map(SuiteSubject::id).collect();
         (made.into_iter().chain(others).collect(), names)
     };
@@ -94,7 +94,7 @@ pub(super) fn arms(
 
 impl RawExperiment {
     /// Returns arms that the suite lists one by one.
-    fn listed(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+    fn listed_arms(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
         let wrong = |message: &str| Err(mistake("kind", message));
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
@@ -114,7 +114,7 @@ impl RawExperiment {
 
     /// Returns the arms of the first subject, one for each value or combination of the factors, and
     /// the further subjects, unchanged.
-    fn varied(
+    fn varied_arms(
         &self,
         written: Vec<SuiteSubject>,
     ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
@@ -126,10 +126,15 @@ impl RawExperiment {
             let mut next = Vec::new();
             for (arm, said) in &arms {
                 for (place, level) in levels.iter().enumerate() {
-                    let below = |mistake: Mistake| mistake.within(factor.clone()).within("vary");
-                    let arm = at(arm.clone(), factor, level).map_err(|m| below(m.below(place)))?;
-                    let said: Vec<String> =
-                        said.iter().cloned().chain([self::said(factor, place, level)]).collect();
+                    let below =
+                        |mistake: Mistake| mistake.with_parent(factor.clone()).with_parent("vary");
+                    let arm = subject_at_level(arm.clone(), factor, level)
+                        .map_err(|m| below(m.with_child(place)))?;
+                    let said: Vec<String> = said
+                        .iter()
+                        .cloned()
+                        .chain([self::level_label(factor, place, level)])
+                        .collect();
                     next.push((arm, said));
                 }
             }
@@ -163,12 +168,11 @@ impl RawExperiment {
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
-                return Err(mistake("vary", message).below(factor.clone()));
+                return Err(mistake("vary", message).with_child(factor.clone()));
             }
             if levels.len() < 2 {
-                return Err(
-                    mistake("vary", "what is varied has two values or more").below(factor.clone())
-                );
+                return Err(mistake("vary", "what is varied has two values or more")
+                    .with_child(factor.clone()));
             }
             let is_twice = |i: usize| levels[..i].contains(&levels[i]);
             if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
@@ -176,7 +180,7 @@ impl RawExperiment {
                     "{} is there twice; `twin` in [suite] enters a subject twice",
                     levels[twice]
                 );
-                return Err(mistake("vary", message).below(factor.clone()));
+                return Err(mistake("vary", message).with_child(factor.clone()));
             }
         }
         let count: usize = self.vary.values().map(Vec::len).product();
@@ -198,10 +202,11 @@ impl RawExperiment {
                     "the levels of a dose are numbers above 0; for others take `kind = \
                      \"ablation\"`",
                 )
-                .below(first.clone()))
+                .with_child(first.clone()))
             }
             ExperimentKind::Dose if are_equal(first, values) => {
-                Err(mistake("vary", "two levels of a dose are one number").below(first.clone()))
+                Err(mistake("vary", "two levels of a dose are one number")
+                    .with_child(first.clone()))
             }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
                 "a matrix varies two things or more; for one take `kind = \"dose\"` or \
@@ -234,7 +239,7 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
 }
 
 /// Returns the label of a level. Values whose names suggest secrets appear in no label.
-fn said(factor: &str, place: usize, level: &Level) -> String {
+fn level_label(factor: &str, place: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
     let text = level.to_string();
@@ -255,7 +260,11 @@ fn number(level: &Level) -> Option<f64> {
 }
 
 /// Returns a subject with a factor at a level.
-fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSubject, Mistake> {
+fn subject_at_level(
+    mut subject: SuiteSubject,
+    factor: &str,
+    level: &Level,
+) -> Result<SuiteSubject, Mistake> {
     let whole = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64)
@@ -263,7 +272,7 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
-        let checked = check_name(variable).and_then(|()| Place::Start.check(&value));
+        let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(&value));
         checked.map_err(|why| mistake("level", why))?;
         subject.env.insert(variable.into(), value);
         return Ok(subject);
@@ -287,7 +296,7 @@ fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSub
                 "memory" => raw.memory = Some(level.to_string()),
                 _ => raw.files = Some(whole()?),
             }
-            subject.limits = limits_keys::over(&raw.check()?, &subject.limits);
+            subject.limits = limits_keys::override_limits(&raw.check()?, &subject.limits);
         }
     }
     Ok(subject)
@@ -310,15 +319,17 @@ pub(crate) fn check_varied(
     for name in arms.iter().flat_map(|arm| arm.request.keys()) {
         let values: BTreeSet<Option<&String>> =
             arms.iter().map(|arm| arm.request.get(name)).collect();
-        let silent =
-            suite.workloads.iter().position(|workload| !own::names(workload).contains(name));
+        let silent = suite
+            .workloads
+            .iter()
+            .position(|workload| !request_values::names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
                 "{{request.{name}}} is varied, but workload {:?} does not use it, so that nothing \
                  would be varied there; move the workload to another suite",
                 suite.workloads[place].name
             );
-            return Err(mistake("workloads", message).below(place));
+            return Err(mistake("workloads", message).with_child(place));
         }
     }
     Ok(())

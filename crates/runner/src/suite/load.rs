@@ -2,8 +2,8 @@
 
 use dyno_analysis::steadiness;
 use dyno_archive::plan::{
-    self, Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Search, Spin,
-    Step, StillWarming, UntilSteady,
+    self, Arrivals, DriverKind, Gaps, Http2, Load, LoadModel, Order, Priority, Reconnect,
+    SearchOptions, Spin, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
@@ -13,7 +13,7 @@ use dyno_workload::workloads::{
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
-use crate::load::{drain_ns, usual};
+use crate::load::{default_load, drain_ns};
 
 /// The load of a suite. The number of threads depends on the machine if the suite names none.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,18 +28,18 @@ impl SuiteLoad {
     /// Returns the load with this driver, and with the machine's number of threads if the suite
     /// names none.
     #[must_use]
-    pub fn on(self, threads: u32, driver: DriverKind) -> Load {
+    pub fn with_driver(self, threads: u32, driver: DriverKind) -> Load {
         Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
     }
 
     /// Returns the load with intervals of this length.
-    pub(super) fn measured_by(self, interval_ns: u64) -> SuiteLoad {
+    pub(super) fn with_interval(self, interval_ns: u64) -> SuiteLoad {
         SuiteLoad { load: Load { interval_ns, ..self.load }, ..self }
     }
 
     /// Returns the load, whose threads and driver may still depend on the machine.
     #[must_use]
-    pub const fn decided(&self) -> &Load {
+    pub const fn load(&self) -> &Load {
         &self.load
     }
 }
@@ -47,7 +47,7 @@ impl SuiteLoad {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawLoad {
-    model: Option<Model>,
+    model: Option<LoadModel>,
     arrival: Option<Arrival>,
     order: Option<Order>,
     connections: Option<OneOrMany<u32>>,
@@ -100,7 +100,7 @@ impl RawLoad {
         &mut self,
         workloads: &[CheckedWorkload],
         has_objective: bool,
-    ) -> Result<Option<Search>, Mistake> {
+    ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
         let all = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
         if !all.iter().any(is_find) {
@@ -119,7 +119,7 @@ impl RawLoad {
         if !has_objective {
             return Err(mistake("rate", NO_OBJECTIVE));
         }
-        if self.model == Some(Model::Closed) {
+        if self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "model",
                 "a rate that is looked for is that of open loops; leave it out",
@@ -147,11 +147,11 @@ impl RawLoad {
             ));
         }
         self.rate = None;
-        Ok(Some(Search { width, arrival }))
+        Ok(Some(SearchOptions { width, arrival }))
     }
 
     /// Turns it into the closed loop that measures a capacity.
-    pub(super) fn be_closed(&mut self) {
+    pub(super) fn make_closed(&mut self) {
         (self.model, self.arrival) = (None, None);
     }
 
@@ -162,7 +162,7 @@ impl RawLoad {
         order: Order,
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
         let (steps, steps_of) = self.steps(workloads)?;
-        Ok((self.options(workloads, steps, order).map_err(of_load)?, steps_of))
+        Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, steps_of))
     }
 
     /// `order`: order of the subjects, the default order of steps.
@@ -178,7 +178,7 @@ impl RawLoad {
         let duration_ns = self.duration_ns()?;
         // Ten intervals distinguish levels within the window from noise.
         let interval_ns = duration_ns.div_ceil(steadiness::INTERVALS as u64).clamp(S / 10, S);
-        let usual = usual();
+        let usual = default_load();
         let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
         let options = Load {
             warmup_ns: self.warmup_ns()?,
@@ -359,22 +359,25 @@ impl RawLoad {
             ));
         }
         let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
-        let model =
-            self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
+        let model = self.model.unwrap_or(if rates.is_empty() {
+            LoadModel::Closed
+        } else {
+            LoadModel::Open
+        });
         match (model, rates.is_empty()) {
-            (Model::Closed, true) => Ok(vec![Arrivals::Closed]),
-            (Model::Closed, false) => Err(mistake(
+            (LoadModel::Closed, true) => Ok(vec![Arrivals::Closed]),
+            (LoadModel::Closed, false) => Err(mistake(
                 "rate",
                 "a closed loop has no `rate`; leave it out, or set `model = \"open\"`",
             )),
             // Then no workload is left that would use the load's own.
-            (Model::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
+            (LoadModel::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
                 Ok(Vec::new())
             }
-            (Model::Open, true) => {
+            (LoadModel::Open, true) => {
                 Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
             }
-            (Model::Open, false) => Ok(rates),
+            (LoadModel::Open, false) => Ok(rates),
         }
     }
 
@@ -382,7 +385,7 @@ impl RawLoad {
         let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
         let gaps = self.arrival.unwrap_or_default();
         let checked = rates.iter().enumerate().map(|(i, rate)| {
-            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i))
+            check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.with_child(i))
         });
         checked.collect()
     }
@@ -393,16 +396,16 @@ impl RawLoad {
         &self,
         workloads: &[CheckedWorkload],
     ) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
-        let arrivals = self.arrivals(workloads).map_err(of_load)?;
-        let width = self.width().map_err(of_load)?;
+        let arrivals = self.arrivals(workloads).map_err(locate_in_load)?;
+        let width = self.width().map_err(locate_in_load)?;
         let mut all: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
-            let of_workload = |m: Mistake| m.within(i).within("workloads");
+            let of_workload = |m: Mistake| m.with_parent(i).with_parent("workloads");
             let (arrivals, width) =
                 self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
             let mut own: Vec<usize> = Vec::new();
-            for step in self.steps_of(workload, &arrivals, &width).map_err(of_load)? {
+            for step in self.steps_of(workload, &arrivals, &width).map_err(locate_in_load)? {
                 let is_known = |step: &Step, own: &[usize]| own.iter().any(|i| all[*i] == *step);
                 let mut step = step;
                 while is_known(&step, &own) {
@@ -427,7 +430,7 @@ impl RawLoad {
         width: &Width,
     ) -> Result<(Vec<Arrivals>, Width), Mistake> {
         let own = &workload.steps;
-        if own.rate.is_some() && self.model == Some(Model::Closed) {
+        if own.rate.is_some() && self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "rate",
                 "a closed loop has no `rate`, and `model` of `[load]` is \"closed\"; leave one out",
@@ -528,15 +531,15 @@ impl Width {
                      on each, as workload {workload:?} has them; ask for a multiple of {each}"
                 ),
             )
-            .below(i))
+            .with_child(i))
         });
         connections.collect()
     }
 }
 
 /// Locates a mistake in the table of the load.
-pub(super) fn of_load(mistake: Mistake) -> Mistake {
-    mistake.within("load")
+pub(super) fn locate_in_load(mistake: Mistake) -> Mistake {
+    mistake.with_parent("load")
 }
 
 fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64, Mistake> {

@@ -3,11 +3,11 @@
 //! Each part is read as it is written (`Raw…`), then checked and completed with defaults for the
 //! planner: `workloads` has the requests, `load` their number and schedule.
 
-mod asked;
 pub(crate) mod duet;
 pub(crate) mod experiment;
 mod load;
 pub mod profile;
+mod reading;
 pub(crate) mod stop;
 mod subjects;
 pub(crate) mod turns;
@@ -17,28 +17,28 @@ use std::path::{Path, PathBuf};
 
 use dyno_analysis::capacity;
 use dyno_archive::plan::{
-    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, Search, Stop,
-    Suite, Workload,
+    Capacity, Cost, Experiment, Isolation, Marker, Objective, Order, ReportOptions, SearchOptions,
+    StopRule, Suite, Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::definition::{is_backend, not_a_backend};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
-use dyno_subject::placeholders::Place;
+use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 use dyno_workload::workloads::{CheckedWorkload, RawWorkload, check_workloads};
-use dyno_workload::{own, units};
+use dyno_workload::{request_values, units};
 use serde::Deserialize;
 
 use crate::files::Folder;
 use crate::observe::RawObserve;
-pub use asked::AcrossRevisions;
-use asked::Asked;
 use experiment::RawExperiment;
 use load::RawLoad;
 pub use load::SuiteLoad;
+pub use reading::AcrossRevisions;
+use reading::SuiteReading;
 use stop::RawStop;
 use subjects::RawSubject;
 pub use subjects::SuiteSubject;
@@ -51,7 +51,7 @@ pub struct SuiteFile {
     pub suite: Suite,
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopRule>,
     /// Whether a trial is re-run if another process used the machine meanwhile, or heat slowed it.
     pub again: bool,
     /// `None`: drawn when the run is planned, and recorded.
@@ -77,7 +77,7 @@ pub struct SuiteFile {
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
     /// Search for a rate at each start after each of its closed loops; `None`: no search.
-    pub search: Option<Search>,
+    pub search: Option<SearchOptions>,
     /// Rates as shares of the capacity of the slowest subject, which this load measures first;
     /// empty: rates are absolute.
     pub shares: Vec<f64>,
@@ -113,8 +113,11 @@ impl SuiteFile {
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path)
             .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
-        let suite =
-            SuiteFile::parse(path, &source, &profile::meant(path, &source, profiles, cpus)?)?;
+        let suite = SuiteFile::parse(
+            path,
+            &source,
+            &profile::applied_profiles(path, &source, profiles, cpus)?,
+        )?;
         // Mistakes of the other profiles are reported now, not at their first use.
         for name in profile::names(path, &source)? {
             SuiteFile::parse(path, &source, &[name])?;
@@ -127,28 +130,28 @@ impl SuiteFile {
     /// # Errors
     /// The suite has settings that exclude this comparison.
     pub fn across(&self, revisions: &AcrossRevisions) -> Result<SuiteFile, FileError> {
-        self.asked(Asked::Across(revisions))
+        self.reread(SuiteReading::Across(revisions))
     }
 
     /// Returns the same suite with rates that are shares of these capacities.
     ///
     /// # Errors
     /// The suite has mistakes that its closed loop does not have.
-    pub fn at(&self, capacities: &[Capacity]) -> Result<SuiteFile, FileError> {
-        self.asked(Asked::At(capacities))
+    pub fn with_capacities(&self, capacities: &[Capacity]) -> Result<SuiteFile, FileError> {
+        self.reread(SuiteReading::At(capacities))
     }
 
-    fn asked(&self, asked: Asked<'_>) -> Result<SuiteFile, FileError> {
+    fn reread(&self, asked: SuiteReading<'_>) -> Result<SuiteFile, FileError> {
         let Suite { source, profiles, path, .. } = &self.suite;
         SuiteFile::parse_for(Path::new(path), source, profiles, asked)
     }
 
     /// Reads a text as [`SuiteFile::read`] reads a file.
     pub fn parse(path: &Path, source: &str, profiles: &[String]) -> Result<SuiteFile, FileError> {
-        let suite = SuiteFile::parse_for(path, source, profiles, Asked::AsWritten)?;
+        let suite = SuiteFile::parse_for(path, source, profiles, SuiteReading::AsWritten)?;
         if !suite.shares.is_empty() {
             // Mistakes of the rates are reported now, not after the capacities are measured.
-            suite.at(&[])?;
+            suite.with_capacities(&[])?;
         }
         Ok(suite)
     }
@@ -157,7 +160,7 @@ impl SuiteFile {
         path: &Path,
         source: &str,
         profiles: &[String],
-        asked: Asked<'_>,
+        asked: SuiteReading<'_>,
     ) -> Result<SuiteFile, FileError> {
         let document = profile::document(path, source, profiles)?;
         let raw: Raw = document.read()?;
@@ -259,8 +262,8 @@ impl RawBackend {
             return Err(mistake(key, not_a_backend(&name)));
         }
         for (variable, value) in &self.env {
-            let checked = check_name(variable).and_then(|()| Place::Start.check(value));
-            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
+            let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
+            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
         }
         let limits = RawLimits {
             cpus: self.cpus,
@@ -290,11 +293,11 @@ fn has_quota(of_all: &CheckedLimits, subjects: &[SuiteSubject]) -> bool {
 fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     let mut all: Vec<SuiteBackend> = Vec::new();
     for (i, raw) in raw.into_iter().enumerate() {
-        let backend = raw.check().map_err(|m| m.within(i).within("backends"))?;
+        let backend = raw.check().map_err(|m| m.with_parent(i).with_parent("backends"))?;
         if all.iter().any(|known| known.name == backend.name) {
             let message =
                 format!("two back ends are called {:?}; give one another `name`", backend.name);
-            return Err(mistake("name", message).within(i).within("backends"));
+            return Err(mistake("name", message).with_parent(i).with_parent("backends"));
         }
         all.push(backend);
     }
@@ -313,7 +316,7 @@ const NO_SUBJECTS: &str = "there are no subjects; name at least one, for instanc
                            [\"null\"]` (`dyno subjects list` shows which there are)";
 
 impl Raw {
-    fn check(mut self, path: &Path, asked: Asked<'_>) -> Result<SuiteFile, Mistake> {
+    fn check(mut self, path: &Path, asked: SuiteReading<'_>) -> Result<SuiteFile, Mistake> {
         if self.subjects.is_empty() {
             return Err(mistake("subjects", NO_SUBJECTS));
         }
@@ -321,15 +324,15 @@ impl Raw {
         let (subjects, experiment) =
             asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
-        let limits = self.limits.check().map_err(|m| m.within("limits"))?;
-        let files = Folder::of_suite(path);
+        let limits = self.limits.check().map_err(|m| m.with_parent("limits"))?;
+        let files = Folder::from_suite(path);
         let sent: Vec<_> =
             subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
         let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
         check_values(&subjects, experiment.as_ref(), &shaped)?;
         let has_objective = self.report.objective.is_some();
-        let search =
-            asked.search(self.load.take_search(&shaped, has_objective).map_err(load::of_load)?)?;
+        let search = asked
+            .search(self.load.take_search(&shaped, has_objective).map_err(load::locate_in_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
         check_lengths(&subjects, &shaped)?;
         let paced = Paced {
@@ -342,7 +345,7 @@ impl Raw {
         };
         let (load, steps_of, slice_ns) = paced.check(&shaped)?;
         let duet = self.suite.order == Some(RawOrder::Duet);
-        duet::check(duet, load.decided(), has_objective)?;
+        duet::check(duet, load.load(), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
@@ -351,7 +354,7 @@ impl Raw {
             stop,
             again: self.suite.contaminated == Contaminated::Again,
             seed: self.suite.seed,
-            order: self.suite.order.unwrap_or_default().of_starts(),
+            order: self.suite.order.unwrap_or_default().start_order(),
             slice_ns,
             duet,
             varies_cpus: self.suite.placement == RawPlacement::Varied,
@@ -366,7 +369,7 @@ impl Raw {
             shares,
             steps_of,
             cost: self.cost.map(check_cost).transpose()?,
-            files: files.seen(),
+            files: files.file_hashes(),
             report: self.report.check(asked)?,
             observe: self.observe.probes(),
             probe_price: self.observe.price,
@@ -387,7 +390,7 @@ fn unread_suite(name: Option<String>, description: String, path: &Path) -> Suite
 }
 
 impl RawReport {
-    fn check(self, asked: Asked<'_>) -> Result<ReportOptions, Mistake> {
+    fn check(self, asked: SuiteReading<'_>) -> Result<ReportOptions, Mistake> {
         let objective = self.objective.as_deref().map(check_objective).transpose()?;
         Ok(ReportOptions {
             baseline: asked.baseline(self.baseline),
@@ -399,7 +402,7 @@ impl RawReport {
 
 fn check_objective(text: &str) -> Result<Objective, Mistake> {
     capacity::objective(text, &units::duration)
-        .map_err(|why| mistake("objective", why).within("report"))
+        .map_err(|why| mistake("objective", why).with_parent("report"))
 }
 
 /// Prices of a suite.
@@ -415,7 +418,7 @@ struct RawCost {
 fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
     let RawCost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours } = raw;
     let is_price = |price: f64| price.is_finite() && price >= 0.0;
-    let wrong = |key, message: &str| Err(mistake(key, message).within("cost"));
+    let wrong = |key, message: &str| Err(mistake(key, message).with_parent("cost"));
     if !is_price(per_vcpu_hour) {
         return wrong("per_vcpu_hour", "a price is 0 or more");
     }
@@ -460,7 +463,7 @@ fn check_values(
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
     let said: BTreeSet<String> =
-        workloads.iter().flat_map(|shaped| own::names(&shaped.workload)).collect();
+        workloads.iter().flat_map(|shaped| request_values::names(&shaped.workload)).collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
@@ -471,17 +474,19 @@ fn check_values(
         );
         let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
         return Err(match is_made {
-            true => mistake("experiment", message).below("vary").below(format!("request.{name}")),
+            true => mistake("experiment", message)
+                .with_child("vary")
+                .with_child(format!("request.{name}")),
             false => mistake("subjects", message)
-                .below(subject.place)
-                .below("request")
-                .below(name.clone()),
+                .with_child(subject.place)
+                .with_child("request")
+                .with_child(name.clone()),
         });
     }
     match workloads
         .iter()
         .enumerate()
-        .find_map(|(i, shaped)| Some((i, own::secret_by_place(&shaped.workload)?)))
+        .find_map(|(i, shaped)| Some((i, request_values::secret_by_place(&shaped.workload)?)))
     {
         None => Ok(()),
         Some((i, (name, place))) => {
@@ -489,7 +494,7 @@ fn check_values(
                 "{{request.{name}}} stands in {place:?}, whose values are secret, and reports \
                  withhold what its own name says to be so; call it {{request.{name}_token}}"
             );
-            Err(mistake("workloads", message).below(i))
+            Err(mistake("workloads", message).with_child(i))
         }
     }
 }

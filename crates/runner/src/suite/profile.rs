@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use dyno_archive::plan::Suite;
-use dyno_workload::document::{Document, Table};
+use dyno_workload::document::{Document, TomlTable};
 use dyno_workload::mistake::mistake;
 use dyno_workload::text::{FileError, nearest};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const NONE: &str = "none";
 const WHEN: &str = "when";
 
 /// A suite's source, separated from its profiles.
-struct Apart<'s> {
+struct SuiteWithoutProfiles<'s> {
     document: Document<'s>,
     profiles: Vec<Profile<'s>>,
 }
@@ -27,7 +27,7 @@ struct Apart<'s> {
 struct Profile<'s> {
     name: String,
     when: When,
-    table: Table<'s>,
+    table: TomlTable<'s>,
 }
 
 /// Machines to which a profile applies automatically. Empty: none.
@@ -49,8 +49,8 @@ impl When {
     }
 }
 
-impl<'s> Apart<'s> {
-    fn parse(path: &'s Path, source: &'s str) -> Result<Apart<'s>, FileError> {
+impl<'s> SuiteWithoutProfiles<'s> {
+    fn parse(path: &'s Path, source: &'s str) -> Result<SuiteWithoutProfiles<'s>, FileError> {
         let mut document = Document::parse(path, source)?;
         let named = document.take_tables(PROFILE)?;
         let profiles = named.into_iter().map(|(name, mut table)| {
@@ -63,7 +63,7 @@ impl<'s> Apart<'s> {
                 let message = format!(
                     "`--{PROFILE} {NONE}` asks for no profile of the machine; give it another name"
                 );
-                return Err(mistake(PROFILE, message).below(NONE).locate(path, source));
+                return Err(mistake(PROFILE, message).with_child(NONE).locate(path, source));
             }
             Ok(Profile { name, when, table })
         });
@@ -80,11 +80,11 @@ impl<'s> Apart<'s> {
                     profile.name, other.name
                 );
                 return Err(mistake(PROFILE, message)
-                    .below(profile.name.clone())
+                    .with_child(profile.name.clone())
                     .locate(path, source));
             }
         }
-        Ok(Apart { document, profiles })
+        Ok(SuiteWithoutProfiles { document, profiles })
     }
 }
 
@@ -93,7 +93,11 @@ impl<'s> Apart<'s> {
 /// # Errors
 /// The source is not valid TOML, or its profiles are no tables.
 pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
-    Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
+    Ok(SuiteWithoutProfiles::parse(path, source)?
+        .profiles
+        .into_iter()
+        .map(|profile| profile.name)
+        .collect())
 }
 
 /// Returns the profiles to apply on a machine with this many CPUs, lowest precedence first. The
@@ -101,13 +105,13 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 ///
 /// # Errors
 /// As of [`names`].
-pub fn meant(
+pub fn applied_profiles(
     path: &Path,
     source: &str,
     asked: &[String],
     cpus: usize,
 ) -> Result<Vec<String>, FileError> {
-    let all = Apart::parse(path, source)?.profiles;
+    let all = SuiteWithoutProfiles::parse(path, source)?.profiles;
     let wants_none = asked.iter().any(|name| name == NONE);
     let mut of_machine: Vec<Profile<'_>> =
         all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
@@ -132,7 +136,8 @@ pub fn document<'s>(
     source: &'s str,
     profiles: &[String],
 ) -> Result<Document<'s>, FileError> {
-    let Apart { mut document, profiles: all } = Apart::parse(path, source)?;
+    let SuiteWithoutProfiles { mut document, profiles: all } =
+        SuiteWithoutProfiles::parse(path, source)?;
     for wanted in profiles {
         match all.iter().find(|profile| profile.name == *wanted) {
             Some(profile) => document.overlay(profile.table.clone()),
@@ -146,7 +151,7 @@ pub fn document<'s>(
 }
 
 /// Returns the document of a suite that was read.
-pub(crate) fn of_suite(suite: &Suite) -> Result<Document<'_>, FileError> {
+pub(crate) fn suite_document(suite: &Suite) -> Result<Document<'_>, FileError> {
     document(Path::new(&suite.path), &suite.source, &suite.profiles)
 }
 

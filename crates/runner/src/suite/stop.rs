@@ -2,7 +2,7 @@
 
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
-use dyno_archive::plan::Stop;
+use dyno_archive::plan::StopRule;
 use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::units;
 use serde::Deserialize;
@@ -24,8 +24,8 @@ pub(super) struct RawStop {
 impl RawStop {
     /// `duet`: subjects are loaded at the same time, so that only some metrics can distinguish
     /// them.
-    pub(super) fn check(self, duet: bool) -> Result<Stop, Mistake> {
-        let within = |mistake: Mistake| mistake.within("stop");
+    pub(super) fn check(self, duet: bool) -> Result<StopRule, Mistake> {
+        let within = |mistake: Mistake| mistake.with_parent("stop");
         let usual: &[&str] =
             if duet { &["cpu_us_per_request"] } else { &["throughput", "cpu_us_per_request"] };
         let names =
@@ -38,15 +38,15 @@ impl RawStop {
         }
         let key = |(place, name): (usize, &String)| match compare::metric(name) {
             Ok(metric) if duet && metric.waits => {
-                Err(within(mistake("metrics", NOT_IN_A_DUET).below(place)))
+                Err(within(mistake("metrics", NOT_IN_A_DUET).with_child(place)))
             }
             Ok(metric) => Ok(metric.key.to_string()),
-            Err(why) => Err(within(mistake("metrics", why).below(place))),
+            Err(why) => Err(within(mistake("metrics", why).with_child(place))),
         };
         let metrics = names.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         let same_within = self.same_within.as_deref().map(units::share).transpose();
         let same_within = same_within.map_err(|why| within(mistake("same_within", why)))?;
-        Ok(Stop { metrics, same_within })
+        Ok(StopRule { metrics, same_within })
     }
 }
 
@@ -58,7 +58,7 @@ const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other
 ///
 /// # Errors
 /// There is one subject.
-pub(crate) fn check_subjects(stop: Option<&Stop>, subjects: usize) -> Result<(), Mistake> {
+pub(crate) fn check_subjects(stop: Option<&StopRule>, subjects: usize) -> Result<(), Mistake> {
     if stop.is_none() || subjects > 1 {
         return Ok(());
     }
@@ -70,7 +70,7 @@ pub(crate) fn check_subjects(stop: Option<&Stop>, subjects: usize) -> Result<(),
 /// Returns the number of repeats, which is the limit if a run may end early.
 pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
     let repeats = asked.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
-    let of_suite = |mistake: Mistake| mistake.within("suite");
+    let of_suite = |mistake: Mistake| mistake.with_parent("suite");
     let repeats = positive("repeats", repeats).map_err(of_suite)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(

@@ -6,12 +6,12 @@ use dyno_archive::plan::server_id;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
-use dyno_subject::placeholders::Place;
+use dyno_subject::placeholders::PlaceholderScope;
 use dyno_workload::mistake::{Mistake, mistake};
 use serde::{Deserialize, Deserializer, de};
 
 use super::experiment::Level;
-use crate::revisions::Revised;
+use crate::revisions::RevisionFolders;
 
 /// A subject's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub struct SuiteSubject {
     pub name: String,
     pub variant: Option<String>,
     /// Location of its definition at a revision; `None`: the folders of all subjects.
-    pub revised: Option<Revised>,
+    pub revised: Option<RevisionFolders>,
     /// Name in reports; `None`: its name and variant.
     pub label: Option<String>,
     /// Its number on the varied scale; `None`: there is no scale.
@@ -77,8 +77,8 @@ struct Table {
 impl Table {
     fn check(self) -> Result<SuiteSubject, Mistake> {
         for (variable, value) in &self.env {
-            let checked = check_name(variable).and_then(|()| Place::Start.check(value));
-            checked.map_err(|why| mistake("env", why).below(variable.clone()))?;
+            let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
+            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
         }
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(mistake(
@@ -108,7 +108,7 @@ impl Table {
 /// Values that requests have of a subject.
 fn texts(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
     let text = |(name, value): (&String, &Level)| {
-        let within = |m: Mistake| m.within(name.clone()).within("request");
+        let within = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
         Ok((name.clone(), value.text(name).map_err(within)?))
     };
     values.iter().map(text).collect()
@@ -125,7 +125,8 @@ pub(super) fn check_requests(requests: Option<u64>) -> Result<Option<u64>, Mista
 /// Checks the entries of a suite.
 pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
     let entry = |(i, RawSubject(table)): (usize, RawSubject)| {
-        let checked = table.check().map_err(|mistake| mistake.within(i).within("subjects"))?;
+        let checked =
+            table.check().map_err(|mistake| mistake.with_parent(i).with_parent("subjects"))?;
         Ok(SuiteSubject { place: i, ..checked })
     };
     raw.into_iter().enumerate().map(entry).collect()
@@ -148,7 +149,7 @@ pub(super) fn with_twin(
              {}",
             known.join(", ")
         );
-        return Err(mistake("twin", message).within("suite"));
+        return Err(mistake("twin", message).with_parent("suite"));
     };
     let twin = SuiteSubject { label: Some(format!("{TWIN} of {of}")), ..subject.clone() };
     subjects.push(twin);

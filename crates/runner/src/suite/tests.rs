@@ -65,7 +65,7 @@ fn the_smallest_suite_is_a_list_of_subjects() {
     let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
     assert_eq!(suite.suite.name, "s");
     assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
-    assert_eq!((suite.repeats, suite.load.decided().steps.len()), (3, 1));
+    assert_eq!((suite.repeats, suite.load.load().steps.len()), (3, 1));
     assert_eq!(suite.workloads[0].requests[0].path, "/plaintext");
 }
 
@@ -75,8 +75,7 @@ fn starts_are_warmed_until_steady_unless_a_length_is_given() {
         parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load)
     };
     let warm = |keys: &str| {
-        load(keys)
-            .map(|load| (load.decided().warmup_ns, load.decided().until_steady.map(|u| u.limit_ns)))
+        load(keys).map(|load| (load.load().warmup_ns, load.load().until_steady.map(|u| u.limit_ns)))
     };
     const MS: u64 = 1_000_000;
     for (keys, wanted) in [
@@ -111,8 +110,8 @@ fn steps_are_the_product_of_lists() {
          \"5k\"]\narrival = \"poisson\"",
     )
     .unwrap();
-    assert_eq!(suite.load.decided().steps.len(), 8);
-    assert_eq!(suite.load.decided().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+    assert_eq!(suite.load.load().steps.len(), 8);
+    assert_eq!(suite.load.load().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
          [[workloads]]\npath = \"/b\"\n",
     )
     .unwrap();
-    let load = suite.load.decided();
+    let load = suite.load.load();
     let steps: Vec<(u32, u32)> = load.steps.iter().map(|s| (s.connections, s.pass)).collect();
     assert_eq!(steps, [(1, 1), (1, 2), (2, 1), (1, 3)]);
     assert_eq!(suite.steps_of, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
@@ -133,7 +132,7 @@ fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
     assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
     let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
     assert_eq!(
-        usual.load.decided().order,
+        usual.load.load().order,
         Order::Fixed,
         "steps have the order of subjects by default"
     );
@@ -151,7 +150,7 @@ fn a_profile_takes_the_place_of_what_it_names() {
     };
     let seen = |profiles: &[&str]| {
         let suite = with(profiles).unwrap();
-        let load = suite.load.decided();
+        let load = suite.load.load();
         (suite.subjects.len(), suite.repeats, load.duration_ns / 1_000_000_000, load.steps.len())
     };
     assert_eq!(seen(&[]), (2, 5, 30, 2));
@@ -239,10 +238,7 @@ fn a_workload_may_have_its_own_keep_alive() {
     )
     .unwrap();
     let own: Vec<Option<u64>> = suite.workloads.iter().map(|w| w.requests_per_connection).collect();
-    assert_eq!(
-        (own, suite.load.decided().requests_per_connection),
-        (vec![Some(1), None], Some(10))
-    );
+    assert_eq!((own, suite.load.load().requests_per_connection), (vec![Some(1), None], Some(10)));
     let wrong = |more: &str| {
         parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}")).unwrap_err()
     };
@@ -311,12 +307,12 @@ fn each_protocol_has_steps_of_its_own() {
     )
     .unwrap();
     let shapes: Vec<_> =
-        suite.load.decided().steps.iter().map(|s| (s.connections, s.streams)).collect();
+        suite.load.load().steps.iter().map(|s| (s.connections, s.streams)).collect();
     assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
     assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
     let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
     assert_eq!(tls, [false, true, true, false]);
-    assert_eq!(suite.load.decided().http2, Http2 { window_bits: 16, ..Http2::default() });
+    assert_eq!(suite.load.load().http2, Http2 { window_bits: 16, ..Http2::default() });
 }
 
 #[test]
@@ -328,7 +324,7 @@ fn a_pipeline_is_of_http1_alone() {
     )
     .unwrap();
     let shapes: Vec<_> =
-        suite.load.decided().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+        suite.load.load().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
     assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
     assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
 }
@@ -336,15 +332,12 @@ fn a_pipeline_is_of_http1_alone() {
 #[test]
 fn a_rate_may_change_within_a_step() {
     let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
-    let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.decided().steps[0].arrivals
+    let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.load().steps[0].arrivals
     else {
-        panic!("{:?}", suite.load.decided().steps[0].arrivals)
+        panic!("{:?}", suite.load.load().steps[0].arrivals)
     };
     let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
-    assert_eq!(
-        ends,
-        [(100.0, 100.0, suite.load.decided().warmup_ns), (100.0, 300.0, 10_000_000_000)]
-    );
+    assert_eq!(ends, [(100.0, 100.0, suite.load.load().warmup_ns), (100.0, 300.0, 10_000_000_000)]);
 }
 
 /// Suites with a mistake, and a part of its message.

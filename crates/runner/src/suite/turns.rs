@@ -7,7 +7,7 @@ use dyno_workload::workloads::CheckedWorkload;
 use serde::Deserialize;
 
 use super::SuiteFile;
-use super::load::{RawLoad, SuiteLoad, check_pages, of_load};
+use super::load::{RawLoad, SuiteLoad, check_pages, locate_in_load};
 use crate::limits::{
     INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
 };
@@ -26,7 +26,7 @@ pub(super) enum RawOrder {
 
 impl RawOrder {
     /// The order in which a block's subjects are started.
-    pub(super) fn of_starts(self) -> Order {
+    pub(super) fn start_order(self) -> Order {
         match self {
             RawOrder::Fixed => Order::Fixed,
             RawOrder::Random | RawOrder::Interleaved | RawOrder::Duet => Order::Random,
@@ -47,13 +47,13 @@ enum Turns {
 
 /// Reads a suite's setting of turns. `order`: as written. `is_experiment`: whether the suite has an
 /// experiment.
-fn asked(
+fn read_turns(
     order: Option<RawOrder>,
     slice: Option<&str>,
     load: &RawLoad,
     is_experiment: bool,
 ) -> Result<Turns, Mistake> {
-    let of_suite = |key, message: String| mistake(key, message).within("suite");
+    let of_suite = |key, message: String| mistake(key, message).with_parent("suite");
     if order != Some(RawOrder::Interleaved) {
         let message =
             "`slice` belongs to `order = \"interleaved\"`; in other orders no subject takes turns";
@@ -64,7 +64,7 @@ fn asked(
     if load.interval.is_some() {
         let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave \
                        `interval` out, or give `slice` in [suite]";
-        return Err(of_load(mistake("interval", message)));
+        return Err(locate_in_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
     let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
@@ -97,18 +97,18 @@ impl Paced<'_> {
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
-            return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
+            return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
-        let turns = asked(self.order, self.slice, &self.load, self.is_experiment)?;
-        let turns = if self.has_quota { turns.unless_asked() } else { turns };
+        let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
+        let turns = if self.has_quota { turns.or_default() } else { turns };
         let (load, steps_of) =
-            self.load.check(shaped, self.order.unwrap_or_default().of_starts())?;
-        let slice_ns = turns.slice_ns(load.decided(), self.subjects, has_pages);
+            self.load.check(shaped, self.order.unwrap_or_default().start_order())?;
+        let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
-        let load = taken(load, slice_ns, has_pages)?;
+        let load = with_turns(load, slice_ns, has_pages)?;
         for (workload, steps) in shaped.iter().zip(&steps_of) {
             if workload.workload.page.is_some() {
-                check_pages(load.decided(), steps).map_err(of_load)?;
+                check_pages(load.load(), steps).map_err(locate_in_load)?;
             }
         }
         Ok((load, steps_of, slice_ns))
@@ -124,7 +124,7 @@ const TAKE_TURNS: usize = 3;
 impl Turns {
     /// Resolves the default. Subjects with CPU quotas take no turns: a quota is refilled every 100
     /// ms, about once a turn, so that its share of a turn is random.
-    fn unless_asked(self) -> Turns {
+    fn or_default(self) -> Turns {
         if self == Turns::Open { Turns::None } else { self }
     }
 
@@ -151,7 +151,7 @@ impl Turns {
 
 /// Returns whether a plan would take the same turns with loads of another length: its intervals can
 /// be kept apart, and no shorter turns become possible.
-pub(crate) fn keeps(plan: &Plan, duration_ns: u64) -> bool {
+pub(crate) fn has_same_turns(plan: &Plan, duration_ns: u64) -> bool {
     let Some(slice_ns) = plan.slice_ns else { return true };
     let other = Load { duration_ns, ..plan.load.clone() };
     let arms = plan.arms.len();
@@ -173,7 +173,7 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
              turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` \
              or more, or leave `order = \"interleaved\"` out",
         )
-        .within("suite")),
+        .with_parent("suite")),
     }
 }
 
@@ -181,10 +181,14 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
 ///
 /// # Errors
 /// The load cannot take turns.
-fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
+fn with_turns(
+    load: SuiteLoad,
+    slice_ns: Option<u64>,
+    has_pages: bool,
+) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
-    check_steps(load.decided(), has_pages)?;
-    Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
+    check_steps(load.load(), has_pages)?;
+    Ok(load.with_interval(slice_ns / INTERVALS_OF_SLICE))
 }
 
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
@@ -193,7 +197,7 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
             "subjects that take turns are loaded in closed loops of requests, and {what}; leave \
              `order = \"interleaved\"` out, or that step"
         );
-        mistake("order", message).within("suite")
+        mistake("order", message).with_parent("suite")
     };
     if has_pages {
         return Err(refused(
@@ -219,7 +223,7 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
 /// There are too many intervals.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
     let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
-    check_time(suite.load.decided(), subjects, slice_ns)
+    check_time(suite.load.load(), subjects, slice_ns)
 }
 
 fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake> {
@@ -240,7 +244,7 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
             most_ns as f64 / 1e9
         ),
     )
-    .within("load"))
+    .with_parent("load"))
 }
 
 #[cfg(test)]
@@ -257,11 +261,11 @@ mod tests {
         let suite = |of_suite| suite(of_suite, "connections = [1, 2]").unwrap();
         let usual = suite("order = \"interleaved\"");
         assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(100_000_000)));
-        assert_eq!(usual.load.decided().interval_ns, 25_000_000);
-        assert_eq!(usual.load.decided().order, Order::Random);
+        assert_eq!(usual.load.load().interval_ns, 25_000_000);
+        assert_eq!(usual.load.load().order, Order::Random);
         let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
-            (asked.slice_ns, asked.load.decided().interval_ns),
+            (asked.slice_ns, asked.load.load().interval_ns),
             (Some(200_000_000), 50_000_000)
         );
         assert_eq!(suite("order = \"fixed\"").slice_ns, None);
@@ -300,7 +304,7 @@ mod tests {
     fn many_subjects_take_longer_turns() {
         let of = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
-            Turns::Taken(None).slice_ns(load.decided(), subjects, false)
+            Turns::Taken(None).slice_ns(load.load(), subjects, false)
         };
         assert_eq!(
             (of(3), of(4), of(7)),
@@ -327,11 +331,11 @@ mod tests {
         let ten = plan("10s");
         assert_eq!(ten.slice_ns, Some(100_000_000));
         assert!(
-            keeps(&ten, 5_000_000_000)
-                && !keeps(&ten, 30_000_000_000)
-                && !keeps(&ten, 1_000_000_000_000)
+            has_same_turns(&ten, 5_000_000_000)
+                && !has_same_turns(&ten, 30_000_000_000)
+                && !has_same_turns(&ten, 1_000_000_000_000)
         );
-        assert!(!keeps(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
+        assert!(!has_same_turns(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
     }
 
     #[test]

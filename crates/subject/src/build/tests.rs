@@ -1,6 +1,6 @@
 //! Builds with small programs.
 
-use dyno_workload::inside::Inside;
+use dyno_workload::relative_path::RelativePath;
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn build_while_somebody_writes(
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let (mut reads, input) = (0, definition.folder.join("in.txt"));
-    let mut read = |found: &Found| {
+    let mut read = |found: &FolderEntry| {
         let bytes = read_input(found);
         reads += 1;
         // Every second read is for the key.
@@ -142,7 +142,7 @@ fn an_empty_folder_among_inputs_is_part_of_the_key() {
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let mut definition = subject(root.path(), "true");
-    definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
+    definition.build.as_mut().unwrap().inputs = vec![RelativePath::parse(".").unwrap()];
     let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
     let without = key();
     fs::create_dir(definition.folder.join("empty")).unwrap();
@@ -210,7 +210,8 @@ fn inputs_are_copied_and_never_written() {
     fs::write(folder.join("sub/a"), "3").unwrap();
     fs::write(folder.join("tool"), "4").unwrap();
     std::os::unix::fs::symlink("a", folder.join("sub/b")).unwrap();
-    let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| Inside::parse(i).unwrap());
+    let inputs =
+        ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| RelativePath::parse(i).unwrap());
     definition.build.as_mut().unwrap().inputs = inputs.into();
     let built = build(&definition, &root.path().join("cache")).unwrap();
     assert_eq!(fs::read_to_string(built.out.join("b")).unwrap(), "3");

@@ -8,11 +8,11 @@ use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
-use dyno_launch::folder::{read_regular, read_within};
+use dyno_launch::folder::{read_in_folder, read_regular};
 use dyno_launch::process::Signal;
-use dyno_workload::inside::Inside;
 use dyno_workload::keys::{self, Keys};
 use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
@@ -23,7 +23,7 @@ use super::{Definition, Role};
 use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};
 use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
-use crate::placeholders::{self, OF_BACKEND, Place};
+use crate::placeholders::{self, OF_BACKEND, PlaceholderScope};
 
 /// Default deadline of a stop.
 const STOP: Nanoseconds = Nanoseconds(5_000_000_000);
@@ -42,7 +42,7 @@ struct Home<'a> {
 
 /// Returns why a file cannot be read. A dangling link exists, so that "no such file" alone would be
 /// confusing.
-fn why(path: &Path, error: &std::io::Error) -> String {
+fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
     if is_dangling { "it is a link that leads nowhere".into() } else { error.to_string() }
 }
@@ -63,8 +63,8 @@ impl Definition {
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
         let wrong = |why: String| FileError::whole(&path, format!("cannot be read: {why}"));
-        let source =
-            read_regular(&path, DEFINITION_BYTES).map_err(|error| wrong(why(&path, &error)))?;
+        let source = read_regular(&path, DEFINITION_BYTES)
+            .map_err(|error| wrong(read_error_text(&path, &error)))?;
         let source = String::from_utf8(source).map_err(|_| wrong("it is not UTF-8 text".into()))?;
         Definition::parse(folder, role, &source)
     }
@@ -100,8 +100,9 @@ impl Home<'_> {
         let waive = waive(keys, &kept).unwrap_or_default();
         let backends = self.backends(keys).unwrap_or_default();
         let requires = requires(keys);
-        let version =
-            keys.table("version").and_then(|table| command(table, Place::Question, QUESTION));
+        let version = keys
+            .table("version")
+            .and_then(|table| command(table, PlaceholderScope::Question, QUESTION));
         let build = keys.table("build").and_then(build);
         let Data { limits, seed, reset } = self.data(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
@@ -149,13 +150,13 @@ impl Home<'_> {
         Some(definition)
     }
 
-    fn variants(self, keys: &mut Keys<'_>, kept: &Kept) -> BTreeMap<String, Variant> {
+    fn variants(self, keys: &mut Keys<'_>, kept: &NamedContracts) -> BTreeMap<String, Variant> {
         let tables = keys.named_tables("variants");
         for (name, _) in tables.iter().filter(|(name, _)| Name::parse(name).is_err()) {
             let message = format!(
                 "{name:?} is not the name of a variant, which has at least one letter and no `/`"
             );
-            keys.add(mistake("variants", message).below(name.clone()));
+            keys.add(mistake("variants", message).with_child(name.clone()));
         }
         tables.into_iter().map(|(name, table)| (name, self.variant(table, kept))).collect()
     }
@@ -169,7 +170,7 @@ impl Home<'_> {
         let name = name.unwrap_or(called);
         let title = keys.optional("title").unwrap_or_else(|| name.clone());
         let (language, protocols) = match self.role {
-            Role::Subject => (keys.required("language"), keys.required_list("protocols")),
+            Role::Subject => (keys.take_required("language"), keys.required_list("protocols")),
             Role::Backend => (
                 Some(keys.optional("language").unwrap_or_default()),
                 Some(keys.list("protocols").unwrap_or_default()),
@@ -193,9 +194,10 @@ impl Home<'_> {
             return Data::default();
         }
         let limits =
-            keys.parsed("limits", |raw: RawLimits| raw.check().map_err(|m| m.within("limits")));
-        let [seed, reset] = ["seed", "reset"]
-            .map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
+            keys.parse("limits", |raw: RawLimits| raw.check().map_err(|m| m.with_parent("limits")));
+        let [seed, reset] = ["seed", "reset"].map(|key| {
+            keys.table(key).and_then(|table| command(table, PlaceholderScope::Start, DATA))
+        });
         Data { limits: limits.unwrap_or_default(), seed, reset }
     }
 
@@ -211,7 +213,7 @@ impl Home<'_> {
     }
 
     /// Reads the contracts that `checks` names. `None`: the key is missing.
-    fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
+    fn contracts(self, keys: &mut Keys<'_>) -> Option<NamedContracts> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
             let message = "a back end is asked no contract's checks: they are the subject's, \
@@ -220,13 +222,13 @@ impl Home<'_> {
             keys.add(mistake("checks", message));
             return None;
         }
-        let mut kept = Kept::default();
+        let mut kept = NamedContracts::default();
         for (i, name) in names.iter().enumerate() {
             match self.contract(name).and_then(|contract| kept.take(contract)) {
                 Ok(()) => {}
                 Err(why) => {
                     kept.lacks_some = true;
-                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).below(i)));
+                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).with_child(i)));
                 }
             }
         }
@@ -257,21 +259,21 @@ impl Home<'_> {
     fn backends(self, keys: &mut Keys<'_>) -> Option<Vec<String>> {
         let names = keys.list::<String>("backends")?;
         for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend(name)) {
-            keys.add(mistake("backends", not_a_backend(name)).below(i));
+            keys.add(mistake("backends", not_a_backend(name)).with_child(i));
         }
         Some(names)
     }
 
     fn start(self, mut keys: Keys<'_>) -> Option<StartSpec> {
-        let command = keys.required::<Vec<String>>("command");
+        let command = keys.take_required::<Vec<String>>("command");
         if command.as_ref().is_some_and(Vec::is_empty) {
             keys.add(mistake("command", "`start.command` is empty"));
         }
         let parts = self.start_parts(&mut keys);
         check_words(&keys, "command", command.as_deref());
         let command = command.filter(|command| !command.is_empty());
-        let port = keys.parsed("port", |n| checked_port("port", n));
-        let tls_port = keys.parsed("tls_port", |n| checked_port("tls_port", n));
+        let port = keys.parse("port", |n| checked_port("port", n));
+        let tls_port = keys.parse("tls_port", |n| checked_port("tls_port", n));
         keys.end();
         Some(StartSpec {
             command: command?,
@@ -286,7 +288,7 @@ impl Home<'_> {
 
     /// Reads the keys that the start of a definition and that of a variant share.
     fn start_parts(self, keys: &mut Keys<'_>) -> StartParts {
-        let env = env(keys, Place::Start);
+        let env = env(keys, PlaceholderScope::Start);
         let inherit = keys.list("inherit").unwrap_or_default();
         let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
@@ -299,33 +301,33 @@ impl Home<'_> {
                     other.text(),
                     file.to.text()
                 );
-                keys.add(mistake("files", why).below(i).below("to"));
+                keys.add(mistake("files", why).with_child(i).with_child("to"));
             }
-            if let Err(why) = Place::Start.check(file.to.text()) {
-                keys.add(mistake("files", why).below(i).below("to"));
+            if let Err(why) = PlaceholderScope::Start.check(file.to.text()) {
+                keys.add(mistake("files", why).with_child(i).with_child("to"));
             }
             // An unreadable file is reported when it is needed.
-            let template =
-                read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
+            let template = read_in_folder(file.template.path(), self.folder, TEMPLATE_BYTES)
+                .unwrap_or_default();
             let checked = match str::from_utf8(&template) {
-                Ok(text) => Place::Start.check_contents(text),
+                Ok(text) => PlaceholderScope::Start.check_contents(text),
                 Err(_) => Err("it is no text".into()),
             };
             if let Err(why) = checked {
                 keys.add(
                     mistake("files", format!("{}: {why}", file.template))
-                        .below(i)
-                        .below("template"),
+                        .with_child(i)
+                        .with_child("template"),
                 );
             }
         }
-        let cwd = keys.parsed("cwd", cwd);
+        let cwd = keys.parse("cwd", cwd);
         StartParts { env, inherit, files, cwd }
     }
 
     /// Reads a variant. `whole`: the contracts of the whole file, which apply unless the variant
     /// names others.
-    fn variant(self, mut keys: Keys<'_>, whole: &Kept) -> Variant {
+    fn variant(self, mut keys: Keys<'_>, whole: &NamedContracts) -> Variant {
         let kept = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
         if command_words.as_ref().is_some_and(Vec::is_empty) {
@@ -343,15 +345,15 @@ impl Home<'_> {
             requires: requires(&mut keys),
             version: keys
                 .table("version")
-                .and_then(|table| command(table, Place::Question, QUESTION)),
+                .and_then(|table| command(table, PlaceholderScope::Question, QUESTION)),
             build: keys.table("build").and_then(build),
             command: command_words,
             env: parts.env,
             inherit: parts.inherit,
             files: parts.files,
             cwd: parts.cwd,
-            port: keys.parsed("port", |n| checked_port("port", n)),
-            tls_port: keys.parsed("tls_port", |n| checked_port("tls_port", n)),
+            port: keys.parse("port", |n| checked_port("port", n)),
+            tls_port: keys.parse("tls_port", |n| checked_port("tls_port", n)),
             ready: keys.table("ready").map(ready).unwrap_or_default(),
             stop: keys.table("stop").map(stop).unwrap_or_default(),
         };
@@ -387,13 +389,13 @@ struct StartParts {
 
 /// The contracts that a definition names.
 #[derive(Default)]
-struct Kept {
+struct NamedContracts {
     contracts: Vec<Contract>,
     /// Whether it names contracts with mistakes, so that the names of their checks are unknown.
     lacks_some: bool,
 }
 
-impl Kept {
+impl NamedContracts {
     /// Adds a contract. `Err`: it has a check of the same name as an earlier one, as a sentence.
     fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
@@ -427,14 +429,15 @@ pub fn not_a_backend(name: &str) -> String {
     format!("{name:?} is not the name of a back end: letters, digits, `-` and `_`, a letter first")
 }
 
-fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
+fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
     let names = keys.list::<String>("waive")?;
     if kept.lacks_some {
         return Some(names);
     }
     let checks = || kept.contracts.iter().flat_map(|contract| &contract.checks);
-    let at =
-        |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
+    let at = |check: &Check| {
+        check.protocols.iter().map(|p| check.name_at_protocol(*p)).collect::<Vec<_>>()
+    };
     let known: Vec<String> =
         checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
@@ -443,7 +446,7 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
             None => "`dyno subjects check` prints the names of all".into(),
         };
         keys.add(
-            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).below(i),
+            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).with_child(i),
         );
     }
     Some(names)
@@ -452,8 +455,11 @@ fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
 /// Reads the needs, without those that have mistakes.
 fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     let all = keys.tables("requires").into_iter().map(|mut keys| {
-        let (name, test, hint) =
-            (keys.required("name"), keys.required::<String>("test"), keys.required("hint"));
+        let (name, test, hint) = (
+            keys.take_required("name"),
+            keys.take_required::<String>("test"),
+            keys.take_required("hint"),
+        );
         if test.as_ref().is_some_and(|test| test.contains('\0')) {
             keys.add(mistake(
                 "test",
@@ -469,8 +475,8 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
 }
 
 /// Reads a table of a command and its deadline.
-fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<CommandSpec> {
-    let command = keys.required::<String>("command");
+fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> Option<CommandSpec> {
+    let command = keys.take_required::<String>("command");
     check_text(&keys, "command", command.as_deref(), place);
     let deadline = keys.optional("deadline").unwrap_or(usual);
     keys.end();
@@ -478,25 +484,25 @@ fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<Comma
 }
 
 fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
-    let of = keys.required("of");
+    let of = keys.take_required("of");
     keys.end();
     of
 }
 
 fn profile(mut keys: Keys<'_>) -> ProfileSpec {
-    let env = env(&mut keys, Place::Start);
+    let env = env(&mut keys, PlaceholderScope::Start);
     let command = keys.optional::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Profile);
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Profile);
     let deadline = keys.optional("deadline").unwrap_or(QUESTION);
     keys.end();
     ProfileSpec { env, command: command.map(|command| CommandSpec { command, deadline }) }
 }
 
 fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
-    let command = keys.required::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Build);
-    let inputs = keys.required_list::<Inside>("inputs");
-    let env = env(&mut keys, Place::Build);
+    let command = keys.take_required::<String>("command");
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Build);
+    let inputs = keys.required_list::<RelativePath>("inputs");
+    let env = env(&mut keys, PlaceholderScope::Build);
     let inherit = keys.list("inherit").unwrap_or_default();
     let deadline = keys.optional("deadline").unwrap_or(BUILD);
     keys.end();
@@ -511,15 +517,15 @@ fn stop(mut keys: Keys<'_>) -> StopKeys {
 }
 
 fn ready(mut keys: Keys<'_>) -> ReadyKeys {
-    let path = keys.parsed("path", |path: String| match path.starts_with('/') {
+    let path = keys.parse("path", |path: String| match path.starts_with('/') {
         true => Ok(path),
         false => Err(mistake("path", format!("the path {path:?} must begin with a slash"))),
     });
-    let status = keys.parsed("status", |status: u16| match status {
+    let status = keys.parse("status", |status: u16| match status {
         100..=599 => Ok(status),
         _ => Err(mistake("status", "`status` is one of HTTP, such as 404")),
     });
-    let tcp = keys.parsed("tcp", |tcp: bool| match tcp {
+    let tcp = keys.parse("tcp", |tcp: bool| match tcp {
         true => Ok(()),
         false => Err(mistake(
             "tcp",
@@ -528,7 +534,7 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
         )),
     });
     let command = keys.optional::<String>("command");
-    check_text(&keys, "command", command.as_deref(), Place::Start);
+    check_text(&keys, "command", command.as_deref(), PlaceholderScope::Start);
     let deadline = keys.optional("deadline");
     let given = [
         ("path", path.is_some() || status.is_some()),
@@ -554,20 +560,20 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     ReadyKeys { by, deadline }
 }
 
-fn env(keys: &mut Keys<'_>, place: Place) -> BTreeMap<String, String> {
+fn env(keys: &mut Keys<'_>, place: PlaceholderScope) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
         if let Err(why) = check_name(name) {
-            keys.add(mistake("env", why).below(name.clone()));
+            keys.add(mistake("env", why).with_child(name.clone()));
         }
         if let Err(why) = place.check(value) {
-            keys.add(mistake("env", why).below(name.clone()));
+            keys.add(mistake("env", why).with_child(name.clone()));
         }
     }
     env
 }
 
-fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: Place) {
+fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: PlaceholderScope) {
     if let Some(Err(why)) = text.map(|text| place.check(text)) {
         keys.add(mistake(key, why));
     }
@@ -575,8 +581,8 @@ fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: Pla
 
 fn check_words(keys: &Keys<'_>, key: &'static str, words: Option<&[String]>) {
     for (i, word) in words.into_iter().flatten().enumerate() {
-        if let Err(why) = Place::Start.check(word) {
-            keys.add(mistake(key, why).below(i));
+        if let Err(why) = PlaceholderScope::Start.check(word) {
+            keys.add(mistake(key, why).with_child(i));
         }
     }
 }
@@ -586,7 +592,7 @@ fn cwd(text: String) -> Result<String, Mistake> {
     let below = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
     let is_inside = |below: &str| {
         below.is_empty()
-            || below.strip_prefix('/').is_some_and(|below| Inside::parse(below).is_ok())
+            || below.strip_prefix('/').is_some_and(|below| RelativePath::parse(below).is_ok())
     };
     if below.is_some_and(is_inside) {
         return Ok(text);

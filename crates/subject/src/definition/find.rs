@@ -91,7 +91,7 @@ impl Folders {
             }
             None => match built_in(name) {
                 Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
-                None => Err(NoDefinition::None(self.none_of(
+                None => Err(NoDefinition::None(self.not_found_text(
                     name,
                     "subject",
                     &self.names(Role::Subject),
@@ -116,7 +116,7 @@ impl Folders {
             Err(NoDefinition::None(_)) => {
                 let mut known = self.names(Role::Backend);
                 known.extend(self.names(Role::Subject));
-                Err(NoDefinition::None(self.none_of(name, "back end", &known)))
+                Err(NoDefinition::None(self.not_found_text(name, "back end", &known)))
             }
             found => found,
         }
@@ -146,11 +146,15 @@ impl Folders {
     /// Returns why a subject cannot be run here, as a sentence: an unmet need of its own or of one
     /// of its back ends.
     #[must_use]
-    pub fn lack(&self, definition: &Definition, here: &Prerequisites<'_>) -> Option<String> {
+    pub fn unavailable_reason(
+        &self,
+        definition: &Definition,
+        here: &Prerequisites<'_>,
+    ) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
-            Ok(own) if i == 0 => here.unmet(&own),
+            Ok(own) if i == 0 => here.unmet_need(&own),
             Ok(behind) => {
-                here.unmet(&behind).map(|why| format!("its back end {}: {why}", behind.name))
+                here.unmet_need(&behind).map(|why| format!("its back end {}: {why}", behind.name))
             }
             Err(why) => Some(why),
         })
@@ -184,7 +188,7 @@ impl Folders {
         names
     }
 
-    fn none_of(&self, name: &str, what: &str, known: &[String]) -> String {
+    fn not_found_text(&self, name: &str, what: &str, known: &[String]) -> String {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None if what == "subject" => "`dyno subjects list` shows which there are".into(),
@@ -346,7 +350,7 @@ mod tests {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-        let lack = || folders.lack(&front, &Prerequisites::new(&supervision));
+        let lack = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));
         assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
         file(
             "backends/db",

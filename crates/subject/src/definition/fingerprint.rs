@@ -6,8 +6,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::Definition;
-use super::sources::{Counts, walk};
-use crate::key::Key;
+use super::sources::{CountedFiles, walk};
+use crate::key::PartsHash;
 
 impl Definition {
     /// Returns a hash of all that decides how it is started: this definition, its templates and, if
@@ -17,7 +17,7 @@ impl Definition {
     /// # Errors
     /// A file of its folder cannot be read.
     pub fn fingerprint(&self) -> io::Result<String> {
-        let mut key = Key::default();
+        let mut key = PartsHash::default();
         // Other variants and the path of the folder do not affect this one.
         let alone =
             Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
@@ -27,9 +27,9 @@ impl Definition {
     }
 
     /// Adds its folder to a key: its path, and all files in it but the definition.
-    pub(crate) fn add_folder_to(&self, key: &mut Key) -> io::Result<()> {
+    pub(crate) fn add_folder_to(&self, key: &mut PartsHash) -> io::Result<()> {
         key.add(self.folder.as_os_str().as_encoded_bytes());
-        walk(&self.folder, Counts::Everything, &mut |name, entry| entry.add_to(key, name))
+        walk(&self.folder, CountedFiles::Everything, &mut |name, entry| entry.add_to(key, name))
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
         assert_ne!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
         // A build may read any file of it.
         let of_build = || {
-            let mut key = Key::default();
+            let mut key = PartsHash::default();
             Definition::read(&folder).unwrap().add_folder_to(&mut key).unwrap();
             key.text()
         };

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::Contract;
-use dyno_launch::environment::{Environment, Ours};
-use dyno_launch::folder::read_within;
+use dyno_launch::environment::{DynoVariables, Environment};
+use dyno_launch::folder::read_in_folder;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{Answer, Tool};
+use dyno_launch::tool::{ToolAnswer, ToolCommand};
 use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::limits::TEMPLATE_BYTES;
@@ -97,10 +97,10 @@ impl Definition {
         let mut all = own.clone();
         for (variant, over) in &self.variants {
             let of_variant =
-                self.overridden(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
+                self.with_overrides(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
             all.extend(of_variant.map(|mistake| {
-                let placed = mistake.within(variant.clone()).within("variants");
-                placed.of(&format!("variant {variant:?}"))
+                let placed = mistake.with_parent(variant.clone()).with_parent("variants");
+                placed.with_prefix(&format!("variant {variant:?}"))
             }));
         }
         all
@@ -117,12 +117,12 @@ impl Definition {
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
             const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, \
                                 for instance [\"h1-tls\", \"h2\"]";
-            all.push(wrong(AUTO).below(i));
+            all.push(wrong(AUTO).with_child(i));
         }
         let twice =
             self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
         if let Some((i, protocol)) = twice {
-            all.push(wrong(&format!("`protocols` names {protocol} twice")).below(i));
+            all.push(wrong(&format!("`protocols` names {protocol} twice")).with_child(i));
         }
         let uses_port = self.uses("port") || self.uses("tls_port");
         let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
@@ -155,7 +155,7 @@ impl Definition {
                 "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it \
                  on"
             );
-            all.push(wrong(&message).below(i));
+            all.push(wrong(&message).with_child(i));
         }
         all
     }
@@ -187,10 +187,10 @@ impl Definition {
                 if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
             return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
         };
-        Ok(self.overridden(over))
+        Ok(self.with_overrides(over))
     }
 
-    fn overridden(&self, over: &Variant) -> Definition {
+    fn with_overrides(&self, over: &Variant) -> Definition {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
             if let Some(value) = value {
                 field.clone_from(value);
@@ -227,9 +227,9 @@ impl Definition {
         command: &str,
         deadline: Nanoseconds,
         supervision: &Supervision<'_>,
-    ) -> Answer {
+    ) -> ToolAnswer {
         let environment = self.environment_of_tools();
-        Tool {
+        ToolCommand {
             command,
             folder: &self.folder,
             environment: &environment,
@@ -242,10 +242,10 @@ impl Definition {
     /// them. Its own variables are part of the definition, and each start has its own folder for
     /// temporary files.
     #[must_use]
-    pub fn inherited(&self) -> BTreeMap<String, String> {
+    pub fn inherited_variables(&self) -> BTreeMap<String, String> {
         let start = &self.start;
-        let given = Environment::of_server(&Ours::read(), &start.inherit, Path::new(""));
-        let mut inherited = given.recorded();
+        let given = Environment::for_server(&DynoVariables::read(), &start.inherit, Path::new(""));
+        let mut inherited = given.to_record();
         inherited.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
         inherited
     }
@@ -255,7 +255,7 @@ impl Definition {
     fn environment_of_tools(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
-            || Environment::of_tool(&Ours::read(), &[], &temporary),
+            || Environment::for_tool(&DynoVariables::read(), &[], &temporary),
             |spec| spec.environment(&temporary, &Placeholders::default()),
         )
     }
@@ -275,7 +275,7 @@ impl Definition {
     /// Returns whether a start uses the placeholder of this name.
     #[must_use]
     pub fn uses(&self, place: &str) -> bool {
-        self.texts().iter().any(|text| placeholders::named(text).any(|used| used == place))
+        self.texts().iter().any(|text| placeholders::names(text).any(|used| used == place))
     }
 
     /// Returns all texts of a start that may hold placeholders, without unreadable templates.
@@ -297,8 +297,8 @@ impl Definition {
             .cloned()
             .collect();
         for file in &start.files {
-            let template =
-                read_within(file.template.path(), &self.folder, TEMPLATE_BYTES).unwrap_or_default();
+            let template = read_in_folder(file.template.path(), &self.folder, TEMPLATE_BYTES)
+                .unwrap_or_default();
             all.push(String::from_utf8_lossy(&template).into_owned());
             all.push(file.to.text().into());
         }

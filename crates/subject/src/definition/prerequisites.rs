@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use dyno_launch::environment::Environment;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::Answer;
+use dyno_launch::tool::ToolAnswer;
 
 use super::{Definition, Require};
 
@@ -15,7 +15,7 @@ use super::{Definition, Require};
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
-    answers: RefCell<HashMap<Test, Answer>>,
+    answers: RefCell<HashMap<Test, ToolAnswer>>,
 }
 
 /// All inputs that decide the result of a test.
@@ -34,7 +34,7 @@ impl<'a> Prerequisites<'a> {
 
     /// Returns the first unmet need of a definition, as a sentence with a hint.
     #[must_use]
-    pub fn unmet(&self, definition: &Definition) -> Option<String> {
+    pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.all_unmet(definition).next().map(|(_, sentence)| sentence)
     }
 
@@ -45,9 +45,11 @@ impl<'a> Prerequisites<'a> {
     ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
         definition.requires.iter().filter_map(move |require| {
             let sentence = match self.answer(definition, require) {
-                Answer::Ended { status, .. } if status.success() => return None,
-                Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),
-                Answer::None(why) => format!(
+                ToolAnswer::Ended { status, .. } if status.success() => return None,
+                ToolAnswer::Ended { .. } => {
+                    format!("{} is missing. {}", require.name, require.hint)
+                }
+                ToolAnswer::None(why) => format!(
                     "{} may be missing: its test `{}` {why}. {}",
                     require.name, require.test, require.hint
                 ),
@@ -56,7 +58,7 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
-    fn answer(&self, definition: &Definition, require: &Require) -> Answer {
+    fn answer(&self, definition: &Definition, require: &Require) -> ToolAnswer {
         let test = Test {
             command: require.test.clone(),
             folder: definition.folder.clone(),
@@ -96,11 +98,11 @@ mod tests {
         let here = Prerequisites::new(&supervision);
         let asked = || std::fs::read_to_string(folder.join("asked")).unwrap().lines().count();
         for definition in [&plain, &plain.with_variant("a").unwrap(), &plain] {
-            assert_eq!(here.unmet(definition), None);
+            assert_eq!(here.unmet_need(definition), None);
         }
         assert_eq!(asked(), 1);
         // Another build environment may give another result.
-        assert_eq!(here.unmet(&plain.with_variant("b").unwrap()), None);
+        assert_eq!(here.unmet_need(&plain.with_variant("b").unwrap()), None);
         assert_eq!(asked(), 2);
     }
 }

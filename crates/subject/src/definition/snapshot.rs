@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Definition;
 use super::sources::Entry;
-use crate::key::Key;
+use crate::key::PartsHash;
 
 /// Hashes of the files that a server is started from: its templates and, if it is started from its
 /// own folder, the files in it.
@@ -22,7 +22,7 @@ impl Snapshot {
         let mut hashes = BTreeMap::new();
         let _ = definition.visit_files(&mut |name, entry| {
             if matches!(entry, Entry::Link(..) | Entry::File(_)) {
-                let mut key = Key::default();
+                let mut key = PartsHash::default();
                 entry.add_to(&mut key, name);
                 hashes.insert(name.to_path_buf(), key.text());
             }

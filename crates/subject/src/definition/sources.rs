@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use dyno_launch::folder::read_within;
+use dyno_launch::folder::read_in_folder;
 
 use super::{Definition, Role};
-use crate::key::Key;
+use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
 /// Most bytes that are read of a file behind a link. A larger one may be a data set that servers
@@ -30,13 +30,13 @@ impl Definition {
         let mut result = Ok(());
         for file in &self.start.files {
             let name = file.template.path();
-            match read_within(name, &self.folder, TEMPLATE_BYTES) {
+            match read_in_folder(name, &self.folder, TEMPLATE_BYTES) {
                 Ok(bytes) => visit(name, &Entry::File(bytes)),
                 Err(error) => result = Err(error),
             }
         }
         let in_folder = match self.uses("dir") {
-            true => walk(&self.folder, Counts::Its, visit),
+            true => walk(&self.folder, CountedFiles::Its, visit),
             false => Ok(()),
         };
         result.and(in_folder)
@@ -74,7 +74,7 @@ fn is_written_by_servers(name: &Path) -> bool {
 
 /// Files of a folder that count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum CountedFiles {
     Everything,
     /// Its files without those that servers write there, and without the folders that they create
     /// for them. Links are followed.
@@ -93,7 +93,7 @@ pub(super) enum Entry {
 
 impl Entry {
     /// Adds the entry to a key.
-    pub(super) fn add_to(&self, key: &mut Key, name: &Path) {
+    pub(super) fn add_to(&self, key: &mut PartsHash, name: &Path) {
         key.add(name.as_os_str().as_encoded_bytes());
         match self {
             Entry::Link(target, contents) => {
@@ -109,17 +109,17 @@ impl Entry {
 /// Visits the entries of a folder that count, sorted by name, each by its path below `folder`.
 pub(super) fn walk(
     folder: &Path,
-    counts: Counts,
+    counts: CountedFiles,
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
     let mut walk = Walk { folder, counts, entered, linked_left: MOST_LINKED_ENTRIES, visit };
-    walk.below(Path::new(""), false)
+    walk.walk_folder(Path::new(""), false)
 }
 
 struct Walk<'a> {
     folder: &'a Path,
-    counts: Counts,
+    counts: CountedFiles,
     /// Folders that are not entered through a link: a link may lead back.
     entered: BTreeSet<PathBuf>,
     linked_left: usize,
@@ -128,7 +128,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// `is_linked`: a link leads here.
-    fn below(&mut self, below: &Path, is_linked: bool) -> io::Result<()> {
+    fn walk_folder(&mut self, below: &Path, is_linked: bool) -> io::Result<()> {
         let entries = std::fs::read_dir(self.folder.join(below))?.map(|e| e.map(|e| e.file_name()));
         let mut names = entries.collect::<io::Result<Vec<_>>>()?;
         names.sort();
@@ -138,7 +138,7 @@ impl Walk<'_> {
             // The settings of the definition are hashed without its comments.
             let is_definition =
                 [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-            let is_its = self.counts == Counts::Its;
+            let is_its = self.counts == CountedFiles::Its;
             let is_left_there = is_its && (!is_own_file(kind) || is_written_by_servers(&name));
             if is_definition || (is_left_there && !kind.is_dir()) {
                 continue;
@@ -152,7 +152,7 @@ impl Walk<'_> {
                 (self.visit)(&name, &entry);
             }
             if kind.is_dir() {
-                self.below(&name, is_linked)?;
+                self.walk_folder(&name, is_linked)?;
             } else if is_its && kind.is_symlink() {
                 self.below_link(&path, &name);
             }
@@ -164,7 +164,7 @@ impl Walk<'_> {
     /// somebody else's.
     fn below_link(&mut self, path: &Path, name: &Path) {
         if path.is_dir() && path.canonicalize().is_ok_and(|folder| self.entered.insert(folder)) {
-            let _ = self.below(name, true);
+            let _ = self.walk_folder(name, true);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use dyno_contract::ready::Status;
-use dyno_launch::environment::{Environment, Inherit, Ours};
+use dyno_launch::environment::{DynoVariables, Environment, Inherit};
 use dyno_launch::process::{LOG, OWN, Signal};
-use dyno_workload::inside::Inside;
+use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text;
 use dyno_workload::units;
 use serde::{Deserialize, Deserializer};
@@ -70,7 +70,7 @@ pub(crate) const DATA: Nanoseconds = Nanoseconds(limits::DATA.as_nanos() as u64)
 pub struct BuildSpec {
     pub command: String,
     /// Files and folders of the subject's folder that go into the build.
-    pub inputs: Vec<Inside>,
+    pub inputs: Vec<RelativePath>,
     /// Values may hold placeholders.
     pub env: BTreeMap<String, String>,
     /// Variables of dyno's own environment that the build inherits, besides
@@ -84,7 +84,8 @@ impl BuildSpec {
     /// Returns the environment of the build: its inherited variables, and `env`. Temporary files go
     /// into `temporary`.
     pub(crate) fn environment(&self, temporary: &Path, places: &Placeholders) -> Environment {
-        let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
+        let mut environment =
+            Environment::for_tool(&DynoVariables::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
         environment
     }
@@ -117,7 +118,7 @@ impl StartSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
-    pub template: Inside,
+    pub template: RelativePath,
     pub to: Target,
 }
 
@@ -132,7 +133,7 @@ const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}
 impl Target {
     fn parse(text: &str) -> Result<Target, String> {
         let below = text.strip_prefix("{work}/").unwrap_or(text);
-        if Inside::parse(below)?.path().as_os_str().is_empty()
+        if RelativePath::parse(below)?.path().as_os_str().is_empty()
             || PATHS.iter().any(|path| below.contains(path))
         {
             return Err(format!(
@@ -140,7 +141,7 @@ impl Target {
                  \"{{work}}/server.conf\""
             ));
         }
-        let path = Inside::parse(below)?;
+        let path = RelativePath::parse(below)?;
         let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
         if first.is_some_and(|first| first == LOG || first.starts_with(OWN)) {
             return Err(format!(
@@ -167,14 +168,14 @@ impl Target {
     ///
     /// # Errors
     /// A value leads out of the working folder.
-    pub fn fill(&self, places: &Placeholders) -> Result<Inside, String> {
-        Inside::parse(&places.fill(&self.0))
+    pub fn fill(&self, places: &Placeholders) -> Result<RelativePath, String> {
+        RelativePath::parse(&places.fill(&self.0))
     }
 }
 
 impl<'de> Deserialize<'de> for Target {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text::parsed(from, Target::parse)
+        text::parse_string(from, Target::parse)
     }
 }
 
@@ -258,6 +259,6 @@ impl Nanoseconds {
 
 impl<'de> Deserialize<'de> for Nanoseconds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text::parsed(from, |text| units::duration(text).map(Nanoseconds))
+        text::parse_string(from, |text| units::duration(text).map(Nanoseconds))
     }
 }

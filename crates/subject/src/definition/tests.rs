@@ -15,7 +15,7 @@ fn unmet(definition: &Definition) -> Option<String> {
     // The guard of a test is this test program, which ends at once with the unknown argument.
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    Prerequisites::new(&supervision).unmet(definition)
+    Prerequisites::new(&supervision).unmet_need(definition)
 }
 
 fn write(source: &str) -> (tempfile::TempDir, PathBuf) {

@@ -78,18 +78,18 @@ fn documents(text: &str) -> Vec<String> {
 
 /// Returns the lines of the instructions that `is_wanted` by their names, with the lines after the
 /// first of each indented.
-pub(super) fn listed(all: &[Instruction], is_wanted: impl Fn(&str) -> bool) -> String {
+pub(super) fn instruction_lines(all: &[Instruction], is_wanted: impl Fn(&str) -> bool) -> String {
     let wanted = all.iter().filter(|instruction| is_wanted(&instruction.name));
     let lines = wanted.flat_map(|instruction| {
         instruction.lines.iter().enumerate().map(|(i, line)| {
             let indent = if i > 0 && !line.starts_with([' ', '\t']) { "    " } else { "" };
-            format!("{indent}{}\n", shortened(&plain_line(line)))
+            format!("{indent}{}\n", shorten(&plain_line(line)))
         })
     });
     lines.collect()
 }
 
-fn shortened(line: &str) -> String {
+fn shorten(line: &str) -> String {
     match line.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => {
             format!("{} … ({} characters more)", &line[..end], line[end..].chars().count())
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> String {
-        listed(&parse(text), |_| true)
+        instruction_lines(&parse(text), |_| true)
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod dockerfile;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dyno_workload::inside::Inside;
+use dyno_workload::relative_path::RelativePath;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use dockerfile::Instruction;
 
 /// A definition, and the steps that are left to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedSubject {
     /// The text of `subject.toml`.
     pub toml: String,
     /// Remaining steps, in sentences. Further lines of a sentence list the steps in detail.
@@ -26,7 +26,7 @@ pub struct Imported {
 
 /// Reads a file of the server's folder. `Ok(None)`: there is no such file. `Err`: why it is refused
 /// or cannot be read.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+pub type ReadServerFile<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 #[derive(Debug, Deserialize)]
 struct Config {
@@ -48,7 +48,11 @@ const DATABASE_HOST: &str = "tfb-database";
 ///
 /// # Errors
 /// A sentence: a file is missing or refused, or there is no such test.
-pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result<Imported, String> {
+pub fn techempower(
+    name: &str,
+    read: ReadServerFile<'_>,
+    test: Option<&str>,
+) -> Result<ImportedSubject, String> {
     let missing = || {
         format!(
             "there is no {CONFIG}; name the folder of one server of FrameworkBenchmarks, such as \
@@ -68,8 +72,8 @@ pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result
     let image = if wanted == "default" { framework } else { format!("{framework}-{wanted}") };
     let file = text_of(&test, "dockerfile")
         .unwrap_or_else(|| format!("{}.dockerfile", image.to_lowercase()));
-    let file =
-        Inside::parse(&file).map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?;
+    let file = RelativePath::parse(&file)
+        .map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?;
     let file = file.to_string();
     let docker = read(&file)?.ok_or_else(|| format!("there is no {file}, by which it is built"))?;
     let mut writer =
@@ -81,7 +85,7 @@ pub fn techempower(name: &str, read: ReadFile<'_>, test: Option<&str>) -> Result
             .left
             .push(format!("Other tests of it can be imported with --test: {}.", others.join(", ")));
     }
-    Ok(Imported { toml, left: writer.left })
+    Ok(ImportedSubject { toml, left: writer.left })
 }
 
 /// Returns a text, a number or a boolean as text; `None`: another value, such as null.
@@ -110,7 +114,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn write(&mut self) -> Result<String, String> {
         let mut toml = self.head();
-        toml.push_str(&self.unfinished());
+        toml.push_str(&self.unfinished_need());
         toml.push_str(&self.build());
         toml.push_str(&self.start()?);
         toml.push_str(&self.ready_and_endpoints());
@@ -176,7 +180,7 @@ impl Writer<'_> {
 
     /// Returns a need that is not met until the user has finished the file: it keeps dyno from
     /// starting an incomplete server.
-    fn unfinished(&self) -> String {
+    fn unfinished_need(&self) -> String {
         let hint = format!(
             "Write [build] and [start] command in subject.toml from the steps of {}, which are \
              listed there as comments; then remove this [[requires]].",
@@ -190,12 +194,12 @@ impl Writer<'_> {
 
     /// Returns the steps of the image as comments.
     fn build(&mut self) -> String {
-        let comments = comment(&dockerfile::listed(&self.steps, is_of_build));
+        let comments = comment(&dockerfile::instruction_lines(&self.steps, is_of_build));
         let work = format!(
             "Write [build]: the steps of {} are listed in subject.toml as comments, and none of \
              them is carried out:\n{}",
             self.file,
-            dockerfile::listed(&self.steps, is_of_build)
+            dockerfile::instruction_lines(&self.steps, is_of_build)
         );
         self.left.push(work.trim_end().into());
         format!(
@@ -206,7 +210,7 @@ impl Writer<'_> {
     }
 
     fn start(&mut self) -> Result<String, String> {
-        let mut listed = dockerfile::listed(&self.steps, |name| !is_of_build(name));
+        let mut listed = dockerfile::instruction_lines(&self.steps, |name| !is_of_build(name));
         // It replaces the image's CMD.
         if let Some(command) = self.test.get("docker_cmd").filter(|value| !value.is_null()) {
             let command = scalar(command).unwrap_or_else(|| command.to_string());

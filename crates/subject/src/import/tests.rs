@@ -5,7 +5,10 @@ use super::*;
 
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-fn imported(files: Files<'_>, test: Option<&str>) -> Result<(toml::Table, Imported), String> {
+fn imported(
+    files: Files<'_>,
+    test: Option<&str>,
+) -> Result<(toml::Table, ImportedSubject), String> {
     let read = |name: &str| {
         Ok(files.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_string()))
     };
@@ -29,7 +32,7 @@ const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
 }]}"#;
 
 /// Returns the definition of a default test with these members.
-fn of(members: &str) -> Result<toml::Table, String> {
+fn definition(members: &str) -> Result<toml::Table, String> {
     let config = format!(r#"{{"framework": "quick", "tests": [{{"default": {{{members}}}}}]}}"#);
     imported(&[(CONFIG, &config), ("quick.dockerfile", "FROM x\n")], None).map(|(toml, _)| toml)
 }
@@ -102,7 +105,7 @@ fn techempower_steps_stay_in_their_comments() {
 
 #[test]
 fn techempower_numbers_may_be_texts_and_texts_numbers() {
-    let port = |text: &str| of(&format!(r#""json_url": "/json", "port": {text}"#));
+    let port = |text: &str| definition(&format!(r#""json_url": "/json", "port": {text}"#));
     for text in ["9000", "\"9000\"", "\" 9000 \""] {
         assert_eq!(port(text).unwrap()["start"]["port"].as_integer(), Some(9000), "{text}");
     }
@@ -111,7 +114,7 @@ fn techempower_numbers_may_be_texts_and_texts_numbers() {
         let error = port(text).unwrap_err();
         assert!(error.contains("not a number from 1 to 65535"), "{text}: {error}");
     }
-    let toml = of(
+    let toml = definition(
         r#""display_name": 3, "language": true, "webserver": null, "versus": [], "port": 1, "db_url": null"#,
     )
     .unwrap();

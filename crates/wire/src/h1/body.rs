@@ -1,11 +1,11 @@
 //! Message bodies: by length, chunked, until close, or none (RFC 9112 §6 and §7).
 
 use super::head::TOKEN;
-use super::{Error, limits};
+use super::{Http1Error, limits};
 
 /// Delimiter of a body, and the progress of its reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum BodyReader {
     /// This many bytes are still to come.
     Length(u64),
     Chunked(Chunked),
@@ -77,27 +77,28 @@ pub enum TrailerAt {
 
 /// One step of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum BodyStep<'a> {
     NeedMore,
     Data(&'a [u8]),
     End,
 }
 
-impl Body {
-    pub const CHUNKED: Body = Body::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
+impl BodyReader {
+    pub const CHUNKED: BodyReader =
+        BodyReader::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
 
     /// Reads on. Returns the bytes used and what they were; `NeedMore` only once all of `input` is
     /// used.
-    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), Error> {
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, BodyStep<'a>), Http1Error> {
         match self {
-            Body::Length(0) => Ok((0, Step::End)),
-            _ if input.is_empty() => Ok((0, Step::NeedMore)),
-            Body::Length(left) => {
+            BodyReader::Length(0) => Ok((0, BodyStep::End)),
+            _ if input.is_empty() => Ok((0, BodyStep::NeedMore)),
+            BodyReader::Length(left) => {
                 let n = take(input, left);
-                Ok((n, Step::Data(&input[..n])))
+                Ok((n, BodyStep::Data(&input[..n])))
             }
-            Body::UntilClose => Ok((input.len(), Step::Data(input))),
-            Body::Chunked(state) => state.next(input),
+            BodyReader::UntilClose => Ok((input.len(), BodyStep::Data(input))),
+            BodyReader::Chunked(state) => state.next(input),
         }
     }
 }
@@ -109,28 +110,28 @@ fn take(input: &[u8], left: &mut u64) -> usize {
 }
 
 impl Chunked {
-    fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), Error> {
+    fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, BodyStep<'a>), Http1Error> {
         for (i, &byte) in input.iter().enumerate() {
             if let Chunked::Data { left } = self {
                 let n = take(&input[i..], left);
                 if *left == 0 {
                     *self = Chunked::DataCr;
                 }
-                return Ok((i + n, Step::Data(&input[i..i + n])));
+                return Ok((i + n, BodyStep::Data(&input[i..i + n])));
             }
             match self.framing_byte(byte)? {
                 Some(next) => *self = next,
-                None => return Ok((i + 1, Step::End)),
+                None => return Ok((i + 1, BodyStep::End)),
             }
         }
-        Ok((input.len(), Step::NeedMore))
+        Ok((input.len(), BodyStep::NeedMore))
     }
 
     /// The state after one byte that is not data; `None` once the message is complete.
-    fn framing_byte(self, byte: u8) -> Result<Option<Chunked>, Error> {
+    fn framing_byte(self, byte: u8) -> Result<Option<Chunked>, Http1Error> {
         Ok(Some(match (self, byte) {
             (Chunked::Size { digits: 1.., value, .. }, b'\r') => Chunked::SizeLf { value },
-            (Chunked::Size { digits: 1.., .. }, b'\n') => return Err(Error::BareLineFeed),
+            (Chunked::Size { digits: 1.., .. }, b'\n') => return Err(Http1Error::BareLineFeed),
             (Chunked::Size { digits: 1.., value, line }, b';') => {
                 Chunked::Extension { value, line, at: ExtensionAt::NameStart }
             }
@@ -138,10 +139,10 @@ impl Chunked {
                 Chunked::Extension { value, line, at: ExtensionAt::Semicolon }
             }
             (Chunked::Size { value, digits, line }, _) => {
-                let digit = char::from(byte).to_digit(16).ok_or(Error::ChunkSize)?;
+                let digit = char::from(byte).to_digit(16).ok_or(Http1Error::ChunkSize)?;
                 // Sixteen digits fill a u64; leading zeros beyond that are refused with the rest.
                 if digits == 16 {
-                    return Err(Error::ChunkSize);
+                    return Err(Http1Error::ChunkSize);
                 }
                 Chunked::Size {
                     value: value << 4 | u64::from(digit),
@@ -150,9 +151,9 @@ impl Chunked {
                 }
             }
             (Chunked::Extension { value, line, at }, _) => {
-                let line =
-                    bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Error::ChunkLineTooLong)?;
-                match at.after(byte)? {
+                let line = increment_up_to(line, limits::CHUNK_LINE_BYTES)
+                    .ok_or(Http1Error::ChunkLineTooLong)?;
+                match at.advance(byte)? {
                     Some(at) => Chunked::Extension { value, line, at },
                     None => Chunked::SizeLf { value },
                 }
@@ -161,10 +162,10 @@ impl Chunked {
                 Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart }
             }
             (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
-            (Chunked::SizeLf { .. }, _) => return Err(Error::BareCarriageReturn),
+            (Chunked::SizeLf { .. }, _) => return Err(Http1Error::BareCarriageReturn),
             (Chunked::DataCr, b'\r') => Chunked::DataLf,
             (Chunked::DataLf, b'\n') => Chunked::Size { value: 0, digits: 0, line: 0 },
-            (Chunked::DataCr | Chunked::DataLf, _) => return Err(Error::ChunkEnd),
+            (Chunked::DataCr | Chunked::DataLf, _) => return Err(Http1Error::ChunkEnd),
             (Chunked::Trailer { bytes, at }, _) => return trailer_byte(bytes, at, byte),
             (Chunked::Data { .. }, _) => unreachable!("data is handled before framing"),
         }))
@@ -173,11 +174,11 @@ impl Chunked {
 
 impl ExtensionAt {
     /// Where the byte after this one stands; `None` behind the CR that ends the line.
-    fn after(self, byte: u8) -> Result<Option<ExtensionAt>, Error> {
+    fn advance(self, byte: u8) -> Result<Option<ExtensionAt>, Http1Error> {
         use ExtensionAt as At;
         let is_token = TOKEN[byte as usize];
         Ok(Some(match (self, byte) {
-            (_, b'\n') => return Err(Error::BareLineFeed),
+            (_, b'\n') => return Err(Http1Error::BareLineFeed),
             (At::Name | At::Value | At::QuotedEnd, b'\r') => return Ok(None),
             (At::Quoted, b'"') => At::QuotedEnd,
             (At::Quoted, b'\\') => At::Escaped,
@@ -192,25 +193,26 @@ impl ExtensionAt {
             (At::ValueStart, b'"') => At::Quoted,
             (At::NameStart | At::Name, _) if is_token => At::Name,
             (At::ValueStart | At::Value, _) if is_token => At::Value,
-            _ => return Err(Error::ChunkExtension),
+            _ => return Err(Http1Error::ChunkExtension),
         }))
     }
 }
 
-fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, Error> {
+fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, Http1Error> {
     let at = match (at, byte) {
         (TrailerAt::EmptyCr, b'\n') => return Ok(None),
         (TrailerAt::LineCr, b'\n') => TrailerAt::LineStart,
-        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Error::BareCarriageReturn),
+        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Http1Error::BareCarriageReturn),
         (TrailerAt::LineStart, b'\r') => TrailerAt::EmptyCr,
         (TrailerAt::InLine, b'\r') => TrailerAt::LineCr,
-        (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Error::BareLineFeed),
+        (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Http1Error::BareLineFeed),
         (TrailerAt::LineStart | TrailerAt::InLine, _) => TrailerAt::InLine,
     };
-    let bytes = bounded(bytes, limits::TRAILER_BYTES).ok_or(Error::TrailersTooLarge)?;
+    let bytes =
+        increment_up_to(bytes, limits::TRAILER_BYTES).ok_or(Http1Error::TrailersTooLarge)?;
     Ok(Some(Chunked::Trailer { bytes, at }))
 }
 
-fn bounded(count: u16, limit: usize) -> Option<u16> {
+fn increment_up_to(count: u16, limit: usize) -> Option<u16> {
     count.checked_add(1).filter(|&n| usize::from(n) <= limit)
 }

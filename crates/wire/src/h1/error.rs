@@ -2,7 +2,7 @@ use thiserror::Error;
 
 /// A violation of HTTP/1.x by a peer. Each variant is one kind that reports can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-pub enum Error {
+pub enum Http1Error {
     #[error("the status line is not `HTTP/1.x CODE reason` (RFC 9112 §4)")]
     StatusLine,
     #[error("the request line is not `METHOD target HTTP/1.x` (RFC 9112 §3)")]

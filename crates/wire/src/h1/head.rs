@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
-use super::{Error, limits};
+use super::{Http1Error, limits};
 
 /// Protocol version of a message. It decides whether a connection persists by default (RFC 9112
 /// §9.3).
@@ -53,13 +53,13 @@ impl Framing {
 /// Iterates over the fields of a validated head as `(name, value)`, values without surrounding
 /// blanks.
 #[derive(Clone, Debug)]
-pub struct Fields<'a> {
+pub struct HeadFields<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> HeadFields<'a> {
     pub(super) fn new(after_start_line: &'a [u8]) -> Self {
-        Fields { rest: after_start_line }
+        HeadFields { rest: after_start_line }
     }
 
     /// The first value of `name`, compared without regard to case.
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for HeadFields<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -89,7 +89,7 @@ pub(super) struct HeadBuffer {
 }
 
 /// Where a whole head lies after [`HeadBuffer::take`].
-pub(super) enum Found {
+pub(super) enum HeadLocation {
     /// In the input, this many bytes long.
     InInput(usize),
     /// In the buffer; this many bytes of the input belong to it.
@@ -100,14 +100,14 @@ pub(super) enum Found {
 
 impl HeadBuffer {
     /// Looks for a whole head at the start of what is kept plus `input`.
-    pub(super) fn take(&mut self, input: &[u8]) -> Result<Found, Error> {
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<HeadLocation, Http1Error> {
         if self.bytes.is_empty()
             && let Some((found, end)) = head_end(input, 0)
         {
             return if end > limits::HEAD_BYTES {
-                Err(Error::HeadTooLarge)
+                Err(Http1Error::HeadTooLarge)
             } else {
-                found.map(|()| Found::InInput(end))
+                found.map(|()| HeadLocation::InInput(end))
             };
         }
         let kept = self.bytes.len();
@@ -117,15 +117,15 @@ impl HeadBuffer {
         if let Some((found, end)) = head_end(&self.bytes, self.searched) {
             found?;
             self.bytes.truncate(end);
-            return Ok(Found::InBuffer(end - kept));
+            return Ok(HeadLocation::InBuffer(end - kept));
         }
         if taken < input.len() || self.bytes.len() >= limits::HEAD_BYTES {
-            return Err(Error::HeadTooLarge);
+            return Err(Http1Error::HeadTooLarge);
         }
         // The end is at most three bytes, `\n\r\n`, so it can begin two bytes before what is still
         // to come.
         self.searched = self.bytes.len().saturating_sub(2);
-        Ok(Found::No)
+        Ok(HeadLocation::No)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -166,14 +166,14 @@ impl HeadBuffer {
 /// no LF follows. Lines that end in a bare line feed count here, so that the parser can name that
 /// mistake instead of waiting for an end that never comes; a bare CR is named at once for the same
 /// reason.
-fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
+fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {
         at += i;
         if bytes[at] == b'\r' {
             at += 1;
             if *bytes.get(at)? != b'\n' {
-                return Some((Err(Error::BareCarriageReturn), at + 1));
+                return Some((Err(Http1Error::BareCarriageReturn), at + 1));
             }
         }
         at += 1;
@@ -187,16 +187,16 @@ fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
 }
 
 /// Splits off one line without its CR LF. `None` at the empty line that ends the head.
-pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Error> {
-    let end = memchr(b'\n', bytes).ok_or(Error::BareLineFeed)?;
+pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Http1Error> {
+    let end = memchr(b'\n', bytes).ok_or(Http1Error::BareLineFeed)?;
     if end == 0 || bytes[end - 1] != b'\r' {
-        return Err(Error::BareLineFeed);
+        return Err(Http1Error::BareLineFeed);
     }
     Ok((end > 1).then(|| (&bytes[..end - 1], &bytes[end + 1..])))
 }
 
 /// Validates all field lines after the start line and reads what decides framing.
-pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Error> {
+pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Http1Error> {
     let mut framing = Framing::new();
     let mut codings = Codings::None;
     while let Some((line, after)) = split_line(rest)? {
@@ -205,24 +205,24 @@ pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Error> {
     }
     framing.transfer = codings.settle()?;
     if framing.content_length.is_some() && framing.transfer != Transfer::None {
-        return Err(Error::LengthAndTransferEncoding);
+        return Err(Http1Error::LengthAndTransferEncoding);
     }
     Ok(framing)
 }
 
-fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Result<(), Error> {
+fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Result<(), Http1Error> {
     if matches!(line[0], b' ' | b'\t') {
-        return Err(Error::FoldedField);
+        return Err(Http1Error::FoldedField);
     }
-    let colon = memchr(b':', line).ok_or(Error::FieldName)?;
+    let colon = memchr(b':', line).ok_or(Http1Error::FieldName)?;
     let name = &line[..colon];
     if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
-        return Err(Error::FieldName);
+        return Err(Http1Error::FieldName);
     }
     let value = trim(&line[colon + 1..]);
     // A CR has been looked for with the end of the head.
     if memchr(b'\0', value).is_some() {
-        return Err(Error::FieldValue);
+        return Err(Http1Error::FieldValue);
     }
     // The lengths of the three names that matter all differ: one comparison for every other field.
     match name.len() {
@@ -242,11 +242,11 @@ fn read_connection(value: &[u8], framing: &mut Framing) {
 }
 
 /// RFC 9112 §6.3: a list of identical values may be read as that value; anything else is an error.
-fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Error> {
+fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Http1Error> {
     for item in value.split(|&b| b == b',').map(trim) {
-        let length = parse_decimal(item).ok_or(Error::ContentLength)?;
+        let length = parse_decimal(item).ok_or(Http1Error::ContentLength)?;
         match framing.content_length {
-            Some(earlier) if earlier != length => return Err(Error::ContentLength),
+            Some(earlier) if earlier != length => return Err(Http1Error::ContentLength),
             _ => framing.content_length = Some(length),
         }
     }
@@ -269,7 +269,7 @@ enum Codings {
 }
 
 impl Codings {
-    fn read(&mut self, mut value: &[u8]) -> Result<(), Error> {
+    fn read(&mut self, mut value: &[u8]) -> Result<(), Http1Error> {
         if *self == Codings::None {
             *self = Codings::Empty;
         }
@@ -277,33 +277,35 @@ impl Codings {
             let member = split_member(&mut value);
             // A recipient passes over empty members (RFC 9110 §5.6.1.2).
             if !member.is_empty() {
-                *self = self.with(member)?;
+                *self = self.with_member(member)?;
             }
         }
         Ok(())
     }
 
     /// These codings with one more: `token *( OWS ";" OWS parameter )`.
-    fn with(self, member: &[u8]) -> Result<Codings, Error> {
+    fn with_member(self, member: &[u8]) -> Result<Codings, Http1Error> {
         let name = member.split(|&b| b == b';').next().map(trim).unwrap_or_default();
         if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
-            return Err(Error::TransferCoding);
+            return Err(Http1Error::TransferCoding);
         }
         let is_chunked = name.eq_ignore_ascii_case(b"chunked");
         match self {
             // `chunked` has no parameters (RFC 9112 §7.1).
-            _ if is_chunked && member.len() > name.len() => Err(Error::TransferCoding),
-            Codings::Chunked | Codings::ChunkedBefore if is_chunked => Err(Error::ChunkedTwice),
+            _ if is_chunked && member.len() > name.len() => Err(Http1Error::TransferCoding),
+            Codings::Chunked | Codings::ChunkedBefore if is_chunked => {
+                Err(Http1Error::ChunkedTwice)
+            }
             Codings::Chunked | Codings::ChunkedBefore => Ok(Codings::ChunkedBefore),
             _ if is_chunked => Ok(Codings::Chunked),
             _ => Ok(Codings::Others),
         }
     }
 
-    fn settle(self) -> Result<Transfer, Error> {
+    fn settle(self) -> Result<Transfer, Http1Error> {
         match self {
             Codings::None => Ok(Transfer::None),
-            Codings::Empty => Err(Error::TransferCoding),
+            Codings::Empty => Err(Http1Error::TransferCoding),
             Codings::Chunked => Ok(Transfer::Chunked),
             Codings::Others | Codings::ChunkedBefore => Ok(Transfer::Other),
         }
@@ -338,11 +340,11 @@ fn parse_decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-pub(super) fn parse_version(bytes: &[u8]) -> Result<Version, Error> {
+pub(super) fn parse_version(bytes: &[u8]) -> Result<Version, Http1Error> {
     match bytes {
         b"HTTP/1.1" => Ok(Version::Http11),
         b"HTTP/1.0" => Ok(Version::Http10),
-        _ => Err(Error::Version),
+        _ => Err(Http1Error::Version),
     }
 }
 

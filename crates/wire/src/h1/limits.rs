@@ -1,17 +1,18 @@
 //! Every bound on what a peer can make us keep or do, and what happens on reaching it.
 
 /// Bytes of one message head, from its first byte to the empty line. Beyond it:
-/// [`super::Error::HeadTooLarge`].
+/// [`super::Http1Error::HeadTooLarge`].
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// Bytes of one chunk-size line with its extensions. Beyond it: [`super::Error::ChunkLineTooLong`].
+/// Bytes of one chunk-size line with its extensions. Beyond it:
+/// [`super::Http1Error::ChunkLineTooLong`].
 pub const CHUNK_LINE_BYTES: usize = 4 * 1024;
 
-/// Bytes of all trailer fields of one message. Beyond it: [`super::Error::TrailersTooLarge`].
+/// Bytes of all trailer fields of one message. Beyond it: [`super::Http1Error::TrailersTooLarge`].
 pub const TRAILER_BYTES: usize = 16 * 1024;
 
 /// Interim (1xx) responses before one final response. Beyond it:
-/// [`super::Error::TooManyInformational`].
+/// [`super::Http1Error::TooManyInformational`].
 pub const INFORMATIONAL: u8 = 32;
 
 /// Bytes of the longest head that [`super::response::HeadCache`] keeps. Longer ones are parsed each

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Both halves are called the same way: hand in what arrived, get back how many bytes were used and
-//! one [`response::Event`] or [`request::Event`], and call again until the event is `NeedMore`.
+//! one [`response::ResponseEvent`] or [`request::RequestEvent`], and call again until the event is
+//! `NeedMore`.
 
 pub mod body;
 pub mod encode;
@@ -19,4 +20,4 @@ pub mod limits;
 pub mod request;
 pub mod response;
 
-pub use error::Error;
+pub use error::Http1Error;

@@ -1,8 +1,8 @@
 //! The client half: reading responses.
 
-use super::body::{Body, Step};
-use super::head::{self, Fields, Found, Framing, HeadBuffer, Transfer, Version};
-use super::{Error, limits};
+use super::body::{BodyReader, BodyStep};
+use super::head::{self, Framing, HeadBuffer, HeadFields, HeadLocation, Transfer, Version};
+use super::{Http1Error, limits};
 use alloc::vec::Vec;
 
 /// The one thing about a request that changes how its response is read (RFC 9112 §6.3, rule 1).
@@ -19,7 +19,7 @@ pub enum RequestKind {
 
 /// A validated response head.
 #[derive(Clone, Debug)]
-pub struct Head<'a> {
+pub struct ResponseHead<'a> {
     pub version: Version,
     /// 100 to 999.
     pub status: u16,
@@ -29,24 +29,24 @@ pub struct Head<'a> {
     fields: &'a [u8],
 }
 
-impl<'a> Head<'a> {
+impl<'a> ResponseHead<'a> {
     #[must_use]
-    pub fn fields(&self) -> Fields<'a> {
-        Fields::new(self.fields)
+    pub fn fields(&self) -> HeadFields<'a> {
+        HeadFields::new(self.fields)
     }
 }
 
-/// Result of one call of [`Reader::next`].
+/// Result of one call of [`ResponseReader::next`].
 #[derive(Clone, Debug)]
-pub enum Event<'a> {
+pub enum ResponseEvent<'a> {
     /// All input is used and the message is not complete.
     NeedMore,
     /// An interim response; the final one is still to come.
-    Informational(Head<'a>),
+    Informational(ResponseHead<'a>),
     /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this
     /// head are no HTTP/1.1.
-    Upgraded(Head<'a>),
-    Head(Head<'a>),
+    Upgraded(ResponseHead<'a>),
+    Head(ResponseHead<'a>),
     Body(&'a [u8]),
     End(End),
 }
@@ -62,7 +62,7 @@ pub enum End {
 
 /// The part of a response that has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingPart {
     /// The end of its head, or all of it.
     Head,
     /// Bytes of its body; `None`: no length was announced.
@@ -87,11 +87,11 @@ pub enum Closed {
 pub struct HeadCache {
     /// Empty: nothing is known.
     bytes: Vec<u8>,
-    known: Option<Known>,
+    known: Option<CachedHead>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CachedHead {
     version: Version,
     status: u16,
     framing: Framing,
@@ -107,11 +107,11 @@ impl HeadCache {
 
     /// The head at the start of `input`, if it is the one that is known.
     #[inline]
-    fn find<'a>(&self, input: &'a [u8]) -> Option<Head<'a>> {
+    fn find<'a>(&self, input: &'a [u8]) -> Option<ResponseHead<'a>> {
         let known = self.known?;
         // The known bytes end in an empty line, so what begins with them is a whole head.
         let bytes = input.get(..self.bytes.len()).filter(|bytes| *bytes == self.bytes)?;
-        Some(Head {
+        Some(ResponseHead {
             version: known.version,
             status: known.status,
             framing: known.framing,
@@ -120,13 +120,13 @@ impl HeadCache {
         })
     }
 
-    fn learn(&mut self, bytes: &[u8], head: &Head<'_>) {
+    fn learn(&mut self, bytes: &[u8], head: &ResponseHead<'_>) {
         if bytes.len() > limits::CACHED_HEAD_BYTES {
             return;
         }
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.known = Some(Known {
+        self.known = Some(CachedHead {
             version: head.version,
             status: head.status,
             framing: head.framing,
@@ -141,7 +141,7 @@ impl HeadCache {
 /// [`eof`](Self::eof) when the peer closes. After an error the connection is of no more use and
 /// `next` must not be called again.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ResponseReader {
     state: State,
     buffer: HeadBuffer,
 }
@@ -149,7 +149,7 @@ pub struct Reader {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Head { informational: u8 },
-    Body { body: Body, end: End },
+    Body { body: BodyReader, end: End },
 }
 
 impl Default for State {
@@ -158,7 +158,7 @@ impl Default for State {
     }
 }
 
-impl Reader {
+impl ResponseReader {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -172,11 +172,11 @@ impl Reader {
 
     /// The part of the response that is still to come.
     #[must_use]
-    pub fn missing(&self) -> Missing {
+    pub fn missing(&self) -> MissingPart {
         match self.state {
-            State::Head { .. } => Missing::Head,
-            State::Body { body: Body::Length(left), .. } => Missing::Body(Some(left)),
-            State::Body { .. } => Missing::Body(None),
+            State::Head { .. } => MissingPart::Head,
+            State::Body { body: BodyReader::Length(left), .. } => MissingPart::Body(Some(left)),
+            State::Body { .. } => MissingPart::Body(None),
         }
     }
 
@@ -186,7 +186,7 @@ impl Reader {
         &'a mut self,
         input: &'a [u8],
         kind: RequestKind,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
         self.next_with(input, kind, &mut HeadCache::new())
     }
 
@@ -197,7 +197,7 @@ impl Reader {
         input: &'a [u8],
         kind: RequestKind,
         cache: &mut HeadCache,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
         match &mut self.state {
             State::Head { .. } => {
                 if self.buffer.is_empty()
@@ -212,12 +212,12 @@ impl Reader {
                 self.buffer.clear();
                 let (used, step) = body.next(input)?;
                 let event = match step {
-                    Step::NeedMore => Event::NeedMore,
-                    Step::Data(data) => Event::Body(data),
-                    Step::End => {
+                    BodyStep::NeedMore => ResponseEvent::NeedMore,
+                    BodyStep::Data(data) => ResponseEvent::Body(data),
+                    BodyStep::End => {
                         let end = *end;
                         self.state = State::default();
-                        Event::End(end)
+                        ResponseEvent::End(end)
                     }
                 };
                 Ok((used, event))
@@ -226,22 +226,22 @@ impl Reader {
     }
 
     /// The peer closed its side.
-    pub fn eof(&mut self) -> Result<Closed, Error> {
+    pub fn eof(&mut self) -> Result<Closed, Http1Error> {
         match self.state {
             State::Head { informational: 0 } if self.buffer.is_empty() => {
                 Ok(Closed::BetweenMessages)
             }
-            State::Head { .. } => Err(Error::ClosedInHead),
-            State::Body { body: Body::UntilClose, .. } => {
+            State::Head { .. } => Err(Http1Error::ClosedInHead),
+            State::Body { body: BodyReader::UntilClose, .. } => {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
             }
             // A body of known length that is complete; only its `End` has not been handed out.
-            State::Body { body: Body::Length(0), .. } => {
+            State::Body { body: BodyReader::Length(0), .. } => {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
             }
-            State::Body { .. } => Err(Error::ClosedInBody),
+            State::Body { .. } => Err(Http1Error::ClosedInBody),
         }
     }
 
@@ -250,17 +250,17 @@ impl Reader {
         input: &'a [u8],
         kind: RequestKind,
         cache: &mut HeadCache,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
         if input.is_empty() {
-            return Ok((0, Event::NeedMore));
+            return Ok((0, ResponseEvent::NeedMore));
         }
         // An interim head was handed out with the previous event: it is cleared, too.
         if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
             self.buffer.clear();
         }
         match self.buffer.take(input)? {
-            Found::No => Ok((input.len(), Event::NeedMore)),
-            Found::InInput(end) => {
+            HeadLocation::No => Ok((input.len(), ResponseEvent::NeedMore)),
+            HeadLocation::InInput(end) => {
                 let head = match parse(&input[..end]) {
                     Ok(head) => head,
                     // A folded line is an error of its own, or makes one of the line before it.
@@ -269,7 +269,7 @@ impl Reader {
                 cache.learn(&input[..end], &head);
                 Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
-            Found::InBuffer(used) => {
+            HeadLocation::InBuffer(used) => {
                 self.buffer.unfold();
                 let head = parse(self.buffer.bytes())?;
                 Ok((used, Self::head_event(&mut self.state, head, kind)?))
@@ -283,7 +283,7 @@ impl Reader {
         &'a mut self,
         bytes: &[u8],
         kind: RequestKind,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
         self.buffer.keep(bytes);
         self.buffer.unfold();
         let head = parse(self.buffer.bytes())?;
@@ -293,65 +293,65 @@ impl Reader {
     #[inline]
     fn head_event<'a>(
         state: &mut State,
-        head: Head<'a>,
+        head: ResponseHead<'a>,
         kind: RequestKind,
-    ) -> Result<Event<'a>, Error> {
+    ) -> Result<ResponseEvent<'a>, Http1Error> {
         let State::Head { informational } = state else {
             unreachable!("heads are read in the head state")
         };
         if head.status == 101 {
             let was_asked = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
             return if was_asked {
-                Ok(Event::Upgraded(head))
+                Ok(ResponseEvent::Upgraded(head))
             } else {
-                Err(Error::UnexpectedUpgrade)
+                Err(Http1Error::UnexpectedUpgrade)
             };
         }
         if head.status < 200 {
             *informational += 1;
             if *informational > limits::INFORMATIONAL {
-                return Err(Error::TooManyInformational);
+                return Err(Http1Error::TooManyInformational);
             }
-            return Ok(Event::Informational(head));
+            return Ok(ResponseEvent::Informational(head));
         }
         let body = body_of(&head, kind);
-        let persists = head.framing.persists(head.version) && body != Body::UntilClose;
+        let persists = head.framing.persists(head.version) && body != BodyReader::UntilClose;
         *state = State::Body { body, end: if persists { End::Reusable } else { End::Final } };
-        Ok(Event::Head(head))
+        Ok(ResponseEvent::Head(head))
     }
 }
 
 /// RFC 9112 §6.3, in its order.
-fn body_of(head: &Head<'_>, kind: RequestKind) -> Body {
+fn body_of(head: &ResponseHead<'_>, kind: RequestKind) -> BodyReader {
     if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead)
         || matches!(head.status, 204 | 304)
     {
-        return Body::Length(0);
+        return BodyReader::Length(0);
     }
     match (head.framing.transfer, head.framing.content_length) {
-        (Transfer::Chunked, _) => Body::CHUNKED,
-        (Transfer::None, Some(length)) => Body::Length(length),
-        (Transfer::Other, _) | (Transfer::None, None) => Body::UntilClose,
+        (Transfer::Chunked, _) => BodyReader::CHUNKED,
+        (Transfer::None, Some(length)) => BodyReader::Length(length),
+        (Transfer::Other, _) | (Transfer::None, None) => BodyReader::UntilClose,
     }
 }
 
 /// Parses a whole head, status line to empty line.
-fn parse(bytes: &[u8]) -> Result<Head<'_>, Error> {
-    let (line, fields) = head::split_line(bytes)?.ok_or(Error::StatusLine)?;
+fn parse(bytes: &[u8]) -> Result<ResponseHead<'_>, Http1Error> {
+    let (line, fields) = head::split_line(bytes)?.ok_or(Http1Error::StatusLine)?;
     let (version, status) = parse_status_line(line)?;
     let framing = head::read_fields(fields)?;
     if version == Version::Http10 && framing.transfer != Transfer::None {
-        return Err(Error::TransferEncodingInHttp10);
+        return Err(Http1Error::TransferEncodingInHttp10);
     }
-    Ok(Head { version, status, framing, wire_bytes: bytes.len(), fields })
+    Ok(ResponseHead { version, status, framing, wire_bytes: bytes.len(), fields })
 }
 
 /// `HTTP/1.1 200 OK`; the reason and even the space before it may be missing, as some servers leave
 /// them out.
-fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Error> {
-    let (version, rest) = line.split_at_checked(8).ok_or(Error::StatusLine)?;
+fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Http1Error> {
+    let (version, rest) = line.split_at_checked(8).ok_or(Http1Error::StatusLine)?;
     if !version.starts_with(b"HTTP/") {
-        return Err(Error::StatusLine);
+        return Err(Http1Error::StatusLine);
     }
     let version = head::parse_version(version)?;
     match rest {
@@ -361,6 +361,6 @@ fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Error> {
             let digit = |d: &u8| u16::from(d - b'0');
             Ok((version, digit(a) * 100 + digit(b) * 10 + digit(c)))
         }
-        _ => Err(Error::StatusLine),
+        _ => Err(Http1Error::StatusLine),
     }
 }

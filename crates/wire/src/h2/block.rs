@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::frame::{Header, flag};
-use super::{Error, limits};
+use super::frame::{FrameHeader, flag};
+use super::{Http2Error, limits};
 
 /// The part of a header block that has come so far.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct PartialBlock {
     pub(super) stream: u32,
     /// END_STREAM: the block ends its stream.
     pub(super) end: bool,
@@ -15,24 +15,28 @@ pub(super) struct Block {
     continuations: u32,
 }
 
-impl Block {
+impl PartialBlock {
     /// Begins a block with HEADERS that do not end it.
-    pub(super) fn begin(header: &Header, fragment: &[u8]) -> Block {
+    pub(super) fn begin(header: &FrameHeader, fragment: &[u8]) -> PartialBlock {
         let end = header.has(flag::END_STREAM);
-        Block { stream: header.stream, end, bytes: fragment.to_vec(), continuations: 0 }
+        PartialBlock { stream: header.stream, end, bytes: fragment.to_vec(), continuations: 0 }
     }
 
     /// Adds a CONTINUATION. Returns whether the block is complete.
-    pub(super) fn go_on(&mut self, header: &Header, payload: &[u8]) -> Result<bool, Error> {
+    pub(super) fn add_continuation(
+        &mut self,
+        header: &FrameHeader,
+        payload: &[u8],
+    ) -> Result<bool, Http2Error> {
         if header.stream != self.stream {
-            return Err(Error::InterruptedBlock);
+            return Err(Http2Error::InterruptedBlock);
         }
         self.continuations += 1;
         if self.continuations > limits::CONTINUATIONS {
-            return Err(Error::TooManyContinuations);
+            return Err(Http2Error::TooManyContinuations);
         }
         if self.bytes.len() + payload.len() > limits::BLOCK_BYTES {
-            return Err(Error::BlockTooLarge);
+            return Err(Http2Error::BlockTooLarge);
         }
         self.bytes.extend_from_slice(payload);
         Ok(header.has(flag::END_HEADERS))

@@ -1,6 +1,6 @@
 /// Why a stream or a connection was ended (RFC 9113 §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Code {
+pub enum ErrorCode {
     NoError,
     ProtocolError,
     InternalError,
@@ -19,38 +19,38 @@ pub enum Code {
     Unknown,
 }
 
-impl Code {
+impl ErrorCode {
     /// Number of codes, with `Unknown`.
     pub const COUNT: usize = 15;
 
-    const ALL: [Code; Code::COUNT] = [
-        Code::NoError,
-        Code::ProtocolError,
-        Code::InternalError,
-        Code::FlowControlError,
-        Code::SettingsTimeout,
-        Code::StreamClosed,
-        Code::FrameSizeError,
-        Code::RefusedStream,
-        Code::Cancel,
-        Code::CompressionError,
-        Code::ConnectError,
-        Code::EnhanceYourCalm,
-        Code::InadequateSecurity,
-        Code::Http11Required,
-        Code::Unknown,
+    const ALL: [ErrorCode; ErrorCode::COUNT] = [
+        ErrorCode::NoError,
+        ErrorCode::ProtocolError,
+        ErrorCode::InternalError,
+        ErrorCode::FlowControlError,
+        ErrorCode::SettingsTimeout,
+        ErrorCode::StreamClosed,
+        ErrorCode::FrameSizeError,
+        ErrorCode::RefusedStream,
+        ErrorCode::Cancel,
+        ErrorCode::CompressionError,
+        ErrorCode::ConnectError,
+        ErrorCode::EnhanceYourCalm,
+        ErrorCode::InadequateSecurity,
+        ErrorCode::Http11Required,
+        ErrorCode::Unknown,
     ];
 
     #[must_use]
-    pub fn from_wire(number: u32) -> Code {
-        *Code::ALL.get(number as usize).unwrap_or(&Code::Unknown)
+    pub fn from_wire(number: u32) -> ErrorCode {
+        *ErrorCode::ALL.get(number as usize).unwrap_or(&ErrorCode::Unknown)
     }
 
     /// The number on the wire.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
-            Code::Unknown => Code::InternalError as u32,
+            ErrorCode::Unknown => ErrorCode::InternalError as u32,
             known => known as u32,
         }
     }
@@ -59,25 +59,25 @@ impl Code {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Code::NoError => "NO_ERROR",
-            Code::ProtocolError => "PROTOCOL_ERROR",
-            Code::InternalError => "INTERNAL_ERROR",
-            Code::FlowControlError => "FLOW_CONTROL_ERROR",
-            Code::SettingsTimeout => "SETTINGS_TIMEOUT",
-            Code::StreamClosed => "STREAM_CLOSED",
-            Code::FrameSizeError => "FRAME_SIZE_ERROR",
-            Code::RefusedStream => "REFUSED_STREAM",
-            Code::Cancel => "CANCEL",
-            Code::CompressionError => "COMPRESSION_ERROR",
-            Code::ConnectError => "CONNECT_ERROR",
-            Code::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
-            Code::InadequateSecurity => "INADEQUATE_SECURITY",
-            Code::Http11Required => "HTTP_1_1_REQUIRED",
-            Code::Unknown => "unknown",
+            ErrorCode::NoError => "NO_ERROR",
+            ErrorCode::ProtocolError => "PROTOCOL_ERROR",
+            ErrorCode::InternalError => "INTERNAL_ERROR",
+            ErrorCode::FlowControlError => "FLOW_CONTROL_ERROR",
+            ErrorCode::SettingsTimeout => "SETTINGS_TIMEOUT",
+            ErrorCode::StreamClosed => "STREAM_CLOSED",
+            ErrorCode::FrameSizeError => "FRAME_SIZE_ERROR",
+            ErrorCode::RefusedStream => "REFUSED_STREAM",
+            ErrorCode::Cancel => "CANCEL",
+            ErrorCode::CompressionError => "COMPRESSION_ERROR",
+            ErrorCode::ConnectError => "CONNECT_ERROR",
+            ErrorCode::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
+            ErrorCode::InadequateSecurity => "INADEQUATE_SECURITY",
+            ErrorCode::Http11Required => "HTTP_1_1_REQUIRED",
+            ErrorCode::Unknown => "unknown",
         }
     }
 
-    pub fn all() -> impl Iterator<Item = Code> {
-        Code::ALL.into_iter()
+    pub fn all() -> impl Iterator<Item = ErrorCode> {
+        ErrorCode::ALL.into_iter()
     }
 }

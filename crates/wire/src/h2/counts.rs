@@ -1,6 +1,6 @@
 //! Counts of what went over connections.
 
-use super::Code;
+use super::ErrorCode;
 use super::frame::Kind;
 
 /// Counts of one direction.
@@ -8,10 +8,10 @@ use super::frame::Kind;
 pub struct Direction {
     /// Frames by [`Kind`].
     pub frames: [u64; Kind::COUNT],
-    /// RST_STREAM frames by [`Code`].
-    pub resets: [u64; Code::COUNT],
-    /// GOAWAY frames by [`Code`].
-    pub go_aways: [u64; Code::COUNT],
+    /// RST_STREAM frames by [`ErrorCode`].
+    pub resets: [u64; ErrorCode::COUNT],
+    /// GOAWAY frames by [`ErrorCode`].
+    pub go_aways: [u64; ErrorCode::COUNT],
     /// Bytes of header blocks as they were on the wire.
     pub block_bytes: u64,
     /// Bytes of the names and values in them.
@@ -20,7 +20,7 @@ pub struct Direction {
 
 /// Counts of both directions, of one connection or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FrameCounts {
     pub received: Direction,
     pub sent: Direction,
     /// PINGs of the peer that asked for an answer.
@@ -39,13 +39,13 @@ impl Direction {
     }
 
     #[must_use]
-    pub const fn of(&self, kind: Kind) -> u64 {
+    pub const fn frames(&self, kind: Kind) -> u64 {
         self.frames[kind as usize]
     }
 
     /// The counts since `earlier`, an older copy of these.
     #[must_use]
-    pub fn since(&self, earlier: &Direction) -> Direction {
+    pub fn growth_since(&self, earlier: &Direction) -> Direction {
         Direction {
             frames: core::array::from_fn(|i| self.frames[i] - earlier.frames[i]),
             resets: core::array::from_fn(|i| self.resets[i] - earlier.resets[i]),
@@ -56,14 +56,14 @@ impl Direction {
     }
 }
 
-impl Counts {
+impl FrameCounts {
     /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole
     /// time.
     #[must_use]
-    pub fn since(&self, earlier: &Counts) -> Counts {
-        Counts {
-            received: self.received.since(&earlier.received),
-            sent: self.sent.since(&earlier.sent),
+    pub fn growth_since(&self, earlier: &FrameCounts) -> FrameCounts {
+        FrameCounts {
+            received: self.received.growth_since(&earlier.received),
+            sent: self.sent.growth_since(&earlier.sent),
             pings: self.pings - earlier.pings,
             most_streams: self.most_streams,
             replies: self.replies - earlier.replies,
@@ -79,20 +79,20 @@ mod tests {
     fn what_came_since_is_what_is_more() {
         let direction = |n: u64| Direction {
             frames: [7 * n; Kind::COUNT],
-            resets: [8 * n; Code::COUNT],
-            go_aways: [9 * n; Code::COUNT],
+            resets: [8 * n; ErrorCode::COUNT],
+            go_aways: [9 * n; ErrorCode::COUNT],
             block_bytes: 10 * n,
             field_bytes: 11 * n,
         };
-        let counts = |n: u64| Counts {
+        let counts = |n: u64| FrameCounts {
             received: direction(n),
             sent: direction(2 * n),
             pings: 12 * n,
             most_streams: 5,
             replies: 13 * n,
         };
-        assert_eq!(counts(5).since(&counts(3)), counts(2));
-        assert_eq!(counts(3).since(&Counts::default()), counts(3));
-        assert_eq!(direction(4).of(Kind::Ping), 28);
+        assert_eq!(counts(5).growth_since(&counts(3)), counts(2));
+        assert_eq!(counts(3).growth_since(&FrameCounts::default()), counts(3));
+        assert_eq!(direction(4).frames(Kind::Ping), 28);
     }
 }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::hpack::encode as hpack;
 use super::hpack::encode::Indexing;
 use super::limits;
-use super::settings::{self, Peer};
+use super::settings::{self, PeerSettings};
 
 /// Length of the static table (RFC 7541 Appendix A): the first entry of the dynamic table has the
 /// next index.
@@ -20,7 +20,7 @@ const STATIC_ENTRIES: usize = 61;
 
 /// The form of a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum BlockForm {
     /// The first block of a connection: it puts the shared fields into the peer's table.
     First,
     /// A later block: it refers to the shared fields in the peer's table.
@@ -32,47 +32,47 @@ pub enum Form {
 
 /// A request's header block, or pieces of one, in each form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// In the form [`Form::First`].
+pub struct EncodedBlock {
+    /// In the form [`BlockForm::First`].
     pub first: Box<[u8]>,
-    /// In the form [`Form::Later`].
+    /// In the form [`BlockForm::Later`].
     pub later: Box<[u8]>,
-    /// In the form [`Form::Plain`].
+    /// In the form [`BlockForm::Plain`].
     pub plain: Box<[u8]>,
     /// Bytes of the names and values.
     pub field_bytes: u32,
 }
 
-impl Block {
+impl EncodedBlock {
     #[inline]
     #[must_use]
-    pub fn form(&self, form: Form) -> &[u8] {
+    pub fn form(&self, form: BlockForm) -> &[u8] {
         match form {
-            Form::First => &self.first,
-            Form::Later => &self.later,
-            Form::Plain => &self.plain,
+            BlockForm::First => &self.first,
+            BlockForm::Later => &self.later,
+            BlockForm::Plain => &self.plain,
         }
     }
 }
 
 /// The fields that all requests of a load share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shared {
+pub struct SharedFields {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Shared {
+impl SharedFields {
     /// The fields that all `requests` have, that are not in the static table, and that fit into a
     /// dynamic table of 4,096 bytes. Each request is a list of fields, names in lower case.
     #[must_use]
-    pub fn of(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Shared {
-        let Some((first, others)) = requests.split_first() else { return Shared::default() };
+    pub fn from_requests(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> SharedFields {
+        let Some((first, others)) = requests.split_first() else { return SharedFields::default() };
         let is_alone = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
             // Fields of the same name must keep their order, which moving some of them would
             // change.
             request.iter().filter(|(n, _)| n == name).count() == 1
         };
-        let mut shared = Shared::default();
+        let mut shared = SharedFields::default();
         for field in first {
             let is_shared =
                 others.iter().all(|other| other.contains(field) && is_alone(&field.0, other));
@@ -103,7 +103,7 @@ impl Shared {
     /// Encodes fields, names in lower case, pseudo-header fields first. Shared ones come before the
     /// others, in their own order, so that all requests fill the table alike.
     #[must_use]
-    pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> Block {
+    pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> EncodedBlock {
         let (mut first, mut later, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         let is_pseudo = |field: &&(Vec<u8>, Vec<u8>)| field.0.first() == Some(&b':');
         let is_shared = |field: &&(Vec<u8>, Vec<u8>)| self.fields.contains(field);
@@ -134,7 +134,7 @@ impl Shared {
         }
         let field_bytes =
             fields.iter().map(|(name, value)| (name.len() + value.len()) as u32).sum();
-        Block { first: first.into(), later: later.into(), plain: plain.into(), field_bytes }
+        EncodedBlock { first: first.into(), later: later.into(), plain: plain.into(), field_bytes }
     }
 }
 
@@ -155,7 +155,7 @@ fn entry_bytes(field: &(Vec<u8>, Vec<u8>)) -> u32 {
 /// One connection's use of the peer's table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableUse {
-    form: Form,
+    form: BlockForm,
     shared_bytes: u32,
     /// Size of the table by the peer's reckoning, bytes.
     size: u32,
@@ -167,29 +167,29 @@ pub(super) struct TableUse {
 impl TableUse {
     pub(super) fn new(shared_bytes: u32) -> TableUse {
         TableUse {
-            form: Form::First,
+            form: BlockForm::First,
             shared_bytes,
             size: limits::ENCODER_TABLE_BYTES,
             update: None,
         }
     }
 
-    pub(super) const fn form(&self) -> Form {
+    pub(super) const fn form(&self) -> BlockForm {
         self.form
     }
 
     /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that
     /// frame.
-    pub(super) fn announced(&mut self, payload: &[u8], peer: &Peer) {
+    pub(super) fn note_settings(&mut self, payload: &[u8], peer: &PeerSettings) {
         if let Some(smallest) = settings::smallest_table(payload) {
             // Each value counts, though only the last one holds.
-            self.allowed(smallest);
-            self.allowed(peer.header_table_size);
+            self.note_size(smallest);
+            self.note_size(peer.header_table_size);
         }
     }
 
     /// Takes note of a table size that the peer has announced, bytes.
-    pub(super) fn allowed(&mut self, by_peer: u32) {
+    pub(super) fn note_size(&mut self, by_peer: u32) {
         let size = by_peer.min(limits::ENCODER_TABLE_BYTES);
         let now = self.update.map_or(self.size, |(_, last)| last);
         if size == now {
@@ -200,7 +200,7 @@ impl TableUse {
         if smallest < self.shared_bytes {
             // The inserted entries are evicted, and inserting them again would cost more than it
             // saves.
-            self.form = Form::Plain;
+            self.form = BlockForm::Plain;
         }
     }
 
@@ -213,8 +213,8 @@ impl TableUse {
     /// they are owed. `updated` is memory for both together.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
-        if self.form == Form::First {
-            self.form = Form::Later;
+        if self.form == BlockForm::First {
+            self.form = BlockForm::Later;
         }
         let Some((smallest, last)) = self.update.take() else { return block };
         if smallest < last {
@@ -260,7 +260,7 @@ mod tests {
             (":path", "/plaintext"),
             ("user-agent", "dyno"),
         ]);
-        let shared = Shared::of(core::slice::from_ref(&request));
+        let shared = SharedFields::from_requests(core::slice::from_ref(&request));
         let block = shared.encode(&request);
         assert_eq!(block.later.len(), 5);
         let mut decoder = Decoder::new(4096);
@@ -274,7 +274,7 @@ mod tests {
     fn fields_of_one_name_keep_their_order() {
         let a = list(&[(":path", "/a"), ("cookie", "1"), ("x", "y"), ("cookie", "2")]);
         let b = list(&[(":path", "/b"), ("cookie", "2"), ("x", "y")]);
-        let shared = Shared::of(&[a.clone(), b]);
+        let shared = SharedFields::from_requests(&[a.clone(), b]);
         assert_eq!(shared.fields, list(&[("x", "y")]));
         let fields = decode(&mut Decoder::new(4096), &shared.encode(&a).first);
         let cookies: Vec<_> =
@@ -302,8 +302,8 @@ mod tests {
                     list
                 })
                 .collect();
-            let shared = Shared::of(&requests);
-            let blocks: Vec<Block> =
+            let shared = SharedFields::from_requests(&requests);
+            let blocks: Vec<EncodedBlock> =
                 requests.iter().map(|request| shared.encode(request)).collect();
             let mut table = TableUse::new(shared.table_bytes());
             let mut decoder = Decoder::new(4096);
@@ -311,7 +311,7 @@ mod tests {
                 let which = which % requests.len();
                 if let Some(size) = size {
                     decoder.set_limit(size);
-                    table.allowed(size);
+                    table.note_size(size);
                 }
                 let mut updated = Vec::new();
                 let block = table.begin(blocks[which].form(table.form()), &mut updated).to_vec();

@@ -1,12 +1,12 @@
 use thiserror::Error;
 
-use super::Code;
+use super::ErrorCode;
 use super::hpack;
 
 /// A violation of HTTP/2 by a peer that ends the connection. Each variant is one kind that reports
 /// can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-pub enum Error {
+pub enum Http2Error {
     #[error("the connection does not begin with the server's SETTINGS frame (RFC 9113 §3.4)")]
     NoPreface,
     #[error("the answer is HTTP/1, not HTTP/2")]
@@ -50,32 +50,32 @@ pub enum Error {
     #[error("control frames flood in while their answers wait unread (RFC 9113 §10.5)")]
     Flood,
     #[error("HPACK: {0}")]
-    Hpack(#[from] hpack::Error),
+    Hpack(#[from] hpack::HpackError),
 }
 
-impl Error {
+impl Http2Error {
     /// Returns the code of the GOAWAY for the peer (RFC 9113 §5.4.1).
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Error::FrameTooLong | Error::FrameLength => Code::FrameSizeError,
-            Error::StreamClosed => Code::StreamClosed,
-            Error::WindowOverflow | Error::WindowExceeded => Code::FlowControlError,
-            Error::Hpack(_) => Code::CompressionError,
-            Error::BlockTooLarge | Error::TooManyContinuations | Error::Flood => {
-                Code::EnhanceYourCalm
+            Http2Error::FrameTooLong | Http2Error::FrameLength => ErrorCode::FrameSizeError,
+            Http2Error::StreamClosed => ErrorCode::StreamClosed,
+            Http2Error::WindowOverflow | Http2Error::WindowExceeded => ErrorCode::FlowControlError,
+            Http2Error::Hpack(_) => ErrorCode::CompressionError,
+            Http2Error::BlockTooLarge | Http2Error::TooManyContinuations | Http2Error::Flood => {
+                ErrorCode::EnhanceYourCalm
             }
-            Error::NoPreface
-            | Error::SpokeHttp1
-            | Error::WrongStream
-            | Error::Padding
-            | Error::IdleStream
-            | Error::InterruptedBlock
-            | Error::Continuation
-            | Error::Push
-            | Error::SettingValue
-            | Error::SettingsAck
-            | Error::WindowByNothing => Code::ProtocolError,
+            Http2Error::NoPreface
+            | Http2Error::SpokeHttp1
+            | Http2Error::WrongStream
+            | Http2Error::Padding
+            | Http2Error::IdleStream
+            | Http2Error::InterruptedBlock
+            | Http2Error::Continuation
+            | Http2Error::Push
+            | Http2Error::SettingValue
+            | Http2Error::SettingsAck
+            | Http2Error::WindowByNothing => ErrorCode::ProtocolError,
         }
     }
 }
@@ -122,10 +122,10 @@ pub enum Malformed {
 impl Malformed {
     /// Returns the code of the RST_STREAM for the peer.
     #[must_use]
-    pub const fn code(self) -> Code {
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Malformed::WindowExceeded | Malformed::Window => Code::FlowControlError,
-            _ => Code::ProtocolError,
+            Malformed::WindowExceeded | Malformed::Window => ErrorCode::FlowControlError,
+            _ => ErrorCode::ProtocolError,
         }
     }
 }

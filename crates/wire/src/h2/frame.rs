@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Code, Error};
+use super::{ErrorCode, Http2Error};
 
 /// The bytes with which a client's connection begins (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -86,7 +86,7 @@ pub mod flag {
 
 /// A frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct FrameHeader {
     /// Bytes of payload behind it.
     pub length: u32,
     pub kind: Kind,
@@ -95,12 +95,12 @@ pub struct Header {
     pub stream: u32,
 }
 
-impl Header {
+impl FrameHeader {
     #[inline]
     #[must_use]
-    pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Header {
+    pub fn parse(bytes: &[u8; HEADER_BYTES]) -> FrameHeader {
         let [a, b, c, kind, flags, s0, s1, s2, s3] = *bytes;
-        Header {
+        FrameHeader {
             length: u32::from_be_bytes([0, a, b, c]),
             kind: Kind::from_wire(kind),
             flags,
@@ -124,12 +124,12 @@ pub fn put_header(kind: Kind, flags: u8, stream: u32, length: usize, out: &mut V
     out.extend_from_slice(&[a, b, c, kind as u8, flags, s0, s1, s2, s3]);
 }
 
-pub fn put_reset(stream: u32, code: Code, out: &mut Vec<u8>) {
+pub fn put_reset(stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
     put_header(Kind::RstStream, 0, stream, 4, out);
     out.extend_from_slice(&code.number().to_be_bytes());
 }
 
-pub fn put_go_away(last_stream: u32, code: Code, out: &mut Vec<u8>) {
+pub fn put_go_away(last_stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
     put_header(Kind::GoAway, 0, 0, 8, out);
     out.extend_from_slice(&last_stream.to_be_bytes());
     out.extend_from_slice(&code.number().to_be_bytes());
@@ -171,12 +171,12 @@ pub fn put_block(
 
 /// The part of a header block that HEADERS has, without padding and priority (§6.2).
 #[inline]
-pub fn fragment<'p>(header: &Header, payload: &'p [u8]) -> Result<&'p [u8], Error> {
+pub fn fragment<'p>(header: &FrameHeader, payload: &'p [u8]) -> Result<&'p [u8], Http2Error> {
     let fixed =
         usize::from(header.has(flag::PADDED)) + if header.has(flag::PRIORITY) { 5 } else { 0 };
-    let (fixed, rest) = payload.split_at_checked(fixed).ok_or(Error::FrameLength)?;
+    let (fixed, rest) = payload.split_at_checked(fixed).ok_or(Http2Error::FrameLength)?;
     let padding = if header.has(flag::PADDED) { usize::from(fixed[0]) } else { 0 };
-    let length = rest.len().checked_sub(padding).ok_or(Error::Padding)?;
+    let length = rest.len().checked_sub(padding).ok_or(Http2Error::Padding)?;
     Ok(&rest[..length])
 }
 
@@ -205,14 +205,14 @@ mod tests {
         for kind in Kind::all().filter(|kind| *kind != Kind::Unknown) {
             let mut out = Vec::new();
             put_header(kind, 0x25, 0x7FFF_FFFF, 0x12_3456, &mut out);
-            let header = Header::parse(out[..].try_into().unwrap());
+            let header = FrameHeader::parse(out[..].try_into().unwrap());
             assert_eq!(
                 header,
-                Header { length: 0x12_3456, kind, flags: 0x25, stream: 0x7FFF_FFFF }
+                FrameHeader { length: 0x12_3456, kind, flags: 0x25, stream: 0x7FFF_FFFF }
             );
         }
         assert_eq!(Kind::from_wire(10), Kind::Unknown);
-        assert_eq!(Header::parse(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).stream, 1);
+        assert_eq!(FrameHeader::parse(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).stream, 1);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
     fn fragments_stand_between_priority_and_padding() {
         let read = |flags, payload: &[u8]| {
             let header =
-                Header { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
+                FrameHeader { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
             fragment(&header, payload).map(<[u8]>::to_vec)
         };
         let both = flag::PADDED | flag::PRIORITY;
@@ -238,11 +238,11 @@ mod tests {
         assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 7, 9]), Ok(vec![7]));
         assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 9]), Ok(vec![]));
         // Too short for what its flags promise (§4.2), or padded beyond the fragment (§6.2).
-        assert_eq!(read(flag::PADDED, &[]), Err(Error::FrameLength));
-        assert_eq!(read(flag::PRIORITY, &[0; 4]), Err(Error::FrameLength));
-        assert_eq!(read(both, &[0; 5]), Err(Error::FrameLength));
-        assert_eq!(read(flag::PADDED, &[1]), Err(Error::Padding));
-        assert_eq!(read(both, &[2, 0, 0, 0, 0, 0, 9]), Err(Error::Padding));
+        assert_eq!(read(flag::PADDED, &[]), Err(Http2Error::FrameLength));
+        assert_eq!(read(flag::PRIORITY, &[0; 4]), Err(Http2Error::FrameLength));
+        assert_eq!(read(both, &[0; 5]), Err(Http2Error::FrameLength));
+        assert_eq!(read(flag::PADDED, &[1]), Err(Http2Error::Padding));
+        assert_eq!(read(both, &[2, 0, 0, 0, 0, 0, 9]), Err(Http2Error::Padding));
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut read = Vec::new();
         while let Some((header, payload)) = rest.split_first_chunk() {
-            let header = Header::parse(header);
+            let header = FrameHeader::parse(header);
             seen.push((header.kind, header.flags, header.length));
             read.extend_from_slice(&payload[..header.length as usize]);
             rest = &payload[header.length as usize..];

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::hpack::Decoder;
-use super::{Error, Malformed, limits};
+use super::{Http2Error, Malformed, limits};
 
 /// The fields of a message, copied from its header block.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Fields {
 
 /// The values of a header block that decide how its message is read, with the first fault in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct HeadSummary {
     /// 100 to 999, or 0: none yet.
     pub(super) status: u16,
     pub(super) content_length: Option<u64>,
@@ -51,7 +51,7 @@ pub(super) struct Seen {
     has_pseudo: bool,
 }
 
-impl Seen {
+impl HeadSummary {
     /// Takes the next field into account.
     pub(super) fn see(&mut self, name: &[u8], value: &[u8]) {
         self.field_bytes = self.field_bytes.saturating_add((name.len() + value.len()) as u32);
@@ -159,16 +159,20 @@ impl Heads {
     }
 
     #[inline]
-    pub(super) fn read(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
+    pub(super) fn read(
+        &mut self,
+        block: &[u8],
+        wants_fields: bool,
+    ) -> Result<HeadSummary, Http2Error> {
         if !wants_fields && let Some(seen) = self.cache.find(block, self.decoder.generation()) {
             return Ok(seen);
         }
         self.decode(block, wants_fields)
     }
 
-    fn decode(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
+    fn decode(&mut self, block: &[u8], wants_fields: bool) -> Result<HeadSummary, Http2Error> {
         let before = self.decoder.generation();
-        let mut seen = Seen::default();
+        let mut seen = HeadSummary::default();
         let fields = &mut self.fields;
         fields.clear();
         self.decoder.decode(block, |name, value| {
@@ -193,17 +197,17 @@ struct BlockCache {
     /// Empty: nothing is known.
     block: Vec<u8>,
     generation: u64,
-    seen: Seen,
+    seen: HeadSummary,
 }
 
 impl BlockCache {
     #[inline]
-    fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
+    fn find(&self, block: &[u8], generation: u64) -> Option<HeadSummary> {
         (self.generation == generation && self.block == block && !block.is_empty())
             .then_some(self.seen)
     }
 
-    fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
+    fn learn(&mut self, block: &[u8], generation: u64, seen: HeadSummary) {
         if block.len() <= limits::CACHED_BLOCK_BYTES {
             self.block.clear();
             self.block.extend_from_slice(block);
@@ -217,8 +221,8 @@ impl BlockCache {
 mod tests {
     use super::*;
 
-    fn see(fields: &[(&str, &str)]) -> Seen {
-        let mut seen = Seen::default();
+    fn see(fields: &[(&str, &str)]) -> HeadSummary {
+        let mut seen = HeadSummary::default();
         fields.iter().for_each(|(name, value)| seen.see(name.as_bytes(), value.as_bytes()));
         seen
     }

@@ -1,14 +1,14 @@
 //! Every bound on what a peer can make us keep or do, and what happens on reaching it.
 
 /// Largest payload of a frame that we accept: the SETTINGS_MAX_FRAME_SIZE every endpoint begins
-/// with (RFC 9113 §6.5.2), which we do not raise. Beyond it: [`super::Error::FrameTooLong`].
+/// with (RFC 9113 §6.5.2), which we do not raise. Beyond it: [`super::Http2Error::FrameTooLong`].
 pub const FRAME_BYTES: u32 = 16_384;
 
-/// Bytes of one header block over all its frames. Beyond it: [`super::Error::BlockTooLarge`].
+/// Bytes of one header block over all its frames. Beyond it: [`super::Http2Error::BlockTooLarge`].
 pub const BLOCK_BYTES: usize = 128 * 1024;
 
-/// CONTINUATION frames of one header block. Beyond it: [`super::Error::TooManyContinuations`]; else
-/// empty ones could keep us busy for ever.
+/// CONTINUATION frames of one header block. Beyond it:
+/// [`super::Http2Error::TooManyContinuations`]; else empty ones could keep us busy for ever.
 pub const CONTINUATIONS: u32 = 64;
 
 /// Interim (1xx) responses before one final response. Beyond it:

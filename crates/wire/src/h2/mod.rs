@@ -10,7 +10,7 @@
 //!
 //! The implementation is our own because a load generator must see what a library hides: where
 //! frames and segments end, what each direction consists of, and when a window holds a request up.
-//! Each action of a peer is an [`Event`] or an [`Error`]; no input causes a panic.
+//! Each action of a peer is a [`ClientEvent`] or an [`Http2Error`]; no input causes a panic.
 
 mod block;
 pub mod client;
@@ -27,9 +27,9 @@ pub mod settings;
 mod streams;
 mod window;
 
-pub use client::{Client, EncodedRequest, Event, Io};
-pub use code::Code;
-pub use counts::Counts;
-pub use encode::{Block, Form, Shared};
-pub use error::{Error, Malformed};
-pub use streams::Key;
+pub use client::{Client, ClientEvent, EncodedRequest, Io};
+pub use code::ErrorCode;
+pub use counts::FrameCounts;
+pub use encode::{BlockForm, EncodedBlock, SharedFields};
+pub use error::{Http2Error, Malformed};
+pub use streams::StreamKey;

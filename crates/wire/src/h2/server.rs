@@ -12,16 +12,16 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::block::Block;
+use super::block::PartialBlock;
 use super::encode::TableUse;
-use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
+use super::frame::{self, FrameHeader, HEADER_BYTES, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
 use super::hpack::encode::{self as hpack, Indexing};
-use super::settings::{self, ClientSettings, DEFAULT_WINDOW, Peer, Sender, ServerSettings};
-use super::streams::{Key, Streams};
+use super::settings::{self, ClientSettings, DEFAULT_WINDOW, PeerSettings, Sender, ServerSettings};
+use super::streams::{StreamKey, StreamMap};
 use super::window::{ReceiveWindow, SendWindow};
-use super::{Code, Error, limits};
+use super::{ErrorCode, Http2Error, limits};
 
 /// Whether a connection that begins with `bytes` speaks HTTP/2; `None`: too few bytes to decide.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
 
 /// Result of one call of [`Server::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum ServerEvent<'a> {
     NeedMore,
     Handled,
     /// A request's head, whose fields are in [`Server::fields`]. `repeated`: the fields are those
@@ -69,7 +69,7 @@ pub enum Cut {
 
 /// An answer for many streams. Its frames are encoded once, and lack only the stream's identifier.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct EncodedAnswer {
     block: Vec<u8>,
     body: Arc<[u8]>,
     cut: Cut,
@@ -80,17 +80,17 @@ pub struct Answer {
     ids: Vec<usize>,
 }
 
-impl Answer {
+impl EncodedAnswer {
     /// Encodes an answer without use of the table, so that it is right on every connection.
     /// `fields` begin with `:status`; their names are written as they are given.
     #[must_use]
-    pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> Answer {
+    pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> EncodedAnswer {
         let mut block = Vec::new();
         for (name, value) in fields {
             hpack::put_field(name.as_bytes(), value.as_bytes(), Indexing::Without, &mut block);
         }
         let mut answer =
-            Answer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
+            EncodedAnswer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
         // Every peer takes frames of this size.
         let most = limits::FRAME_BYTES as usize;
         if answer.block.len() <= most && body.len() <= most {
@@ -111,7 +111,7 @@ impl Answer {
             }
         }
         let mut at = 0;
-        while let Some(header) = frames[at..].first_chunk().map(Header::parse) {
+        while let Some(header) = frames[at..].first_chunk().map(FrameHeader::parse) {
             self.ids.push(at + HEADER_BYTES - 4);
             at += HEADER_BYTES + header.length as usize;
         }
@@ -123,7 +123,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
-    peer: Peer,
+    peer: PeerSettings,
     /// Bytes of the client's preface that have come.
     preface: usize,
     /// The beginning of a frame that has not arrived whole, or one that did and has been read.
@@ -135,10 +135,10 @@ pub struct Server {
     /// with. Empty: there is none.
     last_block: (Vec<u8>, u64),
     /// The header block that is being continued.
-    block: Option<Block>,
+    block: Option<PartialBlock>,
     send: SendWindow,
     receive: ReceiveWindow,
-    streams: Streams<Stream>,
+    streams: StreamMap<Stream>,
     /// The highest stream that the client has opened.
     highest: u32,
     /// The highest stream that is processed: any, until GOAWAY has announced one.
@@ -157,11 +157,11 @@ struct Stream {
     /// The whole request has come.
     is_asked: bool,
     /// The rest of its answer, which windows hold up.
-    held: Option<Held>,
+    held: Option<DeferredBody>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct DeferredBody {
     body: Arc<[u8]>,
     at: usize,
     cut: Cut,
@@ -174,7 +174,7 @@ impl Server {
         settings.put_frame(out);
         Server {
             settings,
-            peer: Peer::default(),
+            peer: PeerSettings::default(),
             preface: 0,
             kept: Vec::new(),
             is_kept_read: false,
@@ -184,7 +184,7 @@ impl Server {
             block: None,
             send: SendWindow::new(DEFAULT_WINDOW),
             receive: ReceiveWindow::new(DEFAULT_WINDOW, DEFAULT_WINDOW),
-            streams: Streams::default(),
+            streams: StreamMap::default(),
             highest: 0,
             last: u32::MAX,
             blocked: VecDeque::new(),
@@ -211,7 +211,7 @@ impl Server {
         &'a mut self,
         input: &'a [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ServerEvent<'a>), Http2Error> {
         if self.preface < frame::PREFACE.len() {
             return self.read_preface(input);
         }
@@ -222,7 +222,7 @@ impl Server {
         if self.kept.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
         {
-            let header = Header::parse(header);
+            let header = FrameHeader::parse(header);
             self.check_begin(&header)?;
             if let Some(payload) = rest.get(..header.length as usize) {
                 let event = self.frame(&header, payload, out)?;
@@ -232,32 +232,32 @@ impl Server {
         self.keep(input, out)
     }
 
-    fn read_preface(&mut self, input: &[u8]) -> Result<(usize, Event<'static>), Error> {
+    fn read_preface(&mut self, input: &[u8]) -> Result<(usize, ServerEvent<'static>), Http2Error> {
         let rest = &frame::PREFACE[self.preface..];
         let n = rest.iter().zip(input).take_while(|(expected, byte)| expected == byte).count();
         self.preface += n;
         if n < rest.len().min(input.len()) {
             let began_like_it = self.preface >= b"PRI ".len();
-            return Err(if began_like_it { Error::NoPreface } else { Error::SpokeHttp1 });
+            return Err(if began_like_it { Http2Error::NoPreface } else { Http2Error::SpokeHttp1 });
         }
-        Ok((n, if n == 0 { Event::NeedMore } else { Event::Handled }))
+        Ok((n, if n == 0 { ServerEvent::NeedMore } else { ServerEvent::Handled }))
     }
 
     /// Whether a frame may begin like this.
     #[inline]
-    fn check_begin(&self, header: &Header) -> Result<(), Error> {
+    fn check_begin(&self, header: &FrameHeader) -> Result<(), Http2Error> {
         if header.length > limits::FRAME_BYTES {
-            return Err(Error::FrameTooLong);
+            return Err(Http2Error::FrameTooLong);
         }
         if self.block.is_some() && header.kind != Kind::Continuation {
-            return Err(Error::InterruptedBlock);
+            return Err(Http2Error::InterruptedBlock);
         }
         let is_of_stream = matches!(
             header.kind,
             Kind::Headers | Kind::Data | Kind::Continuation | Kind::RstStream
         );
         if is_of_stream && header.stream == 0 {
-            return Err(Error::WrongStream);
+            return Err(Http2Error::WrongStream);
         }
         Ok(())
     }
@@ -267,16 +267,16 @@ impl Server {
         &'a mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Event<'a>), Error> {
+    ) -> Result<(usize, ServerEvent<'a>), Http2Error> {
         let mut used = fill(&mut self.kept, HEADER_BYTES, input);
-        let Some(header) = self.kept.first_chunk().map(Header::parse) else {
-            return Ok((used, Event::NeedMore));
+        let Some(header) = self.kept.first_chunk().map(FrameHeader::parse) else {
+            return Ok((used, ServerEvent::NeedMore));
         };
         self.check_begin(&header)?;
         let whole = HEADER_BYTES + header.length as usize;
         used += fill(&mut self.kept, whole, &input[used..]);
         if self.kept.len() < whole {
-            return Ok((used, Event::NeedMore));
+            return Ok((used, ServerEvent::NeedMore));
         }
         // Taken and given back, so that its memory is allocated once.
         let kept = core::mem::take(&mut self.kept);
@@ -290,50 +290,58 @@ impl Server {
     #[inline]
     fn frame(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         match header.kind {
             Kind::Headers => self.headers(header, payload),
             Kind::Continuation => self.continuation(header, payload),
             Kind::Data => self.data(header, out),
-            Kind::Settings if header.has(flag::ACK) => Ok(Event::Handled),
+            Kind::Settings if header.has(flag::ACK) => Ok(ServerEvent::Handled),
             Kind::Settings => self.settings(payload, out),
             Kind::WindowUpdate => self.window_update(header.stream, payload, out),
-            Kind::Ping if payload.len() != 8 => Err(Error::FrameLength),
+            Kind::Ping if payload.len() != 8 => Err(Http2Error::FrameLength),
             Kind::Ping if !header.has(flag::ACK) => {
                 frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), out);
                 out.extend_from_slice(payload);
-                Ok(Event::Handled)
+                Ok(ServerEvent::Handled)
             }
             Kind::RstStream => {
                 self.forget(header.stream);
-                Ok(Event::Reset { stream: header.stream })
+                Ok(ServerEvent::Reset { stream: header.stream })
             }
-            Kind::PushPromise => Err(Error::Push),
-            Kind::Ping | Kind::Priority | Kind::GoAway | Kind::Unknown => Ok(Event::Handled),
+            Kind::PushPromise => Err(Http2Error::Push),
+            Kind::Ping | Kind::Priority | Kind::GoAway | Kind::Unknown => Ok(ServerEvent::Handled),
         }
     }
 
     #[inline]
-    fn headers(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
+    fn headers(
+        &mut self,
+        header: &FrameHeader,
+        payload: &[u8],
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         let block = frame::fragment(header, payload)?;
         let (stream, end) = (header.stream, header.has(flag::END_STREAM));
         if header.has(flag::END_HEADERS) {
             return self.read_block(stream, end, block);
         }
-        self.block = Some(Block::begin(header, block));
-        Ok(Event::Handled)
+        self.block = Some(PartialBlock::begin(header, block));
+        Ok(ServerEvent::Handled)
     }
 
-    fn continuation(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
-        let mut block = self.block.take().ok_or(Error::Continuation)?;
-        if block.go_on(header, payload)? {
+    fn continuation(
+        &mut self,
+        header: &FrameHeader,
+        payload: &[u8],
+    ) -> Result<ServerEvent<'static>, Http2Error> {
+        let mut block = self.block.take().ok_or(Http2Error::Continuation)?;
+        if block.add_continuation(header, payload)? {
             return self.read_block(block.stream, block.end, &block.bytes);
         }
         self.block = Some(block);
-        Ok(Event::Handled)
+        Ok(ServerEvent::Handled)
     }
 
     /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
@@ -344,7 +352,7 @@ impl Server {
         stream: u32,
         end: bool,
         block: &[u8],
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         if stream <= self.highest || stream > self.last {
             return self.read_other_block(stream, end, block);
         }
@@ -353,12 +361,12 @@ impl Server {
         if !end {
             self.enter(stream, false);
         }
-        Ok(Event::Request { stream, end, repeated })
+        Ok(ServerEvent::Request { stream, end, repeated })
     }
 
     /// Reads a request's fields. Returns whether they are those of the request before.
     #[inline]
-    fn read_request(&mut self, block: &[u8]) -> Result<bool, Error> {
+    fn read_request(&mut self, block: &[u8]) -> Result<bool, Http2Error> {
         let generation = self.decoder.generation();
         if self.last_block.1 == generation && self.last_block.0 == block && !block.is_empty() {
             return Ok(true);
@@ -380,53 +388,67 @@ impl Server {
         stream: u32,
         end: bool,
         block: &[u8],
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         self.decoder.decode(block, |_, _| {})?;
         self.highest = self.highest.max(stream);
-        let Some((_, entered)) = self.streams.find_mut(stream) else { return Ok(Event::Handled) };
+        let Some((_, entered)) = self.streams.find_mut(stream) else {
+            return Ok(ServerEvent::Handled);
+        };
         if entered.is_asked || !end {
-            return Err(Error::StreamClosed);
+            return Err(Http2Error::StreamClosed);
         }
         entered.is_asked = true;
-        Ok(Event::Body { stream, data: &[], end: true })
+        Ok(ServerEvent::Body { stream, data: &[], end: true })
     }
 
-    fn data(&mut self, header: &Header, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+    fn data(
+        &mut self,
+        header: &FrameHeader,
+        out: &mut Vec<u8>,
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         let (stream, end) = (header.stream, header.has(flag::END_STREAM));
         if !self.receive.take(header.length) {
-            return Err(Error::WindowExceeded);
+            return Err(Http2Error::WindowExceeded);
         }
         give_back(&mut self.receive, 0, out);
         let Some((_, entered)) = self.streams.find_mut(stream) else {
             // The stream was refused, or GOAWAY announced that it is not processed.
-            return if stream > self.highest { Err(Error::IdleStream) } else { Ok(Event::Handled) };
+            return if stream > self.highest {
+                Err(Http2Error::IdleStream)
+            } else {
+                Ok(ServerEvent::Handled)
+            };
         };
         if entered.is_asked {
-            return Err(Error::StreamClosed);
+            return Err(Http2Error::StreamClosed);
         }
         if !entered.receive.take(header.length) {
-            return Err(Error::WindowExceeded);
+            return Err(Http2Error::WindowExceeded);
         }
         entered.is_asked = end;
         if !end {
             give_back(&mut entered.receive, stream, out);
         }
-        Ok(Event::Body { stream, data: &[], end })
+        Ok(ServerEvent::Body { stream, data: &[], end })
     }
 
-    fn settings(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+    fn settings(
+        &mut self,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<ServerEvent<'static>, Http2Error> {
         let before = self.peer.initial_window;
         self.peer.read(payload, Sender::Client)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before);
         for (_, stream) in self.streams.iter_mut() {
             if !stream.send.change(by) {
-                return Err(Error::WindowOverflow);
+                return Err(Http2Error::WindowOverflow);
             }
         }
-        self.table.announced(payload, &self.peer);
+        self.table.note_settings(payload, &self.peer);
         settings::put_ack(out);
         self.resume(out);
-        Ok(Event::Handled)
+        Ok(ServerEvent::Handled)
     }
 
     fn window_update(
@@ -434,25 +456,25 @@ impl Server {
         stream: u32,
         payload: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Event<'static>, Error> {
-        let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
+    ) -> Result<ServerEvent<'static>, Http2Error> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Http2Error::FrameLength)?;
         let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
         let window = match stream {
             0 => &mut self.send,
             _ => match self.streams.find_mut(stream) {
                 Some((_, stream)) => &mut stream.send,
                 // The stream has been answered already.
-                None => return Ok(Event::Handled),
+                None => return Ok(ServerEvent::Handled),
             },
         };
         if !window.change(by) {
-            return Err(Error::WindowOverflow);
+            return Err(Http2Error::WindowOverflow);
         }
         self.resume(out);
-        Ok(Event::Handled)
+        Ok(ServerEvent::Handled)
     }
 
-    fn enter(&mut self, stream: u32, is_asked: bool) -> Key {
+    fn enter(&mut self, stream: u32, is_asked: bool) -> StreamKey {
         let window = self.settings.stream_window;
         let send = SendWindow::new(self.peer.initial_window);
         let receive = ReceiveWindow::new(window, window);
@@ -463,19 +485,19 @@ impl Server {
 /// Adds the data to the event of a DATA frame.
 #[inline]
 fn with_data<'a>(
-    event: Event<'static>,
-    header: &Header,
+    event: ServerEvent<'static>,
+    header: &FrameHeader,
     payload: &'a [u8],
-) -> Result<Event<'a>, Error> {
-    let Event::Body { stream, end, .. } = event else { return Ok(event) };
+) -> Result<ServerEvent<'a>, Http2Error> {
+    let ServerEvent::Body { stream, end, .. } = event else { return Ok(event) };
     let data = match header.kind {
         Kind::Data if header.has(flag::PADDED) => {
-            frame::without_padding(payload).ok_or(Error::Padding)?
+            frame::without_padding(payload).ok_or(Http2Error::Padding)?
         }
         Kind::Data => payload,
         _ => &[],
     };
-    Ok(Event::Body { stream, data, end })
+    Ok(ServerEvent::Body { stream, data, end })
 }
 
 /// Sends a WINDOW_UPDATE if enough of the window has been used.
@@ -497,7 +519,7 @@ impl Server {
 
     /// Answers a request that is complete: at once as far as windows allow, the rest as they grow.
     #[inline]
-    pub fn answer(&mut self, stream: u32, answer: &Answer, out: &mut Vec<u8>) {
+    pub fn answer(&mut self, stream: u32, answer: &EncodedAnswer, out: &mut Vec<u8>) {
         let bytes = answer.body.len();
         let key = if self.streams.len() == 0 { None } else { self.streams.find(stream) };
         let room = match key {
@@ -523,7 +545,7 @@ impl Server {
     }
 
     #[cold]
-    fn answer_in_parts(&mut self, stream: u32, answer: &Answer, out: &mut Vec<u8>) {
+    fn answer_in_parts(&mut self, stream: u32, answer: &EncodedAnswer, out: &mut Vec<u8>) {
         let most = self.peer.max_frame_size as usize;
         let mut updated = Vec::new();
         let block = self.table.begin(&answer.block, &mut updated);
@@ -534,12 +556,12 @@ impl Server {
         }
         let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
         self.streams.get_mut(key).held =
-            Some(Held { body: answer.body.clone(), at: 0, cut: answer.cut });
-        self.go_on(stream, out);
+            Some(DeferredBody { body: answer.body.clone(), at: 0, cut: answer.cut });
+        self.queue_body(stream, out);
     }
 
     /// Ends a stream without an answer, or refuses it.
-    pub fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) {
+    pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
         self.forget(stream);
         frame::put_reset(stream, code, out);
     }
@@ -553,13 +575,13 @@ impl Server {
     }
 
     /// Announces to the client that only open streams are processed, with the reason.
-    pub fn go_away(&mut self, code: Code, out: &mut Vec<u8>) {
+    pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
         self.last = self.last.min(self.highest);
         frame::put_go_away(self.last, code, out);
     }
 
     /// Queues as much of a held body as windows allow.
-    fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
+    fn queue_body(&mut self, stream: u32, out: &mut Vec<u8>) {
         let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else {
             return;
         };
@@ -588,7 +610,7 @@ impl Server {
     fn resume(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             let Some(stream) = self.blocked.pop_front() else { return };
-            self.go_on(stream, out);
+            self.queue_body(stream, out);
         }
     }
 }
@@ -602,14 +624,14 @@ mod tests {
         let mut out = Vec::new();
         let mut server = Server::new(ServerSettings::default(), &mut out);
         server.send = SendWindow::new(0);
-        let answer = Answer::new(&[(":status", "200")], b"body", Cut::Two);
+        let answer = EncodedAnswer::new(&[(":status", "200")], b"body", Cut::Two);
         for stream in [1, 3, 5, 7] {
             server.answer(stream, &answer, &mut out);
         }
         assert_eq!((server.blocked.len(), server.open()), (4, 4));
-        server.reset(1, Code::Cancel, &mut out);
+        server.reset(1, ErrorCode::Cancel, &mut out);
         let mut input = frame::PREFACE.to_vec();
-        frame::put_reset(3, Code::Cancel, &mut input);
+        frame::put_reset(3, ErrorCode::Cancel, &mut input);
         frame::put_window_update(0, 4, &mut input);
         let mut rest = &input[..];
         while !rest.is_empty() {
@@ -625,7 +647,7 @@ mod tests {
         kind: Kind,
         flags: u8,
         payload: &[u8],
-    ) -> (Result<Event<'static>, Error>, Vec<u8>) {
+    ) -> (Result<ServerEvent<'static>, Http2Error>, Vec<u8>) {
         let mut out = Vec::new();
         let mut server = Server::new(ServerSettings::default(), &mut out);
         server.next(frame::PREFACE, &mut out).unwrap();
@@ -634,7 +656,7 @@ mod tests {
         frame::put_header(kind, flags, 0, payload.len(), &mut input);
         input.extend_from_slice(payload);
         let event = match server.next(&input, &mut out) {
-            Ok((_, Event::Handled)) => Ok(Event::Handled),
+            Ok((_, ServerEvent::Handled)) => Ok(ServerEvent::Handled),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error),
         };
@@ -647,14 +669,14 @@ mod tests {
         frame::put_header(Kind::Ping, flag::ACK, 0, 8, &mut pong);
         pong.extend_from_slice(b"12345678");
         for (kind, flags, payload, event, sent) in [
-            (Kind::Ping, 0, &b"12345678"[..], Ok(Event::Handled), &pong[..]),
-            (Kind::Ping, flag::ACK, b"12345678", Ok(Event::Handled), b""),
-            (Kind::Ping, 0, b"1234567", Err(Error::FrameLength), b""),
-            (Kind::Ping, flag::ACK, b"123456789", Err(Error::FrameLength), b""),
-            (Kind::Settings, flag::ACK, b"", Ok(Event::Handled), b""),
-            (Kind::Priority, 0, b"12345", Ok(Event::Handled), b""),
-            (Kind::GoAway, 0, b"12345678", Ok(Event::Handled), b""),
-            (Kind::PushPromise, 0, b"1234", Err(Error::Push), b""),
+            (Kind::Ping, 0, &b"12345678"[..], Ok(ServerEvent::Handled), &pong[..]),
+            (Kind::Ping, flag::ACK, b"12345678", Ok(ServerEvent::Handled), b""),
+            (Kind::Ping, 0, b"1234567", Err(Http2Error::FrameLength), b""),
+            (Kind::Ping, flag::ACK, b"123456789", Err(Http2Error::FrameLength), b""),
+            (Kind::Settings, flag::ACK, b"", Ok(ServerEvent::Handled), b""),
+            (Kind::Priority, 0, b"12345", Ok(ServerEvent::Handled), b""),
+            (Kind::GoAway, 0, b"12345678", Ok(ServerEvent::Handled), b""),
+            (Kind::PushPromise, 0, b"1234", Err(Http2Error::Push), b""),
         ] {
             assert_eq!(
                 after_preface(kind, flags, payload),

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::frame::{self, Kind, flag};
-use super::{Error, limits};
+use super::{Http2Error, limits};
 
 const HEADER_TABLE_SIZE: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
@@ -98,7 +98,7 @@ pub enum Sender {
 
 /// The peer's settings: at first the values that hold until it announces others (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerSettings {
     /// Bytes of the HPACK table that our blocks may use.
     pub header_table_size: u32,
     /// Streams that we may have open at once; `None`: no limit.
@@ -109,9 +109,9 @@ pub struct Peer {
     pub max_frame_size: u32,
 }
 
-impl Default for Peer {
+impl Default for PeerSettings {
     fn default() -> Self {
-        Peer {
+        PeerSettings {
             header_table_size: limits::ENCODER_TABLE_BYTES,
             max_concurrent_streams: None,
             initial_window: DEFAULT_WINDOW,
@@ -120,11 +120,11 @@ impl Default for Peer {
     }
 }
 
-impl Peer {
+impl PeerSettings {
     /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the
     /// same setting win; unknown settings are ignored (§6.5).
-    pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Error> {
-        let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
+    pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Http2Error> {
+        let (entries, []) = payload.as_chunks::<6>() else { return Err(Http2Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
             let value = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
             match u16::from_be_bytes([*i0, *i1]) {
@@ -133,14 +133,14 @@ impl Peer {
                 // Only a client may enable push, for the server; what it says else means nothing
                 // here.
                 ENABLE_PUSH if value > u32::from(sender == Sender::Client) => {
-                    return Err(Error::SettingValue);
+                    return Err(Http2Error::SettingValue);
                 }
                 INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => {
-                    return Err(Error::WindowOverflow);
+                    return Err(Http2Error::WindowOverflow);
                 }
                 INITIAL_WINDOW_SIZE => self.initial_window = value,
                 MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
-                    return Err(Error::SettingValue);
+                    return Err(Http2Error::SettingValue);
                 }
                 MAX_FRAME_SIZE => self.max_frame_size = value,
                 _ => {}

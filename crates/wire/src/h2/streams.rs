@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 /// Stands for a stream while it is open. Identifiers are not used twice on a connection (RFC 9113
 /// §5.1.1), so once the stream has been removed its key stands for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct StreamKey {
     id: u32,
 }
 
@@ -17,7 +17,7 @@ pub struct Key {
 /// twice as many entries as streams are open. A stream that is still open when the ring has come
 /// round keeps its entry; the newcomer goes to `overflow`.
 #[derive(Debug)]
-pub struct Streams<S> {
+pub struct StreamMap<S> {
     /// Ring buffer; its length is a power of two.
     ring: Box<[Option<Entry<S>>]>,
     /// Open streams whose entry in the ring another one has, by identifier.
@@ -31,13 +31,13 @@ struct Entry<S> {
     stream: S,
 }
 
-impl<S> Default for Streams<S> {
+impl<S> Default for StreamMap<S> {
     fn default() -> Self {
-        Streams { ring: Self::free(4), overflow: BTreeMap::new(), len: 0 }
+        StreamMap { ring: Self::free(4), overflow: BTreeMap::new(), len: 0 }
     }
 }
 
-impl<S> Streams<S> {
+impl<S> StreamMap<S> {
     /// Makes room for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         if streams * 2 > self.ring.len() {
@@ -52,7 +52,7 @@ impl<S> Streams<S> {
 
     /// Adds a stream. `id` must not be there already.
     #[inline]
-    pub fn insert(&mut self, id: u32, stream: S) -> Key {
+    pub fn insert(&mut self, id: u32, stream: S) -> StreamKey {
         self.len += 1;
         self.reserve(self.len);
         let entry = &mut self.ring[home(id, self.ring.len())];
@@ -61,25 +61,25 @@ impl<S> Streams<S> {
         } else {
             self.overflow.insert(id, stream);
         }
-        Key { id }
+        StreamKey { id }
     }
 
     #[inline]
     #[must_use]
-    pub fn find(&self, id: u32) -> Option<Key> {
-        self.try_get(id).map(|_| Key { id })
+    pub fn find(&self, id: u32) -> Option<StreamKey> {
+        self.try_get(id).map(|_| StreamKey { id })
     }
 
     #[inline]
-    pub fn find_mut(&mut self, id: u32) -> Option<(Key, &mut S)> {
-        let key = Key { id };
+    pub fn find_mut(&mut self, id: u32) -> Option<(StreamKey, &mut S)> {
+        let key = StreamKey { id };
         self.try_get_mut(key).map(|stream| (key, stream))
     }
 
     /// # Panics
     /// If the stream has been removed.
     #[inline]
-    pub fn get_mut(&mut self, key: Key) -> &mut S {
+    pub fn get_mut(&mut self, key: StreamKey) -> &mut S {
         self.try_get_mut(key).expect("a key is used while its stream is open")
     }
 
@@ -87,13 +87,13 @@ impl<S> Streams<S> {
     /// If the stream has been removed.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: Key) -> &S {
+    pub fn get(&self, key: StreamKey) -> &S {
         self.try_get(key.id).expect("a key is used while its stream is open")
     }
 
     /// # Panics
     /// If the stream has been removed.
-    pub fn take(&mut self, key: Key) -> S {
+    pub fn take(&mut self, key: StreamKey) -> S {
         self.remove(key.id).expect("a key is used while its stream is open")
     }
 
@@ -102,7 +102,7 @@ impl<S> Streams<S> {
     /// # Panics
     /// If it has been removed.
     #[inline]
-    pub fn end(&mut self, key: Key) {
+    pub fn end(&mut self, key: StreamKey) {
         let entry = &mut self.ring[home(key.id, self.ring.len())];
         match entry {
             Some(Entry { id, .. }) if *id == key.id => {
@@ -123,7 +123,7 @@ impl<S> Streams<S> {
 
     /// The stream, unless it has been removed.
     #[inline]
-    pub fn try_get_mut(&mut self, key: Key) -> Option<&mut S> {
+    pub fn try_get_mut(&mut self, key: StreamKey) -> Option<&mut S> {
         match &mut self.ring[home(key.id, self.ring.len())] {
             Some(entry) if entry.id == key.id => Some(&mut entry.stream),
             _ => self.overflow.get_mut(&key.id),
@@ -131,16 +131,20 @@ impl<S> Streams<S> {
     }
 
     /// Returns all streams, in no order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
-        let entries =
-            self.ring.iter_mut().flatten().map(|entry| (Key { id: entry.id }, &mut entry.stream));
-        entries.chain(self.overflow.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut S)> {
+        let entries = self
+            .ring
+            .iter_mut()
+            .flatten()
+            .map(|entry| (StreamKey { id: entry.id }, &mut entry.stream));
+        entries.chain(self.overflow.iter_mut().map(|(id, stream)| (StreamKey { id: *id }, stream)))
     }
 
     /// Returns all streams, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &S)> {
-        let entries = self.ring.iter().flatten().map(|entry| (Key { id: entry.id }, &entry.stream));
-        entries.chain(self.overflow.iter().map(|(id, stream)| (Key { id: *id }, stream)))
+    pub fn iter(&self) -> impl Iterator<Item = (StreamKey, &S)> {
+        let entries =
+            self.ring.iter().flatten().map(|entry| (StreamKey { id: entry.id }, &entry.stream));
+        entries.chain(self.overflow.iter().map(|(id, stream)| (StreamKey { id: *id }, stream)))
     }
 
     #[inline]
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_connection_itself_is_no_stream() {
-        let mut streams = Streams::default();
+        let mut streams = StreamMap::default();
         streams.insert(1, ());
         assert_eq!((streams.find(0), streams.remove(0)), (None, None));
         assert_eq!(streams.len(), 1);
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_key_stands_for_its_stream_alone() {
-        let mut streams = Streams::default();
+        let mut streams = StreamMap::default();
         let first = streams.insert(1, 'a');
         assert_eq!(streams.remove(1), Some('a'));
         assert_eq!(streams.try_get_mut(first), None);
@@ -199,7 +203,7 @@ mod tests {
 
     #[test]
     fn streams_that_outlive_a_round_keep_their_places() {
-        let mut streams = Streams::default();
+        let mut streams = StreamMap::default();
         let old = streams.insert(1, 0);
         for id in (3..999).step_by(2) {
             let key = streams.insert(id, id);
@@ -211,12 +215,12 @@ mod tests {
 
     #[test]
     fn neighbours_have_places_of_their_own_and_room_is_made_at_once() {
-        let mut streams = Streams::default();
+        let mut streams = StreamMap::default();
         for open in 1..=100usize {
             streams.insert(2 * open as u32 - 1, ());
             assert!(streams.overflow.is_empty() && streams.ring.len() >= 2 * open, "{open}");
         }
-        let mut reserved: Streams<()> = Streams::default();
+        let mut reserved: StreamMap<()> = StreamMap::default();
         for (room, places) in [(1, 4), (2, 4), (3, 8), (64, 128), (65, 256), (10, 256)] {
             reserved.reserve(room);
             assert_eq!(reserved.ring.len(), places, "{room}");
@@ -228,7 +232,7 @@ mod tests {
         fn it_holds_what_a_map_holds(
             steps in proptest::collection::vec((any::<bool>(), 0u32..200), 1..400),
         ) {
-            let mut streams = Streams::default();
+            let mut streams = StreamMap::default();
             let mut truth = BTreeMap::new();
             for (adds, n) in steps {
                 // Identifiers that lie far apart share places.

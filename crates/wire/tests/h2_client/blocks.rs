@@ -60,7 +60,7 @@ fn continuations_of_nothing() {
             E::InterruptedBlock,
             PROTOCOL,
         )
-        .asked(2),
+        .with_requests(2),
         breaks(
             "§6.10 CONTINUATION of nothing",
             [continuation(1, rest, END_HEADERS)],
@@ -102,7 +102,7 @@ fn header_blocks_without_end() {
             "§10.5.1 CONTINUATION without end",
             endless.collect::<Vec<_>>(),
             E::TooManyContinuations,
-            Code::EnhanceYourCalm,
+            ErrorCode::EnhanceYourCalm,
         ),
         case(
             "§10.5.1 as many CONTINUATIONs as there may be",
@@ -113,7 +113,7 @@ fn header_blocks_without_end() {
             "§10.5.1 a block is too large",
             large.collect::<Vec<_>>(),
             E::BlockTooLarge,
-            Code::EnhanceYourCalm,
+            ErrorCode::EnhanceYourCalm,
         ),
         case(
             "§10.5.1 a block is almost too large",
@@ -129,20 +129,20 @@ fn header_blocks_that_cannot_be_decoded() {
         breaks(
             "§4.3 a block that cannot be decoded",
             [headers(1, &[0x80], END_HEADERS)],
-            E::Hpack(hpack::Error::IndexZero),
-            Code::CompressionError,
+            E::Hpack(hpack::HpackError::IndexZero),
+            ErrorCode::CompressionError,
         ),
         breaks(
             "§4.3 a block that ends early",
             [headers(1, &[0x00], END_HEADERS)],
-            E::Hpack(hpack::Error::Truncated),
-            Code::CompressionError,
+            E::Hpack(hpack::HpackError::Truncated),
+            ErrorCode::CompressionError,
         ),
         breaks(
             "RFC 7541 §2.3.3 an index beyond the tables",
             [headers(1, &[0x80 | 62], END_HEADERS)],
-            E::Hpack(hpack::Error::IndexBeyondTables),
-            Code::CompressionError,
+            E::Hpack(hpack::HpackError::IndexBeyondTables),
+            ErrorCode::CompressionError,
         ),
         malformed(
             "§8.1 an empty block has no status",
@@ -167,9 +167,9 @@ fn every_block_counts_for_the_table() {
                 ),
                 headers(3, &[0x80 | 63, 0x80 | 62], END_HEADERS | END_STREAM),
             ],
-            [Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 202), End(3)],
+            [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), Head(3, 202), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§4.3 a malformed head fills the table",
             [
@@ -182,7 +182,7 @@ fn every_block_counts_for_the_table() {
             ],
             [Malformed(1, M::PseudoField, PROTOCOL), Head(3, 202), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§4.3 trailers fill the table",
             [
@@ -196,7 +196,7 @@ fn every_block_counts_for_the_table() {
             ],
             [Head(1, 200), Trailers(1), Head(3, 200), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }
 
@@ -234,7 +234,7 @@ fn blocks_that_are_remembered() {
                 End(9),
             ],
         )
-        .asked(5),
+        .with_requests(5),
         case(
             "§8.1 the same block is a head and then no trailers",
             [head(1, 200, 0), head(1, 200, END_STREAM)],
@@ -255,8 +255,8 @@ fn sized(size: u32, rest: &[u8]) -> Vec<u8> {
     [&out, rest].concat()
 }
 
-fn compression(why: hpack::Error) -> Seen {
-    Error(E::Hpack(why), Code::CompressionError)
+fn compression(why: hpack::HpackError) -> Seen {
+    Error(E::Hpack(why), ErrorCode::CompressionError)
 }
 
 /// A connection's beginning with two requests, and what follows.
@@ -282,21 +282,21 @@ fn the_size_of_the_servers_table() {
             greeted(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.2 a smaller table is not announced",
             greet(&[ack(), answer(1, &[0x88])]),
-            greeted(&[compression(hpack::Error::SizeUpdateMissing)]),
+            greeted(&[compression(hpack::HpackError::SizeUpdateMissing)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.2 a table is still larger than allowed",
             greet(&[ack(), answer(1, &sized(101, &[0x88]))]),
-            greeted(&[compression(hpack::Error::SizeAboveLimit)]),
+            greeted(&[compression(hpack::HpackError::SizeAboveLimit)]),
         )
         .bare()
-        .own(own_table(100)),
+        .with_settings(own_table(100)),
     ]);
 }
 
@@ -312,7 +312,7 @@ fn the_use_of_the_servers_table() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(own_table(0)),
+        .with_settings(own_table(0)),
         case(
             "RFC 7541 §4.3 what does not fit any more is evicted",
             greet(&[
@@ -326,14 +326,14 @@ fn the_use_of_the_servers_table() {
                 ack(),
                 answer(3, &sized(100, &[0x80 | 63])),
             ]),
-            greeted(&[Head(1, 299), End(1), compression(hpack::Error::IndexBeyondTables)]),
+            greeted(&[Head(1, 299), End(1), compression(hpack::HpackError::IndexBeyondTables)]),
         )
         .bare()
-        .own(own_table(100)),
+        .with_settings(own_table(100)),
         case(
             "RFC 7541 §6.3 a size update after a field",
             greet(&[answer(1, &[0x88, 0x20])]),
-            greeted(&[compression(hpack::Error::SizeUpdateNotFirst)]),
+            greeted(&[compression(hpack::HpackError::SizeUpdateNotFirst)]),
         )
         .bare(),
     ]);
@@ -361,14 +361,14 @@ fn a_larger_table_of_the_server() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(own_table(65_536)),
+        .with_settings(own_table(65_536)),
         case(
             "RFC 7541 §4.2 a larger table, not used",
             greet(&[ack(), answer(1, &[0x88])]),
             greeted(&[Head(1, 200), End(1)]),
         )
         .bare()
-        .own(own_table(65_536)),
+        .with_settings(own_table(65_536)),
     ]);
 }
 
@@ -433,7 +433,7 @@ fn our_table_as_it_changes() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a table that goes and comes back between two requests",
             [get(), table(0), table(4096), get(), get()],
@@ -445,7 +445,7 @@ fn our_table_as_it_changes() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -465,13 +465,13 @@ fn our_table_as_it_changes_more_than_once() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a table that goes and comes back within one frame",
             [get(), settings(&[(HEADER_TABLE_SIZE, 0), (HEADER_TABLE_SIZE, 4096)]), get(), get()],
             [&[sent_get(1)], &again()[..], &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "RFC 7541 §4.2 a smaller table that keeps what is in it",
             [get(), table(300), get(), table(4096), get()],
@@ -484,6 +484,6 @@ fn our_table_as_it_changes_more_than_once() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }

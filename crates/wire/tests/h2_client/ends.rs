@@ -4,44 +4,44 @@ use super::*;
 
 #[test]
 fn connections_that_go_away() {
-    use Code::NoError;
+    use ErrorCode::NoError;
     run([
         case(
             "§6.8 streams above the last are not dealt with",
             [go_away(3, 0), Step::Room, head(3, 204, END_STREAM), head(1, 204, END_STREAM)],
             [GoAway(NoError, vec![5, 7]), Room(0), Head(3, 204), End(3), Head(1, 204), End(1)],
         )
-        .asked(4),
+        .with_requests(4),
         case(
             "§6.8 a warning, and then the last stream",
             [go_away(STREAM, 0), Step::Room, go_away(1, 0), head(1, 204, END_STREAM)],
             [GoAway(NoError, vec![]), Room(0), GoAway(NoError, vec![3]), Head(1, 204), End(1)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§6.8 the last stream falls to nothing",
             [go_away(3, 0), go_away(0, 11)],
-            [GoAway(NoError, vec![5]), GoAway(Code::EnhanceYourCalm, vec![1, 3])],
+            [GoAway(NoError, vec![5]), GoAway(ErrorCode::EnhanceYourCalm, vec![1, 3])],
         )
-        .asked(3),
+        .with_requests(3),
         case(
             "§6.8 the last stream cannot rise",
             [go_away(1, 0), go_away(5, 0), head(1, 204, END_STREAM)],
             [GoAway(NoError, vec![3]), GoAway(NoError, vec![]), Head(1, 204), End(1)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§6.8 debug data, and the reserved bit",
             [frame(Kind::GoAway, 0, 0, &[&[0x80, 0, 0, 1, 0, 0, 0, 2][..], b"why"].concat())],
-            [GoAway(Code::InternalError, vec![])],
+            [GoAway(ErrorCode::InternalError, vec![])],
         ),
-        case("§7 an unknown code", [go_away(1, 77)], [GoAway(Code::Unknown, vec![])]),
+        case("§7 an unknown code", [go_away(1, 77)], [GoAway(ErrorCode::Unknown, vec![])]),
     ]);
 }
 
 #[test]
 fn streams_that_stay_while_a_connection_goes_away() {
-    use Code::NoError;
+    use ErrorCode::NoError;
     run([
         case(
             "§6.8 bodies of the streams that stay go on",
@@ -60,7 +60,7 @@ fn streams_that_stay_while_a_connection_goes_away() {
                 Whole(3),
             ],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.8 resets and settings still count",
             [
@@ -73,20 +73,20 @@ fn streams_that_stay_while_a_connection_goes_away() {
             ],
             [
                 GoAway(NoError, vec![3]),
-                Reset(1, Code::RefusedStream),
+                Reset(1, ErrorCode::RefusedStream),
                 sent_ack(),
                 Settings,
                 Room(0),
                 Seen::Sent(Sent::Pong([0; 8])),
             ],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§6.8 DATA of a stream that was not to be dealt with",
             [go_away(1, 0), data(3, "x", 0)],
-            [GoAway(NoError, vec![3]), Error(E::StreamClosed, Code::StreamClosed)],
+            [GoAway(NoError, vec![3]), Error(E::StreamClosed, ErrorCode::StreamClosed)],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }
 
@@ -103,8 +103,8 @@ fn what_is_counted() {
     }
     let (received, sent) = (talk.counts.received, talk.counts.sent);
     assert_eq!(received.frames, [1, 1, 0, 1, 1, 0, 1, 1, 0, 0, 0]);
-    assert_eq!(received.resets[Code::RefusedStream as usize], 1);
-    assert_eq!(received.go_aways[Code::InternalError as usize], 1);
+    assert_eq!(received.resets[ErrorCode::RefusedStream as usize], 1);
+    assert_eq!(received.go_aways[ErrorCode::InternalError as usize], 1);
     assert_eq!((received.block_bytes, received.field_bytes), (1, 10));
     assert_eq!(sent.frames, [0, 3, 0, 0, 2, 0, 1, 0, 1, 0, 0]);
     assert_eq!((talk.counts.pings, talk.counts.most_streams), (1, 3));

@@ -272,13 +272,13 @@ fn our_frames() {
             [long(40_000)],
             [Seen::Sent(Sent::Headers(1, 3, true))],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.10 a long head before a body",
             [Step::Asks(Request { field: 20_000, ..Request::post(3) })],
             [Seen::Sent(Sent::Headers(1, 2, false)), sent_end(1, 3)],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§4.2 longer frames are allowed",
             [
@@ -306,7 +306,7 @@ fn our_frames() {
                 sent_end(7, 616),
             ],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§5.1.1 streams are odd and rise",
             [get(), head(1, 204, END_STREAM), get(), Step::Cancels(3), get()],
@@ -315,10 +315,10 @@ fn our_frames() {
                 Head(1, 204),
                 End(1),
                 sent_get(3),
-                Seen::Sent(Sent::Reset(3, Code::Cancel)),
+                Seen::Sent(Sent::Reset(3, ErrorCode::Cancel)),
                 sent_get(5),
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }

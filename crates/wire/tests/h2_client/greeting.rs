@@ -234,7 +234,7 @@ fn streams_that_the_server_allows() {
                 Room(2),
             ],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§5.1.2 fewer are allowed than are open",
             [
@@ -257,6 +257,6 @@ fn streams_that_the_server_allows() {
                 Room(1),
             ],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }

@@ -18,7 +18,7 @@ use dyno_wire::h2::Malformed as M;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Code, Error as E, hpack, limits};
+use dyno_wire::h2::{ErrorCode, Http2Error as E, hpack, limits};
 use talk::Seen::*;
 use talk::frames::*;
 use talk::{Request, Seen, Sent, Talk};
@@ -55,13 +55,13 @@ fn case(name: &'static str, steps: impl Into<Vec<Step>>, seen: impl Into<Vec<See
 }
 
 /// One request has been asked, and the connection breaks.
-fn breaks(name: &'static str, steps: impl Into<Vec<Step>>, why: E, code: Code) -> Case {
+fn breaks(name: &'static str, steps: impl Into<Vec<Step>>, why: E, code: ErrorCode) -> Case {
     case(name, steps, [Error(why, code)])
 }
 
 /// One request has been asked, and its answer is malformed.
 fn malformed(name: &'static str, steps: impl Into<Vec<Step>>, why: M) -> Case {
-    case(name, steps, [Malformed(1, why, Code::ProtocolError)])
+    case(name, steps, [Malformed(1, why, ErrorCode::ProtocolError)])
 }
 
 impl Case {
@@ -69,7 +69,7 @@ impl Case {
         Case { start: Start::Bare, ..self }
     }
 
-    fn asked(self, requests: u32) -> Case {
+    fn with_requests(self, requests: u32) -> Case {
         Case { start: Start::Requests(requests), ..self }
     }
 
@@ -77,7 +77,7 @@ impl Case {
         Case { start: Start::Upgraded(kind), ..self }
     }
 
-    fn own(self, own: ClientSettings) -> Case {
+    fn with_settings(self, own: ClientSettings) -> Case {
         Case { own, ..self }
     }
 
@@ -165,6 +165,6 @@ fn sent_ack() -> Seen {
     Seen::Sent(Sent::Ack)
 }
 
-const PROTOCOL: Code = Code::ProtocolError;
-const SIZE: Code = Code::FrameSizeError;
-const FLOW: Code = Code::FlowControlError;
+const PROTOCOL: ErrorCode = ErrorCode::ProtocolError;
+const SIZE: ErrorCode = ErrorCode::FrameSizeError;
+const FLOW: ErrorCode = ErrorCode::FlowControlError;

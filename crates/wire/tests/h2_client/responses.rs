@@ -52,7 +52,7 @@ fn responses() {
                 Trailers(3),
             ],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }
 
@@ -298,14 +298,15 @@ fn lengths_of_bodies() {
             [long("3"), data(1, "abcdef", 0), head(3, 204, END_STREAM)],
             [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL), Head(3, 204), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
     ]);
 }
 
 #[test]
 fn answers_without_a_body() {
     let head_answer = |name, steps: &[Step], seen: &[Seen]| {
-        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], seen].concat()).asked(0)
+        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], seen].concat())
+            .with_requests(0)
     };
     run([
         head_answer(

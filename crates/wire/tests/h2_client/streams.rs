@@ -24,7 +24,7 @@ fn streams_that_have_ended() {
         case(
             name,
             [head(1, 200, END_STREAM), more],
-            [Head(1, 200), End(1), Error(E::StreamClosed, Code::StreamClosed)],
+            [Head(1, 200), End(1), Error(E::StreamClosed, ErrorCode::StreamClosed)],
         )
     };
     let quiet =
@@ -33,7 +33,7 @@ fn streams_that_have_ended() {
         case(
             name,
             [reset(1, 7), more],
-            [Reset(1, Code::RefusedStream), Error(E::StreamClosed, Code::StreamClosed)],
+            [Reset(1, ErrorCode::RefusedStream), Error(E::StreamClosed, ErrorCode::StreamClosed)],
         )
     };
     run([
@@ -43,27 +43,27 @@ fn streams_that_have_ended() {
         quiet("§5.1 RST_STREAM after the end", reset(1, 0)),
         quiet("§5.1 WINDOW_UPDATE after the end", window(1, 1)),
         quiet("§5.1 PRIORITY after the end", frame(Kind::Priority, 0, 1, &[0; 5])),
-        case("§6.4 reset before the head", [reset(1, 8)], [Reset(1, Code::Cancel)]),
+        case("§6.4 reset before the head", [reset(1, 8)], [Reset(1, ErrorCode::Cancel)]),
         case(
             "§6.4 reset between head and body",
             [head(1, 200, 0), reset(1, 2)],
-            [Head(1, 200), Reset(1, Code::InternalError)],
+            [Head(1, 200), Reset(1, ErrorCode::InternalError)],
         ),
         case(
             "§6.4 reset within the body",
             [head(1, 200, 0), data(1, "x", 0), reset(1, 0)],
-            [Head(1, 200), body(1, "x"), Reset(1, Code::NoError)],
+            [Head(1, 200), body(1, "x"), Reset(1, ErrorCode::NoError)],
         ),
-        case("§7 an unknown code", [reset(1, 0xFFFF_FFFF)], [Reset(1, Code::Unknown)]),
-        case("§6.4 reset twice", [reset(1, 7), reset(1, 7)], [Reset(1, Code::RefusedStream)]),
+        case("§7 an unknown code", [reset(1, 0xFFFF_FFFF)], [Reset(1, ErrorCode::Unknown)]),
+        case("§6.4 reset twice", [reset(1, 7), reset(1, 7)], [Reset(1, ErrorCode::RefusedStream)]),
         refused("§5.1 HEADERS after RST_STREAM", head(1, 200, 0)),
         refused("§5.1 DATA after RST_STREAM", data(1, "x", 0)),
         case(
             "§6.4 a reset stream leaves the others alone",
             [reset(1, 7), head(3, 204, END_STREAM), Step::Room],
-            [Reset(1, Code::RefusedStream), Head(3, 204), End(3), Room(usize::MAX)],
+            [Reset(1, ErrorCode::RefusedStream), Head(3, 204), End(3), Room(usize::MAX)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§6.4 nothing is sent on a stream that was reset",
             [post(100_000), reset(1, 7), window(0, 100_000), window(1, 100_000)],
@@ -73,31 +73,31 @@ fn streams_that_have_ended() {
                 sent_data(1, 16_384),
                 sent_data(1, 16_384),
                 sent_data(1, 16_383),
-                Reset(1, Code::RefusedStream),
+                Reset(1, ErrorCode::RefusedStream),
                 Window,
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
 /// Late frames on streams that we have reset are ignored (§5.1).
 #[test]
 fn streams_that_we_reset() {
-    let cancelled = || Seen::Sent(Sent::Reset(1, Code::Cancel));
+    let cancelled = || Seen::Sent(Sent::Reset(1, ErrorCode::Cancel));
     let late = |name, steps: &[Step]| {
         case(
             name,
             [&[Step::Cancels(1)], steps, &[head(3, 204, END_STREAM)]].concat(),
             [cancelled(), Head(3, 204), End(3)],
         )
-        .asked(2)
+        .with_requests(2)
     };
     let closed = |name, steps: &[Step]| {
         case(
             name,
             [&[Step::Cancels(1)], steps].concat(),
-            [cancelled(), Error(E::StreamClosed, Code::StreamClosed)],
+            [cancelled(), Error(E::StreamClosed, ErrorCode::StreamClosed)],
         )
     };
     run([
@@ -125,12 +125,15 @@ fn streams_that_we_reset() {
 
 #[test]
 fn mistakes_on_streams_that_are_reset() {
-    let cancelled = || Seen::Sent(Sent::Reset(1, Code::Cancel));
+    let cancelled = || Seen::Sent(Sent::Reset(1, ErrorCode::Cancel));
     run([
         case(
             "§4.3 a late block that cannot be decoded",
             [Step::Cancels(1), headers(1, &[0x80], END_HEADERS)],
-            [cancelled(), Error(E::Hpack(hpack::Error::IndexZero), Code::CompressionError)],
+            [
+                cancelled(),
+                Error(E::Hpack(hpack::HpackError::IndexZero), ErrorCode::CompressionError),
+            ],
         ),
         case(
             "§6.1 late DATA with too much padding",
@@ -147,7 +150,7 @@ fn mistakes_on_streams_that_are_reset() {
             ],
             [Malformed(1, M::Status, PROTOCOL), Head(3, 204), End(3)],
         )
-        .asked(2),
+        .with_requests(2),
         case(
             "§5.4.2 a malformed end, and the server's own reset",
             [fields(1, &[("a", "b")], END_STREAM), reset(1, 1)],
@@ -170,11 +173,11 @@ fn mistakes_on_streams_that_are_reset() {
                 sent_data(1, 16_383),
                 Head(1, 413),
                 End(1),
-                Seen::Sent(Sent::Reset(1, Code::NoError)),
+                Seen::Sent(Sent::Reset(1, ErrorCode::NoError)),
                 Window,
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -192,7 +195,7 @@ fn so_many_resets_are_remembered() {
     talk.step(&data(3, "late", 0), usize::MAX);
     assert_eq!(talk.seen, []);
     talk.step(&data(1, "too late", 0), usize::MAX);
-    assert_eq!(talk.seen, [Error(E::StreamClosed, Code::StreamClosed)]);
+    assert_eq!(talk.seen, [Error(E::StreamClosed, ErrorCode::StreamClosed)]);
 }
 
 /// A stream is given up while a frame of its body arrives.
@@ -211,6 +214,6 @@ fn a_body_whose_stream_is_given_up() {
     talk.step(&head(3, 204, END_STREAM), usize::MAX);
     assert_eq!(
         talk.seen,
-        [body(1, "ab"), Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 204), End(3)]
+        [body(1, "ab"), Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), Head(3, 204), End(3)]
     );
 }

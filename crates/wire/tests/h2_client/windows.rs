@@ -14,13 +14,13 @@ fn windows_of_the_server() {
             [&posted(1)[..], &[sent_data(1, 16_383), Window, Window, sent_end(1, 4465), Whole(1)]]
                 .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.9 a body as long as the window",
             [post(65_535)],
             [&posted(1)[..], &[sent_end(1, 16_383)]].concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.9.1 the connection's window is for all",
             [post(65_535), post(2), window(0, 1), window(0, 9)],
@@ -38,13 +38,13 @@ fn windows_of_the_server() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.9 an empty body needs no window",
             [post(65_535), get()],
             [&posted(1)[..], &[sent_end(1, 16_383), sent_get(3)]].concat(),
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -65,7 +65,7 @@ fn initial_windows_of_the_server() {
                 Whole(1),
             ],
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.9.2 a raised initial window is for open streams, too",
             [
@@ -91,7 +91,7 @@ fn initial_windows_of_the_server() {
                 Whole(1),
             ],
         )
-        .asked(0),
+        .with_requests(0),
     ]);
 }
 
@@ -123,7 +123,7 @@ fn a_lowered_initial_window() {
             Whole(1),
         ],
     )
-    .asked(0)]);
+    .with_requests(0)]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn windows_that_overflow() {
             ]
             .concat(),
         )
-        .asked(0),
+        .with_requests(0),
         case(
             "§6.9.2 a window overflows by settings",
             [window(1, STREAM - 65_535), settings(&[(INITIAL_WINDOW_SIZE, 65_536)])],
@@ -219,7 +219,7 @@ fn bodies_go_on_in_turn() {
             Whole(3),
         ],
     )
-    .asked(0)]);
+    .with_requests(0)]);
 }
 
 /// How much we let the server send.
@@ -240,25 +240,25 @@ fn windows_of_ours() {
             small_answers.collect::<Vec<_>>(),
             small_seen.collect::<Vec<_>>(),
         )
-        .asked(100),
+        .with_requests(100),
         case(
             "§6.9 a stream's window is exceeded",
             [head(1, 200, 0), data(1, [0; 11], 0)],
             [Head(1, 200), Malformed(1, M::WindowExceeded, FLOW)],
         )
-        .own(own(10, 1 << 20)),
+        .with_settings(own(10, 1 << 20)),
         case(
             "§6.9.1 padding counts, and its length",
             [head(1, 200, 0), data(1, padded("x", 9), PADDED)],
             [Head(1, 200), Malformed(1, M::WindowExceeded, FLOW)],
         )
-        .own(own(10, 1 << 20)),
+        .with_settings(own(10, 1 << 20)),
         case(
             "§6.9.1 a window may be used up",
             [head(1, 200, 0), data(1, padded("x", 8), PADDED | END_STREAM)],
             [Head(1, 200), body(1, "x"), End(1)],
         )
-        .own(own(10, 1 << 20)),
+        .with_settings(own(10, 1 << 20)),
     ]);
 }
 
@@ -281,13 +281,13 @@ fn windows_of_ours_are_given_back() {
             ],
             [Head(1, 200), body(1, "1234"), sent_window(1, 5), body(1, "56789012345"), End(1)],
         )
-        .own(own(10, 1 << 20)),
+        .with_settings(own(10, 1 << 20)),
         case(
             "§6.9 padding is given back as well",
             [head(1, 200, 0), data(1, padded("", 9), PADDED), data(1, "", END_STREAM)],
             [Head(1, 200), sent_window(1, 10), End(1)],
         )
-        .own(own(10, 1 << 20)),
+        .with_settings(own(10, 1 << 20)),
         case(
             "§6.9 a smallest window",
             [head(1, 200, 0), data(1, "1", 0), data(1, "2", 0), data(1, "3", END_STREAM)],
@@ -300,7 +300,7 @@ fn windows_of_ours_are_given_back() {
                 End(1),
             ],
         )
-        .own(own(1, 1 << 20)),
+        .with_settings(own(1, 1 << 20)),
         case(
             "§6.9 a window that is odd",
             [
@@ -312,7 +312,7 @@ fn windows_of_ours_are_given_back() {
             ],
             [Head(1, 200), body(1, "1"), sent_window(1, 2), body(1, "234"), End(1)],
         )
-        .own(own(3, 1 << 20)),
+        .with_settings(own(3, 1 << 20)),
     ]);
 }
 
@@ -332,9 +332,9 @@ fn our_window_of_the_connection() {
                 data(1, [0; 16_384], 0),
                 data(1, [0; 16_384], 0),
             ],
-            [Seen::Sent(Sent::Reset(1, Code::Cancel)), sent_window(0, 32_768)],
+            [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), sent_window(0, 32_768)],
         )
-        .own(own(1 << 20, 65_535)),
+        .with_settings(own(1 << 20, 65_535)),
         case(
             "§6.9 the connection's window is exceeded",
             [
@@ -346,7 +346,7 @@ fn our_window_of_the_connection() {
             ],
             [Head(1, 200), body(1, [0; 3 * 16_384]), Error(E::WindowExceeded, FLOW)],
         )
-        .own(own(1 << 20, 1023)),
+        .with_settings(own(1 << 20, 1023)),
         case(
             "§6.9 a stream that breaks its window leaves the connection's alone",
             [
@@ -363,7 +363,7 @@ fn our_window_of_the_connection() {
                 End(3),
             ],
         )
-        .asked(2)
-        .own(own(10, 65_535)),
+        .with_requests(2)
+        .with_settings(own(10, 65_535)),
     ]);
 }

@@ -11,9 +11,12 @@ mod witness;
 use std::collections::VecDeque;
 
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::encode::Shared;
+use dyno_wire::h2::encode::SharedFields;
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Error, Event, Io, Key, Malformed};
+use dyno_wire::h2::{
+    Client, ClientEvent, EncodedRequest, ErrorCode, FrameCounts, Http2Error, Io, Malformed,
+    StreamKey,
+};
 pub use frames::Step;
 use witness::Witness;
 
@@ -30,13 +33,13 @@ pub enum Seen {
     End(u32),
     /// Trailers did.
     Trailers(u32),
-    Reset(u32, Code),
+    Reset(u32, ErrorCode),
     /// A malformed stream, with the code that was sent to the peer.
-    Malformed(u32, Malformed, Code),
+    Malformed(u32, Malformed, ErrorCode),
     /// GOAWAY, with the streams that count as not processed.
-    GoAway(Code, Vec<u32>),
+    GoAway(ErrorCode, Vec<u32>),
     /// A connection error, with the code that was sent to the peer.
-    Error(Error, Code),
+    Error(Http2Error, ErrorCode),
     /// The rest of a request's body is queued.
     Whole(u32),
     Room(usize),
@@ -54,9 +57,9 @@ pub enum Sent {
     /// A header block in so many frames. `true`: it ends the stream.
     Headers(u32, usize, bool),
     Data(u32, usize, bool),
-    Reset(u32, Code),
+    Reset(u32, ErrorCode),
     Window(u32, u32),
-    GoAway(Code),
+    GoAway(ErrorCode),
 }
 
 pub type Field = (Vec<u8>, Vec<u8>);
@@ -107,10 +110,10 @@ impl Request {
 /// A conversation between the client and the caller of [`Talk::hear`], which acts as the server.
 pub struct Talk {
     pub client: Client<u32>,
-    pub counts: Counts,
+    pub counts: FrameCounts,
     pub seen: Vec<Seen>,
     witness: Witness,
-    shared: Shared,
+    shared: SharedFields,
     out: Vec<u8>,
     /// All bytes that the client wrote.
     pub written: Vec<u8>,
@@ -128,26 +131,27 @@ pub struct Talk {
 
 impl Talk {
     pub fn new(own: ClientSettings) -> Talk {
-        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let shared = shared();
         let mut io = Io { out: &mut out, counts: &mut counts };
         let client = Client::new(own, shared.table_bytes(), &mut io);
-        Talk::of(client, own, out, counts, 1)
+        Talk::from_client(client, own, out, counts, 1)
     }
 
     /// A connection that was upgraded, and whose stream 1 is there.
     pub fn upgraded(own: ClientSettings, kind: RequestKind) -> Talk {
-        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let (client, _) = Client::upgraded(own, shared().table_bytes(), (kind, false), 1, &mut io);
-        Talk::of(client, own, out, counts, 3)
+        let (client, _) =
+            Client::from_upgrade(own, shared().table_bytes(), (kind, false), 1, &mut io);
+        Talk::from_client(client, own, out, counts, 3)
     }
 
-    fn of(
+    fn from_client(
         client: Client<u32>,
         own: ClientSettings,
         out: Vec<u8>,
-        counts: Counts,
+        counts: FrameCounts,
         next_id: u32,
     ) -> Talk {
         let mut talk = Talk {
@@ -184,12 +188,12 @@ impl Talk {
             let (used_bytes, rest) = bytes.split_at(bytes.len() - rest.len());
             self.witness.server(used_bytes);
             assert!(
-                event != Event::NeedMore || rest.is_empty(),
+                event != ClientEvent::NeedMore || rest.is_empty(),
                 "{} bytes were left unread",
                 rest.len()
             );
             assert!(
-                event == Event::NeedMore || !used_bytes.is_empty(),
+                event == ClientEvent::NeedMore || !used_bytes.is_empty(),
                 "{event:?} came out of nothing"
             );
             bytes = rest;
@@ -206,22 +210,22 @@ impl Talk {
     }
 
     /// Does with an event what the contract asks for.
-    fn take(&mut self, event: Event<'_>) {
+    fn take(&mut self, event: ClientEvent<'_>) {
         match event {
-            Event::NeedMore | Event::Handled => {}
-            Event::Settings => {
+            ClientEvent::NeedMore | ClientEvent::Handled => {}
+            ClientEvent::Settings => {
                 self.seen.push(Seen::Settings);
                 self.resume();
             }
-            Event::Window => {
+            ClientEvent::Window => {
                 self.seen.push(Seen::Window);
                 self.resume();
             }
-            Event::Informational { stream, status } => {
+            ClientEvent::Informational { stream, status } => {
                 let id = self.id(stream);
                 self.seen.push(Seen::Interim(id, status));
             }
-            Event::Head { stream, status, end } => {
+            ClientEvent::Head { stream, status, end } => {
                 let (id, fields) = self.client.data_and_fields(stream);
                 self.head = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
                 let id = *id;
@@ -232,7 +236,7 @@ impl Talk {
                     self.cancel(id);
                 }
             }
-            Event::Body { stream, data, end } => {
+            ClientEvent::Body { stream, data, end } => {
                 let id = self.id(stream);
                 match self.seen.last_mut() {
                     Some(Seen::Body(last, body)) if *last == id => body.extend_from_slice(data),
@@ -243,12 +247,12 @@ impl Talk {
                     self.finish(stream, Seen::End);
                 }
             }
-            Event::End { stream } => self.finish(stream, Seen::Trailers),
-            Event::Reset { stream, code } => {
+            ClientEvent::End { stream } => self.finish(stream, Seen::Trailers),
+            ClientEvent::Reset { stream, code } => {
                 let id = self.client.take(stream);
                 self.seen.push(Seen::Reset(id, code));
             }
-            Event::Malformed { stream, why } => {
+            ClientEvent::Malformed { stream, why } => {
                 let mut io = Io { out: &mut self.out, counts: &mut self.counts };
                 let id = self.client.cancel(stream, why.code(), &mut io);
                 self.overhear();
@@ -258,18 +262,18 @@ impl Talk {
                 assert_eq!(reset, id);
                 self.seen.push(Seen::Malformed(id, why, code));
             }
-            Event::GoAway { code } => {
+            ClientEvent::GoAway { code } => {
                 let unprocessed = self.client.take_unprocessed();
                 self.seen.push(Seen::GoAway(code, unprocessed));
             }
         }
     }
 
-    fn id(&mut self, stream: Key) -> u32 {
+    fn id(&mut self, stream: StreamKey) -> u32 {
         *self.client.data(stream).expect("events are of open streams")
     }
 
-    fn finish(&mut self, stream: Key, seen: fn(u32) -> Seen) {
+    fn finish(&mut self, stream: StreamKey, seen: fn(u32) -> Seen) {
         self.overhear();
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         let id = *self.client.data(stream).unwrap();
@@ -291,7 +295,7 @@ impl Talk {
         self.seen.extend(whole.into_iter().map(Seen::Whole));
     }
 
-    fn give_up(&mut self, error: Error) {
+    fn give_up(&mut self, error: Http2Error) {
         self.overhear();
         self.client.go_away(error.code(), &mut Io { out: &mut self.out, counts: &mut self.counts });
         self.overhear();
@@ -337,7 +341,7 @@ impl Talk {
         let (key, _) =
             self.client.iter().find(|(_, open)| **open == id).expect("the stream is open");
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-        assert_eq!(self.client.cancel(key, Code::Cancel, &mut io), id);
+        assert_eq!(self.client.cancel(key, ErrorCode::Cancel, &mut io), id);
         self.overhear();
     }
 
@@ -358,6 +362,6 @@ impl Talk {
 }
 
 /// The header fields that all requests share.
-fn shared() -> Shared {
-    Shared::of(&[Request::get().fields(), Request::post(1).fields()])
+fn shared() -> SharedFields {
+    SharedFields::from_requests(&[Request::get().fields(), Request::post(1).fields()])
 }

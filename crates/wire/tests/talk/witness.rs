@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dyno_wire::h2::Code;
-use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, PREFACE, flag};
+use dyno_wire::h2::ErrorCode;
+use dyno_wire::h2::frame::{FrameHeader, HEADER_BYTES, Kind, PREFACE, flag};
 use dyno_wire::h2::hpack::Decoder;
 use dyno_wire::h2::settings::{ClientSettings, DEFAULT_WINDOW};
 
@@ -145,7 +145,7 @@ impl Witness {
             let skipped = self.passing.min(self.by_server.len());
             self.by_server.drain(..skipped);
             self.passing -= skipped;
-            let Some(header) = self.by_server.first_chunk().map(Header::parse) else { return };
+            let Some(header) = self.by_server.first_chunk().map(FrameHeader::parse) else { return };
             let length = header.length as usize;
             if header.kind == Kind::Data {
                 self.server_data(&header);
@@ -161,7 +161,7 @@ impl Witness {
     }
 
     /// DATA counts when it begins.
-    fn server_data(&mut self, header: &Header) {
+    fn server_data(&mut self, header: &FrameHeader) {
         let length = header.length as usize;
         self.received.take(length);
         if let Some(stream) = self.streams.get_mut(&header.stream) {
@@ -175,14 +175,14 @@ impl Witness {
     pub fn server_fails(&mut self, bytes: &[u8]) {
         self.by_server.extend_from_slice(bytes);
         if self.passing == 0
-            && let Some(header) = self.by_server.first_chunk().map(Header::parse)
+            && let Some(header) = self.by_server.first_chunk().map(FrameHeader::parse)
             && header.kind == Kind::Data
         {
             self.server_data(&header);
         }
     }
 
-    fn server_frame(&mut self, header: &Header, payload: &[u8]) {
+    fn server_frame(&mut self, header: &FrameHeader, payload: &[u8]) {
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_be_bytes);
         match header.kind {
             Kind::Settings if !header.has(flag::ACK) => self.offered.push_back(entries(payload)),
@@ -211,7 +211,7 @@ impl Witness {
             self.by_client.drain(..PREFACE.len());
             self.has_greeted = true;
         }
-        while let Some(header) = self.by_client.first_chunk().map(Header::parse) {
+        while let Some(header) = self.by_client.first_chunk().map(FrameHeader::parse) {
             assert!(
                 self.is_greeted || header.kind == Kind::Settings,
                 "§3.4: SETTINGS follow the preface"
@@ -230,7 +230,7 @@ impl Witness {
 
     fn client_frame(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         seen: &mut Vec<Seen>,
     ) -> Option<Sent> {
@@ -265,7 +265,7 @@ impl Witness {
                 stream.is_reset = true;
                 Some(Sent::Reset(
                     id,
-                    Code::from_wire(u32::from_be_bytes(payload.try_into().unwrap())),
+                    ErrorCode::from_wire(u32::from_be_bytes(payload.try_into().unwrap())),
                 ))
             }
             Kind::WindowUpdate => {
@@ -283,7 +283,7 @@ impl Witness {
                 assert!(header.has(flag::ACK), "the client asks for no PING");
                 Some(Sent::Pong(payload.try_into().unwrap()))
             }
-            Kind::GoAway => Some(Sent::GoAway(Code::from_wire(u32::from_be_bytes(
+            Kind::GoAway => Some(Sent::GoAway(ErrorCode::from_wire(u32::from_be_bytes(
                 payload[4..8].try_into().unwrap(),
             )))),
             Kind::Priority | Kind::PushPromise | Kind::Unknown => {
@@ -293,7 +293,12 @@ impl Witness {
     }
 
     /// A part of a header block.
-    fn fragment(&mut self, header: &Header, payload: &[u8], seen: &mut Vec<Seen>) -> Option<Sent> {
+    fn fragment(
+        &mut self,
+        header: &FrameHeader,
+        payload: &[u8],
+        seen: &mut Vec<Seen>,
+    ) -> Option<Sent> {
         let block = self.block.as_mut().expect("§6.10: CONTINUATION continues something");
         assert_eq!(block.stream, header.stream, "§6.10");
         block.frames += 1;

@@ -12,7 +12,7 @@ const SHOWN_NAMES: usize = 12;
 
 /// A way in which an import differs from what the other tool sent or recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum ChangeKind {
     Entry,
     PseudoHeader,
     ConnectionHeader,
@@ -38,8 +38,8 @@ pub enum Change {
     Timing,
 }
 
-/// The kind in JSON, and the words for the change with its reason, in the order of [`Change`].
-const WORDS: [(&str, &str); Change::Timing as usize + 1] = [
+/// The kind in JSON, and the words for the change with its reason, in the order of [`ChangeKind`].
+const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
     ("entry", "entries left out, because they are not over http or https"),
     ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself"),
     ("connection-header", "headers left out, because they belong to the recorded connection"),
@@ -74,20 +74,20 @@ const WORDS: [(&str, &str); Change::Timing as usize + 1] = [
     ("timing", "requests drawn at random, not in their recorded order and at their times"),
 ];
 
-impl Change {
+impl ChangeKind {
     /// Returns the kind in JSON, and the words for the change with its reason.
-    const fn words(self) -> (&'static str, &'static str) {
+    const fn key_and_text(self) -> (&'static str, &'static str) {
         WORDS[self as usize]
     }
 }
 
 /// All changes of an import: of each kind how many, and their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes(BTreeMap<Change, (u64, BTreeSet<String>)>);
+pub struct Changes(BTreeMap<ChangeKind, (u64, BTreeSet<String>)>);
 
 impl Changes {
     /// Counts a change. `name`: a header, an option, or a place; several changes may share one.
-    pub fn add(&mut self, change: Change, name: &str) {
+    pub fn add(&mut self, change: ChangeKind, name: &str) {
         let (count, names) = self.0.entry(change).or_default();
         *count += 1;
         if names.len() < NAMES && !name.is_empty() {
@@ -110,8 +110,8 @@ impl Changes {
     /// Returns one entry for each kind.
     #[must_use]
     pub fn list(&self) -> Vec<ImportChange> {
-        let entry = |(change, (count, names)): (&Change, &(u64, BTreeSet<String>))| {
-            let (kind, what) = change.words();
+        let entry = |(change, (count, names)): (&ChangeKind, &(u64, BTreeSet<String>))| {
+            let (kind, what) = change.key_and_text();
             ImportChange {
                 kind: kind.into(),
                 what: what.into(),
@@ -149,10 +149,10 @@ mod tests {
     fn lines_count_each_kind_once() {
         let mut changes = Changes::default();
         for name in ["te", "connection", "te"] {
-            changes.add(Change::ConnectionHeader, name);
+            changes.add(ChangeKind::ConnectionHeader, name);
         }
         let mut other = Changes::default();
-        (0..100).for_each(|i| other.add(Change::Option, &format!("--{i:03}")));
+        (0..100).for_each(|i| other.add(ChangeKind::Option, &format!("--{i:03}")));
         changes.extend(other);
         let lines = changes.lines();
         assert_eq!(

@@ -4,7 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::har_body::{PostData, body};
-use super::{Change, Changes, Imported, Imports, Url, is_one_of, json_error, some};
+use super::{
+    ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error, require_requests,
+};
 
 /// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110
 /// §7.6.1).
@@ -24,12 +26,12 @@ pub fn har(text: &str) -> Result<Imports, String> {
     })?;
     let (mut requests, mut changes) = (Vec::new(), Changes::default());
     for (i, entry) in har.log.entries.into_iter().enumerate() {
-        requests.extend(imported(&format!("entry {}", i + 1), entry, &mut changes)?);
+        requests.extend(import_entry(&format!("entry {}", i + 1), entry, &mut changes)?);
     }
     if requests.len() > 1 {
-        requests.iter().for_each(|_| changes.add(Change::Timing, ""));
+        requests.iter().for_each(|_| changes.add(ChangeKind::Timing, ""));
     }
-    some(
+    require_requests(
         requests,
         changes,
         "the HAR has no requests over http or https; record some, and save it anew",
@@ -62,7 +64,7 @@ struct Request {
     method: String,
     url: String,
     #[serde(default)]
-    headers: Vec<Pair>,
+    headers: Vec<NameValue>,
     post_data: Option<PostData>,
     // Read leniently: the headers and the URL have these too, mostly.
     #[serde(default)]
@@ -76,31 +78,35 @@ struct Request {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Pair {
+pub(super) struct NameValue {
     pub(super) name: String,
     #[serde(default)]
     pub(super) value: String,
 }
 
 /// Returns a request; `None`: it is left out.
-fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<Imported>, String> {
+fn import_entry(
+    place: &str,
+    entry: Entry,
+    changes: &mut Changes,
+) -> Result<Option<ImportedRequest>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
         format!("{place}: this is not a request ({}); save the HAR anew", json_error(&error))
     })?;
     let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
     if !is_one_of(scheme, &["http", "https"]) {
         changes.add(
-            Change::Entry,
+            ChangeKind::Entry,
             &format!("{place} ({})", scheme.chars().take(20).collect::<String>()),
         );
         return Ok(None);
     }
-    let mut imported = Imported::new(place.into(), &request.method, &request.url);
+    let mut imported = ImportedRequest::new(place.into(), &request.method, &request.url);
     imported.status = recorded_status(&entry.response);
     if let (None, Some(status)) =
         (imported.status, entry.response.get("status").and_then(Value::as_i64))
     {
-        imported.changes.add(Change::MissingStatus, &format!("{place} (status {status})"));
+        imported.changes.add(ChangeKind::MissingStatus, &format!("{place} (status {status})"));
     }
     let sent_bytes = sent_bytes(&request);
     put_headers(&mut imported, &request);
@@ -108,41 +114,45 @@ fn imported(place: &str, entry: Entry, changes: &mut Changes) -> Result<Option<I
     imported.body =
         body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
     if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
-        imported.changes.add(Change::TypeHeader, &data.mime_type);
+        imported.changes.add(ChangeKind::TypeHeader, &data.mime_type);
         imported.headers.push(("Content-Type".into(), data.mime_type));
     }
-    imported.checked().map(Some)
+    imported.normalize().map(Some)
 }
 
 /// Puts the headers into the request, without those of its connection, and counts what the entry
 /// has besides.
-fn put_headers(imported: &mut Imported, request: &Request) {
+fn put_headers(imported: &mut ImportedRequest, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
     // Headers that are derived from the URL are sent anyway.
-    let is_derived = |pair: &&Pair| {
+    let is_derived = |pair: &&NameValue| {
         pair.name.eq_ignore_ascii_case("host") && pair.value.eq_ignore_ascii_case(authority)
     };
     let headers = request.headers.iter().filter(|pair| !is_derived(pair));
     imported.headers = headers.map(|pair| (pair.name.clone(), pair.value.clone())).collect();
-    imported.leave_out(Change::PseudoHeader, |name, _| name.starts_with(':'));
-    imported.leave_out(Change::ConnectionHeader, |name, _| is_one_of(name, &HOP_BY_HOP));
-    let cookies: Vec<Pair> = serde_json::from_value(request.cookies.clone()).unwrap_or_default();
+    imported.leave_out(ChangeKind::PseudoHeader, |name, _| name.starts_with(':'));
+    imported.leave_out(ChangeKind::ConnectionHeader, |name, _| is_one_of(name, &HOP_BY_HOP));
+    let cookies: Vec<NameValue> =
+        serde_json::from_value(request.cookies.clone()).unwrap_or_default();
     if !cookies.is_empty() && !imported.has("cookie") {
-        cookies.iter().for_each(|cookie| imported.changes.add(Change::CookieHeader, &cookie.name));
+        cookies
+            .iter()
+            .for_each(|cookie| imported.changes.add(ChangeKind::CookieHeader, &cookie.name));
         let pairs: Vec<String> =
             cookies.iter().map(|own| format!("{}={}", own.name, own.value)).collect();
         imported.headers.push(("Cookie".into(), pairs.join("; ")));
     }
-    let query: Vec<Pair> = serde_json::from_value(request.query_string.clone()).unwrap_or_default();
+    let query: Vec<NameValue> =
+        serde_json::from_value(request.query_string.clone()).unwrap_or_default();
     if !request.url.split('#').next().unwrap_or_default().contains('?') {
-        query.iter().for_each(|pair| imported.changes.add(Change::QueryString, &pair.name));
+        query.iter().for_each(|pair| imported.changes.add(ChangeKind::QueryString, &pair.name));
     }
     let version = request.http_version.as_str().unwrap_or_default().to_ascii_lowercase();
     if is_one_of(
         &version,
         &["h3", "http/3", "http/3.0", "h3-29", "http/2+quic/43", "quic", "http/1.0", "http/0.9"],
     ) {
-        imported.changes.add(Change::Protocol, &version);
+        imported.changes.add(ChangeKind::Protocol, &version);
     }
 }
 
@@ -166,7 +176,7 @@ mod tests {
     use super::*;
 
     /// Returns a HAR with these requests.
-    fn har_of(requests: &[&str]) -> Result<Vec<Imported>, String> {
+    fn har_of(requests: &[&str]) -> Result<Vec<ImportedRequest>, String> {
         imports_of(requests).map(|imports| imports.requests)
     }
 
@@ -183,7 +193,7 @@ mod tests {
     fn read(members: &str) -> Result<String, String> {
         let mut all =
             har_of(&[&format!(r#"{{"method": "POST", "url": "https://A.b:1/x", {members}}}"#)])?;
-        let Imported { headers, body, .. } = all.remove(0);
+        let ImportedRequest { headers, body, .. } = all.remove(0);
         let headers: Vec<_> = headers.into_iter().map(|(n, v)| format!("{n}={v}")).collect();
         Ok(format!(
             "{} {:?}",

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::har::Pair;
-use super::{BASE64, Change, Imported, form_encoded};
+use super::har::NameValue;
+use super::{BASE64, ChangeKind, ImportedRequest, form_encoded};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -15,14 +15,14 @@ pub(super) struct PostData {
     text: String,
     encoding: Option<String>,
     #[serde(default)]
-    params: Vec<Pair>,
+    params: Vec<NameValue>,
 }
 
 /// Returns the body of a request. `sent_bytes`: its recorded length. `None`: nothing was posted.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,
-    imported: &mut Imported,
+    imported: &mut ImportedRequest,
 ) -> Result<Option<Vec<u8>>, String> {
     let body = match (data.encoding.as_deref(), data.text.as_str()) {
         (_, "") if data.params.is_empty() => None,
@@ -50,13 +50,13 @@ pub(super) fn body(
 /// Counts a body that cannot be the recorded one, because it is longer or shorter. This finds files
 /// that are not in a form's text, compressed bodies that were unpacked, and charsets that were read
 /// as another.
-fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut Imported) {
+fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut ImportedRequest) {
     let place = imported.place.clone();
     match (body, sent_bytes) {
-        (None, Some(1..)) => imported.changes.add(Change::MissingBody, &place),
+        (None, Some(1..)) => imported.changes.add(ChangeKind::MissingBody, &place),
         (Some(body), Some(sent)) if body.len() as u64 != sent => {
             imported.changes.add(
-                Change::BodyLength,
+                ChangeKind::BodyLength,
                 &format!("{place} ({sent} bytes recorded, {} sent)", body.len()),
             );
         }
@@ -69,7 +69,7 @@ fn from_text(
     text: &str,
     data: &PostData,
     sent_bytes: Option<u64>,
-    imported: &mut Imported,
+    imported: &mut ImportedRequest,
 ) -> Vec<u8> {
     let utf8 = text.as_bytes().to_vec();
     if text.is_ascii() || sent_bytes == Some(utf8.len() as u64) {
@@ -86,13 +86,13 @@ fn from_text(
     }
     if !["", "utf-8", "utf8"].contains(&charset.as_str()) {
         let place = format!("{} ({charset})", imported.place);
-        imported.changes.add(Change::Charset, &place);
+        imported.changes.add(ChangeKind::Charset, &place);
     }
     utf8
 }
 
 /// Returns the charset of the body, in small letters; empty: none is named.
-fn charset(data: &PostData, imported: &Imported) -> String {
+fn charset(data: &PostData, imported: &ImportedRequest) -> String {
     let header =
         imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let kind = header.map_or(data.mime_type.as_str(), |(_, value)| value).to_ascii_lowercase();
@@ -113,7 +113,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(params: &[Pair]) -> Form {
+    fn detect(params: &[NameValue]) -> Form {
         let texts = || params.iter().flat_map(|pair| [pair.name.as_bytes(), pair.value.as_bytes()]);
         let has_escape = |text: &[u8]| (0..text.len()).any(|i| is_escape(&text[i..]));
         let is_odd_percent =
@@ -136,8 +136,8 @@ fn is_escape(text: &[u8]) -> bool {
     matches!(text, [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-fn from_params(params: &[Pair], imported: &mut Imported) -> Vec<u8> {
-    let form = Form::of(params);
+fn from_params(params: &[NameValue], imported: &mut ImportedRequest) -> Vec<u8> {
+    let form = Form::detect(params);
     let has_plus = params.iter().any(|pair| pair.name.contains('+') || pair.value.contains('+'));
     let how = match form {
         Form::Encoded => " (taken as encoded)",
@@ -145,18 +145,18 @@ fn from_params(params: &[Pair], imported: &mut Imported) -> Vec<u8> {
         Form::Either if has_plus => " (a + is sent as it is)",
         Form::Either => "",
     };
-    imported.changes.add(Change::FormParams, &format!("{}{how}", imported.place.clone()));
+    imported.changes.add(ChangeKind::FormParams, &format!("{}{how}", imported.place.clone()));
     let text = |text: &str, extra: &[u8]| match form {
         Form::Decoded => form_encoded(text.as_bytes()),
-        Form::Encoded | Form::Either => kept(text, extra),
+        Form::Encoded | Form::Either => escape_encoded(text, extra),
     };
-    let pair = |pair: &Pair| format!("{}={}", text(&pair.name, b"="), text(&pair.value, b""));
+    let pair = |pair: &NameValue| format!("{}={}", text(&pair.name, b"="), text(&pair.value, b""));
     params.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
 }
 
 /// A text that is encoded already. Only bytes that cannot stand in a form are encoded, and those in
 /// `extra`.
-fn kept(text: &str, extra: &[u8]) -> String {
+fn escape_encoded(text: &str, extra: &[u8]) -> String {
     let byte = |&b: &u8| match b {
         b' ' => "+".into(),
         b if b.is_ascii_graphic() && b != b'&' && !extra.contains(&b) => char::from(b).to_string(),
@@ -172,7 +172,7 @@ mod tests {
     /// Returns the body of a request with this `postData` and headers, and the notes about it.
     fn posted(data: &str, headers: &[(&str, &str)], sent_bytes: Option<u64>) -> (Vec<u8>, String) {
         let data: PostData = serde_json::from_str(data).unwrap();
-        let mut imported = Imported::new("entry 1".into(), "POST", "http://a/");
+        let mut imported = ImportedRequest::new("entry 1".into(), "POST", "http://a/");
         imported.headers = headers.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
         let body = body(&data, sent_bytes, &mut imported).unwrap();
         (body.unwrap_or_default(), imported.changes.lines().join("\n"))

@@ -1,24 +1,24 @@
 //! Requests from other tools' formats: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
 //!
-//! Pure: text goes in and [`Imported`] requests come out; files that a format refers to are read by
+//! Pure: text goes in and [`ImportedRequest`]s come out; files that a format refers to are read by
 //! the caller's closure. Parts that dyno cannot send like the tool are refused by name, or left out
 //! and listed ([`Changes`]). Errors are sentences that name the line or the entry and end with what
 //! to do next.
 
-mod alike;
 mod changes;
 mod curl;
 mod format;
 mod har;
 mod har_body;
+mod unique_requests;
 mod urls;
 mod vegeta;
 
-pub use alike::{Alike, Braces};
-pub use changes::{Change, Changes};
+pub use changes::{ChangeKind, Changes};
 pub use curl::curl;
-pub use format::Format;
+pub use format::ImportFormat;
 pub use har::har;
+pub use unique_requests::{Braces, UniqueRequests};
 pub use urls::urls;
 pub use vegeta::vegeta;
 
@@ -29,7 +29,7 @@ use crate::compile::is_framing;
 
 /// One request as another tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedRequest {
     /// Its place in the text: "line 3", "line 3, URL 2", "entry 2".
     pub place: String,
     pub method: String,
@@ -52,14 +52,14 @@ pub struct Imported {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
     /// At least one. Their own changes are moved into those of the import.
-    pub requests: Vec<Imported>,
+    pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
 }
 
-impl Imported {
-    fn new(place: String, method: &str, url: &str) -> Imported {
+impl ImportedRequest {
+    fn new(place: String, method: &str, url: &str) -> ImportedRequest {
         let (method, url) = (method.into(), url.into());
-        Imported {
+        ImportedRequest {
             place,
             method,
             url,
@@ -73,7 +73,7 @@ impl Imported {
 
     /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
     /// its place.
-    fn checked(mut self) -> Result<Imported, String> {
+    fn normalize(mut self) -> Result<ImportedRequest, String> {
         let place = self.place.clone();
         self.check().map_err(|error| format!("{place}: {error}"))?;
         Ok(self)
@@ -83,17 +83,17 @@ impl Imported {
         if !is_token(&self.method) {
             return Err(format!("{:?} is not a method; write GET, POST or the like", self.method));
         }
-        self.leave_out(Change::FramingHeader, |name, _| is_framing(name));
+        self.leave_out(ChangeKind::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
         if self.url.contains('#') {
-            self.changes.add(Change::Fragment, &self.place);
+            self.changes.add(ChangeKind::Fragment, &self.place);
         }
         self.url = Url::parse(&self.url)?.text();
         Ok(())
     }
 
     /// Leaves headers out, and counts them as this change.
-    pub fn leave_out(&mut self, change: Change, is_left_out: impl Fn(&str, &str) -> bool) {
+    pub fn leave_out(&mut self, change: ChangeKind, is_left_out: impl Fn(&str, &str) -> bool) {
         let changes = &mut self.changes;
         self.headers.retain(|(name, value)| {
             let is_out = is_left_out(name, value);
@@ -107,7 +107,7 @@ impl Imported {
     /// Counts the headers that a tool adds to each request that does not have them.
     fn note_tool_headers(&mut self, names: &[&str]) {
         for name in names.iter().filter(|name| !self.has(name)).collect::<Vec<_>>() {
-            self.changes.add(Change::ToolHeader, name);
+            self.changes.add(ChangeKind::ToolHeader, name);
         }
     }
 
@@ -117,10 +117,10 @@ impl Imported {
 }
 
 /// `METHOD URL`, as a line of its own.
-fn method_and_url(place: String, line: &str) -> Result<Imported, String> {
+fn method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> {
     let like = match line.split_whitespace().collect::<Vec<_>>()[..] {
         [method, url] if is_token(method) && !method.bytes().any(|b| b.is_ascii_lowercase()) => {
-            return Ok(Imported::new(place, method, url));
+            return Ok(ImportedRequest::new(place, method, url));
         }
         [method, url] if is_token(method) => format!("{} {url}", method.to_ascii_uppercase()),
         [url] => format!("GET {url}"),
@@ -227,8 +227,8 @@ fn json_error(error: &serde_json::Error) -> String {
 }
 
 /// Returns the requests, if there are any, with the changes of all.
-fn some(
-    mut requests: Vec<Imported>,
+fn require_requests(
+    mut requests: Vec<ImportedRequest>,
     mut changes: Changes,
     otherwise: &str,
 ) -> Result<Imports, String> {

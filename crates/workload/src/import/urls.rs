@@ -1,6 +1,6 @@
 //! A URL per line, with an optional method before it.
 
-use super::{Changes, Imported, Imports, method_and_url, some};
+use super::{Changes, ImportedRequest, Imports, method_and_url, require_requests};
 
 /// Reads a list of URLs: `URL` or `METHOD URL` a line; empty lines, and all after a `#` that begins
 /// a word, do not count. `Err`: a line is neither, or there is none.
@@ -13,11 +13,11 @@ pub fn urls(text: &str) -> Result<Imports, String> {
             line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
         requests.push(match words[..] {
             [] => continue,
-            [url] => Imported::new(place, "GET", url).checked()?,
-            _ => method_and_url(place, &words.join(" "))?.checked()?,
+            [url] => ImportedRequest::new(place, "GET", url).normalize()?,
+            _ => method_and_url(place, &words.join(" "))?.normalize()?,
         });
     }
-    some(
+    require_requests(
         requests,
         Changes::default(),
         "the list has no URLs; write one a line, like http://localhost:8080/",

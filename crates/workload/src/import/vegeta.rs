@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{BASE64, Changes, Imported, Imports, ReadFile, json_error, load, method_and_url, some};
+use super::{
+    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error, load, method_and_url,
+    require_requests,
+};
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
 /// `METHOD URL`, headers and `@body-file`. `Err`: a line is wrong, a body cannot be read, or there
@@ -17,14 +20,14 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     targets
         .iter_mut()
         .for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
-    some(
+    require_requests(
         targets,
         Changes::default(),
         "the file has no targets; write them like GET http://localhost:8080/",
     )
 }
 
-fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+fn http(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
     let (mut done, mut open) = (Vec::new(), None);
     for (i, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
@@ -40,7 +43,7 @@ fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
         }
     }
     done.extend(open);
-    done.into_iter().map(Imported::checked).collect()
+    done.into_iter().map(ImportedRequest::normalize).collect()
 }
 
 fn begins_with_method(line: &str) -> bool {
@@ -49,7 +52,7 @@ fn begins_with_method(line: &str) -> bool {
 }
 
 /// Adds a header, or the body.
-fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> {
+fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), String> {
     if let Some(path) = line.strip_prefix('@') {
         if target.body.is_some() {
             return Err(format!("this is the second body of a target; take @{path} out"));
@@ -73,12 +76,12 @@ fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> 
     Ok(())
 }
 
-fn json(text: &str) -> Result<Vec<Imported>, String> {
+fn json(text: &str) -> Result<Vec<ImportedRequest>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
-            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.checked()
+            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
         })
         .collect()
 }
@@ -93,13 +96,13 @@ struct Target {
     body: Option<String>,
 }
 
-fn json_target(place: &str, line: &str) -> Result<Imported, String> {
+fn json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
     let wrong = |error| {
         let like = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!("this is not a target ({}); write one a line, like {like}", json_error(&error))
     };
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
-    let mut imported = Imported::new(place.into(), &target.method, &target.url);
+    let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
     imported.headers = headers
         .flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v)))
@@ -120,8 +123,8 @@ mod tests {
         if path == "dir/body.bin" { Ok(vec![0, 255, b'\n']) } else { Err("no such file".into()) }
     }
 
-    fn shown(text: &str) -> Vec<String> {
-        let show = |r: Imported| {
+    fn show_requests(text: &str) -> Vec<String> {
+        let show = |r: ImportedRequest| {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
             format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
         };
@@ -137,7 +140,7 @@ mod tests {
             "line 9: SUBSCRIBE https://b None",
             "line 10: POST http://c/d Some([0, 255, 10])",
         ];
-        assert_eq!(shown(text), expected);
+        assert_eq!(show_requests(text), expected);
     }
 
     #[test]
@@ -145,7 +148,7 @@ mod tests {
         let text = "\n {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n\
                     {\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
         assert_eq!(
-            shown(text),
+            show_requests(text),
             ["line 2: POST http://a/ X=1 X=2 Some([70, 79, 79])", "line 4: GET http://b/ None"]
         );
     }
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn framing_is_left_to_who_sends() {
         let text = "POST http://a/\nContent-Length: 9\ntransfer-encoding: chunked\nHost: b";
-        assert_eq!(shown(text), ["line 1: POST http://a/ Host=b None"]);
+        assert_eq!(show_requests(text), ["line 1: POST http://a/ Host=b None"]);
     }
 
     #[test]

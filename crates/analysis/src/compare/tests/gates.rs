@@ -88,8 +88,11 @@ const FATES: [(Fate, Cause); 8] = [
 
 const FOURTEEN: &[u64] = &[200, 202, 201, 203, 200, 201, 202, 200, 203, 201, 202, 200, 201, 203];
 
-fn throughput_gate() -> Asked {
-    Asked { gates: Gate::parse("throughput<-20%").unwrap(), ..Asked::default() }
+fn throughput_gate() -> ComparisonOptions {
+    ComparisonOptions {
+        gates: Gate::parse("throughput<-20%").unwrap(),
+        ..ComparisonOptions::default()
+    }
 }
 
 /// A repeat that does not count is reported with its cause, and no gate is held on those that
@@ -99,7 +102,7 @@ fn throughput_gate() -> Asked {
 fn gate_with_uncounted_repeats_is_not_held() {
     let whole = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
     let held = compared((&whole, Some(0)), (&whole, Some(1)), &throughput_gate());
-    assert_eq!((held.gates[0].state, held.outcome()), (GateState::Held, Outcome::Passed));
+    assert_eq!((held.gates[0].state, held.outcome()), (GateState::Held, GateOutcome::Passed));
     assert!(held.repeats.iter().all(|cell| cell.sentence.is_none()), "{:?}", held.repeats);
     for (fate, cause) in FATES {
         for is_b in [false, true] {
@@ -130,7 +133,7 @@ fn gate_with_uncounted_repeats_is_not_held() {
                 assert_eq!(seen.gates[0].state, GateState::Undecided, "{fate:?} {:?}", seen.gates);
                 assert_eq!(
                     (seen.undecided, seen.passed, seen.outcome()),
-                    (1, true, Outcome::Undecided)
+                    (1, true, GateOutcome::Undecided)
                 );
                 let has_note =
                     seen.notes.iter().any(|note| note.contains("has no record of 1 planned"));
@@ -310,7 +313,7 @@ fn early_stopped_run_is_complete() {
     let mut run = run_of("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
     run.header.plan.duet = [0, 1].into();
-    run.header.plan.stop = Some(dyno_archive::plan::Stop {
+    run.header.plan.stop = Some(dyno_archive::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,
     });
@@ -349,23 +352,27 @@ const NULL_OF_FOURTEEN: (&str, &[u64]) = ("null", FOURTEEN);
 fn undecided_gates_pass_where_they_may() {
     let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
     spoil(&mut run, 1, 1, Fate::Removed);
-    let asked = Asked { on_undecided: OnUndecided::Pass, ..throughput_gate() };
-    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), Outcome::Passed);
+    let asked = ComparisonOptions { on_undecided: OnUndecided::Pass, ..throughput_gate() };
+    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), GateOutcome::Passed);
     spoil(&mut run, 1, 7, Fate::Crashed);
-    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), Outcome::Missed);
+    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), GateOutcome::Missed);
 }
 
 /// Rows of a server and a control whose values change by so much, in the metrics named.
-fn changed_rows(gated: &str, own: f64, control: (&str, f64)) -> (Vec<Row>, Vec<CellRepeats>) {
+fn changed_rows(
+    gated: &str,
+    own: f64,
+    control: (&str, f64),
+) -> (Vec<ComparisonRow>, Vec<CellRepeats>) {
     let before = run_of("r", &[("x", FOURTEEN), NULL_OF_FOURTEEN]);
     let mut after = before.clone();
     after.header.id = "s".into();
-    let Compared { mut rows, repeats, .. } =
-        compared((&before, None), (&after, None), &Asked::default());
+    let ComparisonResult { mut rows, repeats, .. } =
+        compared((&before, None), (&after, None), &ComparisonOptions::default());
     let scaled = |change: f64| {
         let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
         let after: Vec<f64> = values.iter().map(|value| value * (1.0 + change)).collect();
-        Estimate::of_two(&values, &after)
+        Estimate::from_samples(&values, &after)
     };
     for row in &mut rows {
         let change = match row.control {
@@ -395,7 +402,7 @@ fn margin_does_not_hide_that_the_machine_changed() {
         let seen = compared(
             (&before, None),
             (&after, None),
-            &Asked { gates, same_within, ..Asked::default() },
+            &ComparisonOptions { gates, same_within, ..ComparisonOptions::default() },
         );
         assert_eq!(seen.gates[0].state, GateState::Undecided, "{:?}", seen.gates[0]);
         assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
@@ -412,8 +419,8 @@ fn any_control_of_another_step_may_leave_a_gate_undecided() {
         row.workload = "another".into();
     }
     let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
-    let slower = Estimate::of_two(&values, &values.map(|value| value * 0.97));
-    rows.push(Row { workload: "a third".into(), estimate: slower, ..control });
+    let slower = Estimate::from_samples(&values, &values.map(|value| value * 0.97));
+    rows.push(ComparisonRow { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
     let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
     assert_eq!(judged[0].state, GateState::Undecided, "{judged:?}");
@@ -425,27 +432,30 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
     let both = run_of("r", &[server, ("gone", &[500, 501, 502, 503, 504]), NULL]);
     let one = run_of("s", &[server, NULL]);
-    let asked = || Asked { gates: Gate::parse("throughput<-90%").unwrap(), ..Asked::default() };
+    let asked = || ComparisonOptions {
+        gates: Gate::parse("throughput<-90%").unwrap(),
+        ..ComparisonOptions::default()
+    };
     let seen = compared((&both, None), (&one, None), &asked());
     let states: Vec<(&str, GateState)> =
         seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
     assert!(seen.gates[1].sentence.contains("B was not to measure it"), "{:?}", seen.gates[1]);
-    assert_eq!(seen.outcome(), Outcome::Undecided);
+    assert_eq!(seen.outcome(), GateOutcome::Undecided);
     assert!(
         seen.notes.iter().any(|note| note.contains("A has servers that B does not have")),
         "{:?}",
         seen.notes
     );
     let turned = compared((&one, None), (&both, None), &asked());
-    assert_eq!((turned.gates.len(), turned.outcome()), (1, Outcome::Passed));
+    assert_eq!((turned.gates.len(), turned.outcome()), (1, GateOutcome::Passed));
     assert!(
         turned.notes.iter().any(|note| note.contains("They are not compared: gone")),
         "{:?}",
         turned.notes
     );
     // Without gates there is nothing to say of it but that.
-    let seen = compared((&both, None), (&one, None), &Asked::default());
+    let seen = compared((&both, None), (&one, None), &ComparisonOptions::default());
     assert!(seen.rows.iter().all(|row| row.subject_a != "gone"));
     // The same holds for a step.
     let mut other = both.clone();
@@ -461,8 +471,8 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
 #[test]
 fn repeats_that_make_no_pair_hold_no_gate() {
     let run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
-    let Compared { mut rows, repeats, .. } =
-        compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    let ComparisonResult { mut rows, repeats, .. } =
+        compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
     assert_eq!(
         gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state,

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, Seen, State, ThreadUse,
+    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, ThreadState,
+    ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 
 use super::{TICKS_S, UNSEEN_BIRTHS};
 use crate::fixture::{self, MS};
-use crate::server::watch::watched;
+use crate::server::watch::watch_record;
 use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
@@ -180,7 +181,7 @@ fn children_of_a_process_that_ignores_them_are_uncounted() {
         for (sample, births) in samples.iter_mut().zip([7, 7 + births]) {
             sample.host = Some(HostUse { births: Some(births), ..HostUse::default() });
         }
-        let look = watched(0, &samples[0], &samples[1]).unwrap();
+        let look = watch_record(0, &samples[0], &samples[1]).unwrap();
         (look.cpus, look.page_faults_per_s, look.context_switches_per_s, used(samples).cpus)
     };
     for (births, ignores) in [(9, true), (50, false)] {
@@ -204,15 +205,15 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
         sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
         sample(1000, vec![thread(1, 1, 600)], Vec::new(), Some(640)),
     ];
-    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
-    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(1, 40));
+    samples[0].party_use_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(ended(1, 40));
     let server = used(samples.clone());
     assert_eq!(
         (server.context_switches_voluntary, server.busiest_thread_utilisation),
         (Some(600), Some(0.6))
     );
     assert!((server.run_delay_s.unwrap() - 0.64).abs() < 1e-9, "{:?}", server.run_delay_s);
-    samples[1].of_mut(Party::SUBJECT).ended = Some(ended(100, 40));
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(ended(100, 40));
     let server = used(samples);
     assert_eq!(server.context_switches_voluntary, None, "each of a hundred threads switched");
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
@@ -222,7 +223,7 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
 /// threads that served and ended.
 fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
     let mut lives = thread(1, 1, 100);
-    let mut seen = Seen { wakeups: 100, ..Seen::default() };
+    let mut seen = SchedulerRecord { wakeups: 100, ..SchedulerRecord::default() };
     (seen.states.lock_ns, seen.states.running_ns) = (900 * MS, 100 * MS);
     lives.seen = Some(seen);
     let mut samples = vec![
@@ -233,13 +234,13 @@ fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f6
         EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
     gone.seen.states.running_ns = ended * each_ran_ms * MS;
     gone.seen.states.network_ns = ended * (each_lived_ms - each_ran_ms) * MS;
-    samples[0].of_mut(Party::SUBJECT).ended = Some(Vec::new());
-    samples[1].of_mut(Party::SUBJECT).ended = Some(vec![gone]);
+    samples[0].party_use_mut(Party::SUBJECT).ended = Some(Vec::new());
+    samples[1].party_use_mut(Party::SUBJECT).ended = Some(vec![gone]);
     let server = used(samples);
     let is_empty =
         server.unread_counters.is_some_and(|unread| unread.unknown.contains(&"thread states"));
     assert_eq!(server.working.is_none(), is_empty);
-    server.working.map(|working| working.share(State::Lock))
+    server.working.map(|working| working.share(ThreadState::Lock))
 }
 
 #[test]
@@ -255,14 +256,14 @@ fn shared_memory_is_held_by_the_server() {
     let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
     samples[1].at_ns = 1000 * MS;
     for sample in &mut samples {
-        let used = sample.of_mut(Party::SUBJECT);
+        let used = sample.party_use_mut(Party::SUBJECT);
         (used.rss_bytes, used.rss_anon_bytes, used.rss_shmem_bytes) =
             (Some(900), Some(30), Some(200));
     }
     let memory = |server: ServerUse| (server.memory_held_bytes, server.memory_shmem_bytes);
     assert_eq!(memory(used(samples.clone())), (Some(230), Some(200)));
     for sample in &mut samples {
-        sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse {
+        sample.party_use_mut(Party::SUBJECT).cgroup = Some(CgroupUse {
             memory_anon_bytes: Some(40),
             memory_file_bytes: Some(700),
             memory_shmem_bytes: Some(600),
@@ -279,7 +280,7 @@ fn watched_time_is_split_as_that_of_reaped_children() {
         let main = ProcessUse { children_user_ns: children_ms * MS, ..process(1, 100, 0) };
         sample(at_ms, vec![thread(1, 1, 100)], vec![main], None)
     };
-    let seen = watched(0, &at(0, 0), &at(1000, 600)).unwrap();
+    let seen = watch_record(0, &at(0, 0), &at(1000, 600)).unwrap();
     assert_eq!((seen.cpus_user, seen.cpus_sys), (Some(0.6), Some(0.0)));
 }
 
@@ -289,7 +290,7 @@ fn group_without_charged_memory_has_that_of_its_processes() {
         let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
         samples[1].at_ns = 1000 * MS;
         for sample in &mut samples {
-            let used = sample.of_mut(Party::SUBJECT);
+            let used = sample.party_use_mut(Party::SUBJECT);
             (used.rss_bytes, used.rss_anon_bytes) = (Some(900), Some(30));
             used.cgroup =
                 Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });
@@ -305,7 +306,7 @@ fn group_without_charged_memory_has_that_of_its_processes() {
 struct Random(u64);
 
 impl Random {
-    const fn below(&mut self, n: u64) -> u64 {
+    const fn next_below(&mut self, n: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
@@ -348,15 +349,15 @@ impl Server {
     fn step(&mut self) {
         for process in self.processes.values_mut() {
             for run_ms in process.threads.values_mut() {
-                let ran_ms = self.random.below(4);
+                let ran_ms = self.random.next_below(4);
                 *run_ms += ran_ms;
                 process.total_ms += ran_ms;
                 self.used_ms += ran_ms;
             }
         }
         let pids: Vec<u32> = self.processes.keys().copied().collect();
-        let pid = pids[self.random.below(pids.len() as u64) as usize];
-        match self.random.below(12) {
+        let pid = pids[self.random.next_below(pids.len() as u64) as usize];
+        match self.random.next_below(12) {
             0 | 1 => self.start_thread(pid),
             2 => self.end_thread(pid),
             3 => {
@@ -418,7 +419,7 @@ fn random_ends_give_the_truth_or_nothing() {
             }
         }
         let truth_s = (server.used_ms - before_ms) as f64 / 1e3;
-        let processes = samples[4].of(Party::SUBJECT).unwrap().each.len();
+        let processes = samples[4].party_use(Party::SUBJECT).unwrap().each.len();
         // Totals are in ticks; each process has four totals.
         let blur_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
         let least_s = truth_s * 0.98 - blur_s;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::backend::BackendUse;
 use crate::fixture::reported;
-use crate::server::{Call, Calls, Working};
+use crate::server::{Call, CallRates, ServingThreads};
 
 use Confidence::{High, Low, Medium};
 use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
@@ -157,7 +157,7 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
 fn full_cpus_of_any_load_doubt_each_other() {
     let mut trials =
         trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
-    (trials[1].load.config.model, trials[1].step.rate) = (Model::Open, Some(2_000.0));
+    (trials[1].load.config.model, trials[1].step.rate) = (LoadModel::Open, Some(2_000.0));
     settle(&mut trials);
     assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
 }
@@ -205,7 +205,7 @@ fn steps_that_tell_nothing_change_nothing() {
     assert_eq!(apart(|t| t.valid = false), Concurrency);
     assert_eq!(apart(|t| t.step.streams = 2), Concurrency);
     assert_eq!(apart(|t| t.cell.arm += 1), Concurrency);
-    assert_eq!(apart(|t| t.load.config.model = Model::Open), Concurrency);
+    assert_eq!(apart(|t| t.load.config.model = LoadModel::Open), Concurrency);
 }
 
 /// On a machine that others use the same steps make the same likely.
@@ -221,14 +221,14 @@ fn disturbed_steps_make_nothing_certain() {
 }
 
 /// Threads that spend these shares of their time in these states.
-fn working(threads: usize, shares: &[(State, f64)]) -> Option<Working> {
+fn working(threads: usize, shares: &[(ThreadState, f64)]) -> Option<ServingThreads> {
     let states_s =
         shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
-    Some(Working { threads, states_s, steady_workers: 0 })
+    Some(ServingThreads { threads, states_s, steady_workers: 0 })
 }
 
 /// Calls of one name, of which some failed because of their time-out, or returned nothing.
-fn calls(name: &str, per_response: f64, timed: f64) -> Option<Calls> {
+fn calls(name: &str, per_response: f64, timed: f64) -> Option<CallRates> {
     let call = Call {
         count: (1000.0 * per_response) as u64,
         per_response,
@@ -236,7 +236,11 @@ fn calls(name: &str, per_response: f64, timed: f64) -> Option<Calls> {
         again: Some(0),
         returned_mean: Some(1.0 - timed / per_response),
     };
-    Some(Calls { answers: 1000, by_name: [(name.to_string(), call)].into(), ..Calls::default() })
+    Some(CallRates {
+        answers: 1000,
+        by_name: [(name.to_string(), call)].into(),
+        ..CallRates::default()
+    })
 }
 
 fn settled_with(steps: &[Step], change: impl Fn(&mut TrialResult)) -> Vec<(Resource, Confidence)> {
@@ -255,8 +259,10 @@ fn idle_threads_are_no_workers() {
         (32, 282.0, 0.1, Workers, Medium),
     ];
     let go = |t: &mut TrialResult| {
-        t.server.working =
-            working(3, &[(State::Lock, 0.62), (State::Network, 0.3), (State::Running, 0.08)]);
+        t.server.working = working(
+            3,
+            &[(ThreadState::Lock, 0.62), (ThreadState::Network, 0.3), (ThreadState::Running, 0.08)],
+        );
         t.server.calls = calls("futex(wait)", 2.0, 1.1);
     };
     assert_eq!(settled_with(&steps, go), [(Elsewhere, Medium); 3]);
@@ -272,7 +278,8 @@ fn workers_are_certain_where_each_served_request_has_one() {
     ];
     let asleep = |threads: usize| {
         move |t: &mut TrialResult| {
-            t.server.working = working(threads, &[(State::Lock, 0.98), (State::Running, 0.02)]);
+            t.server.working =
+                working(threads, &[(ThreadState::Lock, 0.98), (ThreadState::Running, 0.02)]);
             t.server.calls = calls("futex(wait)", 1.0, 1.0);
         }
     };
@@ -312,7 +319,7 @@ fn threads_that_wait_for_their_turn_wait_for_a_lock() {
         move |t: &mut TrialResult| {
             let threads = t.step.in_flight as usize + 1;
             t.server.working =
-                working(threads, &[(State::Lock, lock), (State::Network, 1.0 - lock)]);
+                working(threads, &[(ThreadState::Lock, lock), (ThreadState::Network, 1.0 - lock)]);
         }
     };
     let all = settled_with(&steps, java(0.9));

@@ -5,11 +5,11 @@ use dyno_archive::machine::{OtherUse, QuotaUse};
 use dyno_archive::plan::Priority;
 
 use super::Case;
-use super::world::{Command, MS, S, World};
+use super::world::{CommandKind, JudgedWorld, MS, S};
 use crate::caveat::{Code, Severity};
 
 /// The generator may have been the limit.
-pub(super) const BOUNDS: &[Case<World>] = &[
+pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     // A quota held the generator back: the bound is one period of fifty.
     Case {
         code: Code::GeneratorThrottled,
@@ -40,11 +40,11 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             w.generate(&[(850 * MS + 1, 0)]);
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
         },
         just_not: |w| {
             w.generate(&[(850 * MS, 0)]);
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
         },
         otherwise: None,
     },
@@ -160,7 +160,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
             w.serve(S);
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
         },
         just_not: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -244,13 +244,13 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.leave_in_flight(500);
             w.interval().started = 1500;
         },
         just_not: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -273,7 +273,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
 ];
 
 /// Other caveats about the generator's CPUs.
-pub(super) const BESIDE: &[Case<World>] = &[
+pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorQuota,
         severity: Severity::Info,
@@ -370,25 +370,25 @@ pub(super) const BESIDE: &[Case<World>] = &[
 ];
 
 /// A quota of half a CPU that held the generator back in this many of 1,000 periods.
-fn quota(w: &mut World, throttled_periods: u64) {
+fn quota(w: &mut JudgedWorld, throttled_periods: u64) {
     w.machine().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
 }
 
 /// Adds a thread, so that there is one more than CPUs.
-fn third(w: &mut World, run_ns: u64) {
+fn third(w: &mut JudgedWorld, run_ns: u64) {
     let mut thread = w.record.client.threads[0].clone();
     thread.run_ns = run_ns;
     w.record.client.threads.push(thread);
 }
 
 /// Sets how much of the first thread's time was polling.
-fn spin(w: &mut World, spun_ns: u64) {
+fn spin(w: &mut JudgedWorld, spun_ns: u64) {
     w.interval().workers.insert(0, WorkerUse { run_ns: S, spun_ns });
 }
 
 /// One CPU that was busy for `busy_ns` (300 ms of it by the generator), and how long the generator
 /// waited for it.
-fn crowd(w: &mut World, busy_ns: u64, delay_ns: Option<u64>) {
+fn crowd(w: &mut JudgedWorld, busy_ns: u64, delay_ns: Option<u64>) {
     w.record.client.threads[0].run_delay_ns = delay_ns;
     let machine = w.machine();
     (machine.cpus[0].busy_ns, machine.cpus[0].idle_ns) = (busy_ns, S - busy_ns);
@@ -396,14 +396,14 @@ fn crowd(w: &mut World, busy_ns: u64, delay_ns: Option<u64>) {
 }
 
 /// Sets how much of the first CPU's time the hypervisor took.
-fn steal(w: &mut World, steal_ns: u64) {
+fn steal(w: &mut JudgedWorld, steal_ns: u64) {
     let cpu = &mut w.machine().cpus[0];
     cpu.steal_ns = steal_ns;
     cpu.idle_ns -= steal_ns;
 }
 
 /// Sets how much others used of the one CPU.
-fn share(w: &mut World, others_ns: u64) {
+fn share(w: &mut JudgedWorld, others_ns: u64) {
     crowd(w, 300 * MS + others_ns, Some(0));
     w.machine().others.push(OtherUse { pid: 8, name: "node".into(), run_ns: 20 * MS });
 }

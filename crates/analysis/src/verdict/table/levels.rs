@@ -4,29 +4,29 @@ use dyno_archive::interval::WorkerUse;
 use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 
 use super::Case;
-use super::world::{Command, MS, S, World, same};
+use super::world::{CommandKind, JudgedWorld, MS, S, same};
 use crate::caveat::{Code, Severity};
 
 /// Five seconds with so many responses each for each rate, for half of a CPU.
-fn levels<const N: usize>(w: &mut World, rates: [u64; N]) {
+fn levels<const N: usize>(w: &mut JudgedWorld, rates: [u64; N]) {
     let seconds = rates.into_iter().flat_map(|rate| [(rate, 500 * MS); 5]);
-    w.over(&seconds.collect::<Vec<_>>());
+    w.set_seconds(&seconds.collect::<Vec<_>>());
 }
 
 /// Five seconds for each of these CPU times, in milliseconds a second, with 400 responses each.
-fn costs<const N: usize>(w: &mut World, cpu_ms: [u64; N]) {
+fn costs<const N: usize>(w: &mut JudgedWorld, cpu_ms: [u64; N]) {
     let seconds = cpu_ms.into_iter().flat_map(|ms| [(400, ms * MS); 5]);
-    w.over(&seconds.collect::<Vec<_>>());
+    w.set_seconds(&seconds.collect::<Vec<_>>());
 }
 
 /// The same at an offered rate.
-fn costs_at_rate<const N: usize>(w: &mut World, cpu_ms: [u64; N]) {
+fn costs_at_rate<const N: usize>(w: &mut JudgedWorld, cpu_ms: [u64; N]) {
     costs(w, cpu_ms);
-    w.at(400.0);
+    w.set_rate(400.0);
 }
 
 /// The generator used so many milliseconds in each second before the sixth, and after it.
-fn generate(w: &mut World, before: u64, after: u64) {
+fn generate(w: &mut JudgedWorld, before: u64, after: u64) {
     for (second, interval) in w.record.intervals.iter_mut().enumerate() {
         let run_ms = if second < 5 { before } else { after };
         interval.workers.insert(0, WorkerUse { run_ns: run_ms * MS, spun_ns: 0 });
@@ -34,7 +34,7 @@ fn generate(w: &mut World, before: u64, after: u64) {
 }
 
 /// At 400/s, responses took so long before the sixth second, and after it; milliseconds.
-fn respond(w: &mut World, before: u64, after: u64) {
+fn respond(w: &mut JudgedWorld, before: u64, after: u64) {
     costs_at_rate(w, [200, 200, 200]);
     for (second, interval) in w.record.intervals.iter_mut().enumerate() {
         let ms = if second < 5 { before } else { after };
@@ -43,17 +43,21 @@ fn respond(w: &mut World, before: u64, after: u64) {
 }
 
 /// The rate goes up over the window.
-fn shaped(w: &mut World) {
+fn shaped(w: &mut JudgedWorld) {
     let segments = vec![Segment { from_rate: 800.0, to_rate: 1100.0, duration_ns: 15 * S }];
     w.step.arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
 }
 
-const fn case(code: Code, trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World> {
+const fn case(
+    code: Code,
+    trips: fn(&mut JudgedWorld),
+    just_not: fn(&mut JudgedWorld),
+) -> Case<JudgedWorld> {
     let severity = Severity::Warning;
     Case { code, severity, says: "", evidence: "{}", trips, just_not, otherwise: None }
 }
 
-pub(super) const CASES: &[Case<World>] = &[
+pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         says: "Throughput fell within the measured window, to 0.90 times its highest level: 1000 \
                requests/s until 5.0 s after the load began, then 900 requests/s. The mean, 933 \
@@ -75,7 +79,7 @@ pub(super) const CASES: &[Case<World>] = &[
                then 1900 requests/s. The mean, 1400 requests/s, is none",
         ..case(
             Code::Speedup,
-            |w| w.over(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
+            |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
             |w| levels(w, [1900, 1900, 1900]),
         )
     },
@@ -84,8 +88,12 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
         ..case(
             Code::Speedup,
-            |w| w.over(&[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat()),
-            |w| w.over(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat()),
+            |w| {
+                w.set_seconds(&[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat())
+            },
+            |w| {
+                w.set_seconds(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat())
+            },
         )
     },
     // CPU time per request is reported with it, and not by itself.
@@ -96,14 +104,14 @@ pub(super) const CASES: &[Case<World>] = &[
     case(
         Code::CostLevels,
         |w| costs(w, [200, 300, 300]),
-        |w| w.over(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
+        |w| w.set_seconds(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
     // At a constant offered rate, throughput describes the server, too.
     case(
         Code::Slowdown,
         |w| {
             levels(w, [1000, 900, 900]);
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         |w| {
             levels(w, [1000, 900, 900]);
@@ -114,7 +122,7 @@ pub(super) const CASES: &[Case<World>] = &[
         Code::Speedup,
         |w| {
             levels(w, [900, 900, 1000]);
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         |w| {
             levels(w, [900, 900, 1000]);
@@ -196,11 +204,11 @@ pub(super) const CASES: &[Case<World>] = &[
         Code::Speedup,
         |w| {
             levels(w, [900, 900, 1000]);
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
         },
         |w| {
             levels(w, [960, 960, 1000]);
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
         },
     ),
     Case {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
-use super::world::{MS, S, World};
-use super::{missing_in, others, polling, waits};
+use super::world::{JudgedWorld, MS, S};
+use super::{missing_in, other_programs, polling, waits};
 use crate::backend::BackendUse;
 use crate::server::ServerUse;
 use crate::verdict::{Confidence, Limiter, Resource};
@@ -18,8 +18,8 @@ pub(super) struct Case {
     /// Part of its sentence, with the numbers.
     pub(super) says: &'static str,
     pub(super) evidence: &'static str,
-    pub(super) trips: fn(&mut World),
-    pub(super) just_not: fn(&mut World),
+    pub(super) trips: fn(&mut JudgedWorld),
+    pub(super) just_not: fn(&mut JudgedWorld),
     /// The verdict in the world of `just_not`.
     pub(super) otherwise: (Resource, Confidence),
 }
@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
         says: "No request was answered as expected; most ended as reset, 1.0 per second.",
         evidence: "{}",
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(1, Outcome::Reset);
         },
         just_not: |w| w.end(1, Outcome::Reset),
@@ -63,12 +63,12 @@ const CASES: &[Case] = &[
                table held 64 of 64 entries.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(1, Outcome::ConnectTimeout);
             w.track(64, 1);
         },
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(1, Outcome::ConnectTimeout);
             w.track(64, 0);
         },
@@ -93,12 +93,12 @@ const CASES: &[Case] = &[
         says: "Every connection was refused, 1.0 per second, as expected: no server listens there.",
         evidence: r#"{"refused": 1}"#,
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.refuses = true;
             w.end(1, Outcome::ConnectRefused);
         },
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.refuses = true;
             w.end(1, Outcome::ConnectReset);
         },
@@ -203,9 +203,9 @@ const CASES: &[Case] = &[
         says: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of the \
                window with 50 % of its CPU.",
         evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
-        trips: |w| w.at(1000.0),
+        trips: |w| w.set_rate(1000.0),
         just_not: |w| {
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.interval().started = 1500;
         },
         otherwise: (Resource::Unknown, Confidence::Low),
@@ -216,11 +216,11 @@ const CASES: &[Case] = &[
         says: "with 95 % of its CPU.",
         evidence: "{}",
         trips: |w| {
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.serve(950 * MS - 1);
         },
         just_not: |w| {
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.serve(950 * MS);
         },
         otherwise: (Resource::ServerCpu, Confidence::High),
@@ -254,8 +254,8 @@ const CASES: &[Case] = &[
         confidence: Confidence::High,
         says: "it used 90 % of the one CPU it may use.",
         evidence: "{}",
-        trips: |w| w.over(&[(1000, 900 * MS), (1000, 900 * MS)]),
-        just_not: |w| w.over(&[(1000, 700 * MS), (1000, 700 * MS)]),
+        trips: |w| w.set_seconds(&[(1000, 900 * MS), (1000, 900 * MS)]),
+        just_not: |w| w.set_seconds(&[(1000, 700 * MS), (1000, 700 * MS)]),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
@@ -319,11 +319,11 @@ const CASES: &[Case] = &[
         evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
         trips: |w| {
             w.hold(64 * S);
-            w.backends = vec![behind("cache", 0.2, false), behind("db", 0.9, false)];
+            w.backends = vec![backend_use("cache", 0.2, false), backend_use("db", 0.9, false)];
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.backends = vec![behind("db", 0.899, false)];
+            w.backends = vec![backend_use("db", 0.899, false)];
         },
         otherwise: (Resource::Elsewhere, Confidence::Medium),
     },
@@ -333,8 +333,8 @@ const CASES: &[Case] = &[
         says: "The CPU that the server and its back end db share: together they used 95 % of it, \
                the server 50 % and db 45 %.",
         evidence: r#"{"together": 0.95}"#,
-        trips: |w| w.backends = vec![behind("db", 0.45, true)],
-        just_not: |w| w.backends = vec![behind("db", 0.45, false)],
+        trips: |w| w.backends = vec![backend_use("db", 0.45, true)],
+        just_not: |w| w.backends = vec![backend_use("db", 0.45, false)],
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
@@ -342,8 +342,8 @@ const CASES: &[Case] = &[
         confidence: Confidence::High,
         says: "together they used 90 % of it",
         evidence: "{}",
-        trips: |w| w.backends = vec![behind("db", 0.4, true)],
-        just_not: |w| w.backends = vec![behind("db", 0.39, true)],
+        trips: |w| w.backends = vec![backend_use("db", 0.4, true)],
+        just_not: |w| w.backends = vec![backend_use("db", 0.39, true)],
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     // A back end that stands in a queue for its CPUs may not use more of them.
@@ -443,7 +443,7 @@ const CASES: &[Case] = &[
         evidence: "{}",
         trips: |_| {},
         just_not: |w| {
-            w.at(2000.0);
+            w.set_rate(2000.0);
             w.interval().started = 2000;
         },
         otherwise: (Resource::Unknown, Confidence::Low),
@@ -505,24 +505,24 @@ const CASES: &[Case] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Case> {
-    [CASES, others::CASES, polling::CASES, waits::CASES].into_iter().flatten()
+    [CASES, other_programs::CASES, polling::CASES, waits::CASES].into_iter().flatten()
 }
 
 /// A back end that used this part of its CPU.
-fn behind(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
+fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
     let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
     BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
 }
 
 /// A back end on two CPUs for a second, whose threads waited for so many seconds.
 fn waiting(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
-    let mut all = behind(name, utilisation, false);
+    let mut all = backend_use(name, utilisation, false);
     (all.server.cpu_allowed_s, all.server.run_delay_s) = (Some(2.0), Some(waited_s));
     all
 }
 
-fn limiter_of(change: fn(&mut World)) -> Limiter {
-    let mut world = World::default();
+fn limiter_of(change: fn(&mut JudgedWorld)) -> Limiter {
+    let mut world = JudgedWorld::default();
     change(&mut world);
     world.limiter()
 }
@@ -557,7 +557,7 @@ fn every_limit_has_a_case() {
 }
 
 /// The quota held the server back in this many of 1,000 periods.
-fn throttle(w: &mut World, periods: u64) {
+fn throttle(w: &mut JudgedWorld, periods: u64) {
     w.group().throttled_periods = Some(periods);
     w.group().throttled_ns = Some(1600 * MS);
 }

@@ -9,17 +9,17 @@ use dyno_archive::sample::NetworkUse;
 use dyno_archive::trial::CheckResult;
 
 use super::Case;
-use super::world::{Command, S, World};
+use super::world::{CommandKind, JudgedWorld, S};
 use crate::caveat::{Code, Severity};
 use crate::fixture;
 use crate::load::Ceiling;
 
-fn network(w: &mut World) -> &mut NetworkUse {
+fn network(w: &mut JudgedWorld) -> &mut NetworkUse {
     w.used().network.as_mut().expect("a network")
 }
 
 /// Caveats from counts, and from other contents of a record.
-pub(super) const CASES: &[Case<World>] = &[
+pub(super) const CASES: &[Case<JudgedWorld>] = &[
     // With `auto` HTTP/1.1 is a permitted choice, but it has no streams.
     Case {
         code: Code::FellBack,
@@ -59,7 +59,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"streams": 2}"#,
         trips: |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2);
         },
         otherwise: None,
@@ -131,11 +131,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1 by full queues of received packets",
         evidence: r#"{"backlog": 1}"#,
         trips: |w| {
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
             w.path().backlog = Some(BacklogUse { dropped: 1, ..BacklogUse::default() });
         },
         just_not: |w| {
-            w.command = Command::Load;
+            w.command = CommandKind::Load;
             w.path().backlog = Some(BacklogUse { squeezed: 1, ..BacklogUse::default() });
         },
         otherwise: None,
@@ -242,10 +242,10 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1 request was answered on a port where no server should listen",
         evidence: r#"{"answers": 1}"#,
         trips: |w| {
-            *w = World::of(1);
+            *w = JudgedWorld::with_answers(1);
             w.refuses = true;
         },
-        just_not: |w| *w = World::of(1),
+        just_not: |w| *w = JudgedWorld::with_answers(1),
         otherwise: None,
     },
     Case {
@@ -254,12 +254,12 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "Every connection was refused, 3.0 per second, as expected",
         evidence: r#"{"refused": 3}"#,
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.refuses = true;
             w.end(3, Outcome::ConnectRefused);
         },
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.refuses = true;
             w.end(3, Outcome::ConnectRefused);
             w.end(1, Outcome::Reset);
@@ -272,13 +272,13 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "No request was answered as expected; most ended as reset, 3.0 per second.",
         evidence: "{}",
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(2, Outcome::Timeout);
             w.end(3, Outcome::Reset);
             w.end(1, Outcome::ClosedEarly);
         },
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(3, Outcome::Reset);
             w.end(1, Outcome::Ok);
         },
@@ -289,8 +289,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "No request was answered in the measured window.",
         evidence: "{}",
-        trips: |w| *w = World::of(0),
-        just_not: |w| *w = World::of(1),
+        trips: |w| *w = JudgedWorld::with_answers(0),
+        just_not: |w| *w = JudgedWorld::with_answers(1),
         otherwise: None,
     },
     Case {
@@ -299,11 +299,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1.0 % of the requests that were due got no answer (101 closed_early).",
         evidence: r#"{"failed": 101, "lost": 101, "share": 0.0101}"#,
         trips: |w| {
-            *w = World::of(9899);
+            *w = JudgedWorld::with_answers(9899);
             w.end(101, Outcome::ClosedEarly);
         },
         just_not: |w| {
-            *w = World::of(9900);
+            *w = JudgedWorld::with_answers(9900);
             w.end(100, Outcome::ClosedEarly);
         },
         otherwise: Some(Severity::Warning),
@@ -314,7 +314,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "0.1 % of the requests that were due got no answer (1 timeout).",
         evidence: r#"{"failed": 1, "lost": 1, "share": 0.001}"#,
         trips: |w| {
-            *w = World::of(999);
+            *w = JudgedWorld::with_answers(999);
             w.end(1, Outcome::Timeout);
         },
         just_not: |w| w.end(1, Outcome::UnexpectedStatus),
@@ -326,11 +326,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1.1 % of the requests that were due got no answer (11 dropped).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trips: |w| {
-            *w = World::of(989);
+            *w = JudgedWorld::with_answers(989);
             w.drop(11);
         },
         just_not: |w| {
-            *w = World::of(990);
+            *w = JudgedWorld::with_answers(990);
             w.drop(10);
         },
         otherwise: None,
@@ -341,11 +341,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1.1 % of the requests that were due got no answer (11 in flight at the end).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trips: |w| {
-            *w = World::of(989);
+            *w = JudgedWorld::with_answers(989);
             w.leave_in_flight(11);
         },
         just_not: |w| {
-            *w = World::of(990);
+            *w = JudgedWorld::with_answers(990);
             w.leave_in_flight(10);
         },
         otherwise: None,
@@ -356,10 +356,10 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "100 % of the requests that were due got no answer (1 reset).",
         evidence: r#"{"share": 1.0}"#,
         trips: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.end(1, Outcome::Reset);
         },
-        just_not: |w| *w = World::of(0),
+        just_not: |w| *w = JudgedWorld::with_answers(0),
         otherwise: None,
     },
     // Requests that were carried in were due as well.
@@ -369,12 +369,12 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "1.1 % of",
         evidence: r#"{"share": 0.011}"#,
         trips: |w| {
-            *w = World::of(989);
+            *w = JudgedWorld::with_answers(989);
             w.drop(11);
             carry(w, 100);
         },
         just_not: |w| {
-            *w = World::of(990);
+            *w = JudgedWorld::with_answers(990);
             w.drop(10);
             carry(w, 100);
         },
@@ -387,7 +387,7 @@ pub(super) const CASES: &[Case<World>] = &[
                1 eof.",
         evidence: r#"{"failed": 7, "lost": 20, "share": 0.02}"#,
         trips: |w| {
-            *w = World::of(980);
+            *w = JudgedWorld::with_answers(980);
             w.end(4, Outcome::Reset);
             w.end(3, Outcome::Cancelled);
             w.leave_in_flight(6);
@@ -495,7 +495,7 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| w.ceiling = ceiling(40_000.0),
         just_not: |w| {
             w.ceiling = ceiling(4000.0);
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -505,11 +505,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "That is 100 % of the 1 requests",
         evidence: "{}",
         trips: |w| {
-            *w = World::of(1);
+            *w = JudgedWorld::with_answers(1);
             w.ceiling = ceiling(1.0);
         },
         just_not: |w| {
-            *w = World::of(0);
+            *w = JudgedWorld::with_answers(0);
             w.ceiling = ceiling(1.0);
         },
         otherwise: None,
@@ -531,7 +531,7 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| check(w, 0),
         just_not: |w| {
             check(w, 0);
-            w.workload = World::default().workload;
+            w.workload = JudgedWorld::default().workload;
         },
         otherwise: None,
     },
@@ -577,11 +577,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: r#"breaks a promise of its contract, "a" and 1 more, which its own file lets it"#,
         evidence: r#"{"waived": ["a", "b"]}"#,
         trips: |w| {
-            w.command = Command::Run;
+            w.command = CommandKind::Run;
             w.checks = vec![waived("a"), waived("b"), waived("a")];
         },
         just_not: |w| {
-            w.command = Command::Run;
+            w.command = CommandKind::Run;
             w.checks = vec![
                 CheckResult { ok: true, ..waived("a") },
                 CheckResult { protocol: Protocol::H2, ..waived("a") },
@@ -654,7 +654,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "run it as a subject under `dyno run`",
         evidence: "{}",
-        trips: |w| w.command = Command::Load,
+        trips: |w| w.command = CommandKind::Load,
         just_not: |_| {},
         otherwise: None,
     },
@@ -662,14 +662,14 @@ pub(super) const CASES: &[Case<World>] = &[
 
 /// Sets how many of ten streams the server allows.
 /// A second of two threads with 64 connections and a number of requests, so many in flight.
-fn end_apart(w: &mut World, in_flight: u64) {
+fn end_apart(w: &mut JudgedWorld, in_flight: u64) {
     w.step.connections = 64;
     w.plan.requests = Some(1000);
     w.generate(&[(S / 4, 0), (S / 4, 0)]);
     w.hold(in_flight * S);
 }
 
-fn grant(w: &mut World, granted: Option<u32>) {
+fn grant(w: &mut JudgedWorld, granted: Option<u32>) {
     w.workload.protocol = Protocol::H2;
     w.step.streams = 10;
     w.record.http2 =
@@ -677,13 +677,13 @@ fn grant(w: &mut World, granted: Option<u32>) {
 }
 
 /// A second of an open loop that ends with the last of `n` requests.
-fn few_requests_at_a_rate(w: &mut World, n: u64) {
-    w.at(1000.0);
+fn few_requests_at_a_rate(w: &mut JudgedWorld, n: u64) {
+    w.set_rate(1000.0);
     w.plan.requests = Some(n);
 }
 
 /// Makes `n` of the due requests carried in.
-fn carry(w: &mut World, n: u64) {
+fn carry(w: &mut JudgedWorld, n: u64) {
     w.record.books.carried_in = n;
     w.record.books.scheduled -= n;
 }
@@ -693,7 +693,7 @@ fn ceiling(throughput_rps: f64) -> Option<Ceiling> {
 }
 
 /// Checks one answer in `one_in` in full.
-fn check(w: &mut World, one_in: u64) {
+fn check(w: &mut JudgedWorld, one_in: u64) {
     w.plan.check_one_in = one_in;
     w.interval().checked = 1000u64.checked_div(one_in).unwrap_or(0);
     let mut request = Request { name: "w".into(), ..Request::default() };

@@ -6,7 +6,7 @@ mod generator;
 mod levels;
 mod limiter;
 mod load;
-mod others;
+mod other_programs;
 mod pauses;
 mod polling;
 mod run;
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::is_valid;
 use crate::caveat::{Caveat, Code, Severity};
-use world::World;
+use world::JudgedWorld;
 
 /// A world that can be judged. In the default one nothing is wrong.
 trait Judged: Default {
@@ -139,7 +139,7 @@ fn each_rule_of_a_run_trips_at_its_bound() {
 
 /// Code and severity of every case.
 fn covered() -> Vec<(Code, Severity)> {
-    fn of<W>(cases: &'static [Case<W>]) -> impl Iterator<Item = (Code, Severity)> {
+    fn codes<W>(cases: &'static [Case<W>]) -> impl Iterator<Item = (Code, Severity)> {
         cases.iter().map(|case| (case.code, case.severity))
     }
     let of_trials = [
@@ -155,7 +155,7 @@ fn covered() -> Vec<(Code, Severity)> {
         warming::CASES,
         levels::CASES,
     ];
-    of_trials.into_iter().flat_map(of).chain(of(run::CASES)).collect()
+    of_trials.into_iter().flat_map(codes).chain(codes(run::CASES)).collect()
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn every_code_has_a_case_and_refuses_for_the_reason_that_it_gives() {
 
 #[test]
 fn of_a_world_in_which_nothing_is_wrong_nothing_bad_is_said() {
-    let world = World::default();
+    let world = JudgedWorld::default();
     assert_eq!(world.caveats(), []);
     let load = world.result();
     assert!(load.valid && load.caveats.is_empty(), "{:#?}", load.caveats);

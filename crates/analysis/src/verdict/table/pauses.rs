@@ -4,7 +4,7 @@ use dyno_archive::interval::EarlyResponses;
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, Phase};
 
-use super::world::{MS, S, World, same, sample_at};
+use super::world::{JudgedWorld, MS, S, same, sample_at};
 use super::{Case, judge};
 use crate::caveat::{Code, Severity};
 
@@ -23,7 +23,7 @@ fn requests_that_were_not_sent_in_full_are_named() {
     judge(EARLY);
 }
 
-const fn stopped(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World> {
+const fn stopped(trips: fn(&mut JudgedWorld), just_not: fn(&mut JudgedWorld)) -> Case<JudgedWorld> {
     Case {
         code: Code::GeneratorStopped,
         severity: Severity::Invalid,
@@ -36,11 +36,11 @@ const fn stopped(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World>
 }
 
 /// A window of 10 s in intervals of a second: a hundredth is less than an interval.
-fn long(world: &mut World) {
-    world.over(&[(1000, 500 * MS); 10]);
+fn long(world: &mut JudgedWorld) {
+    world.set_seconds(&[(1000, 500 * MS); 10]);
 }
 
-pub(super) const STOPPED: &[Case<World>] = &[
+pub(super) const STOPPED: &[Case<JudgedWorld>] = &[
     stopped(
         |w| {
             long(w);
@@ -92,24 +92,24 @@ pub(super) const STOPPED: &[Case<World>] = &[
     ),
 ];
 
-fn silent(w: &mut World, from_ms: u64, for_ms: u64) {
+fn silent(w: &mut JudgedWorld, from_ms: u64, for_ms: u64) {
     failing(w, from_ms, for_ms, 0);
 }
 
 /// A silence in which so many requests failed.
-fn failing(w: &mut World, from_ms: u64, for_ms: u64, failed: u64) {
+fn failing(w: &mut JudgedWorld, from_ms: u64, for_ms: u64, failed: u64) {
     let (start_ns, end_ns) = (from_ms * MS, (from_ms + for_ms) * MS);
     let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4, failed };
     w.record.silences.get_or_insert_default().push(silence);
 }
 
 /// 20 responses of 30 ms each.
-fn few(w: &mut World) {
-    *w = World::of(20);
+fn few(w: &mut JudgedWorld) {
+    *w = JudgedWorld::with_answers(20);
     w.interval().times.response = same(20, 30 * MS);
 }
 
-const fn stalled(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World> {
+const fn stalled(trips: fn(&mut JudgedWorld), just_not: fn(&mut JudgedWorld)) -> Case<JudgedWorld> {
     Case {
         code: Code::Stalled,
         severity: Severity::Warning,
@@ -121,7 +121,7 @@ const fn stalled(trips: fn(&mut World), just_not: fn(&mut World)) -> Case<World>
     }
 }
 
-pub(super) const STALLED: &[Case<World>] = &[
+pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
@@ -157,7 +157,7 @@ pub(super) const STALLED: &[Case<World>] = &[
         |w| silent(w, 0, 400),
         |w| {
             silent(w, 0, 400);
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
     ),
     // Ten times the ordinary response time is not out of the ordinary.
@@ -227,11 +227,11 @@ pub(super) const STALLED: &[Case<World>] = &[
     ),
 ];
 
-fn early(w: &mut World, responses: u64) {
+fn early(w: &mut JudgedWorld, responses: u64) {
     w.interval().answered_early = Some(EarlyResponses { responses, unsent_bytes: responses * 300 });
 }
 
-pub(super) const EARLY: &[Case<World>] = &[
+pub(super) const EARLY: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::AnsweredEarly,
         severity: Severity::Invalid,

@@ -78,12 +78,12 @@ pub(super) const CASES: &[Case] = &[
                flight on average.",
         evidence: "{}",
         trips: |w| {
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.serve(S);
             w.hold(390 * MS);
         },
         just_not: |w| {
-            w.at(1000.0);
+            w.set_rate(1000.0);
             w.serve(S);
             w.hold(400 * MS);
         },

@@ -3,8 +3,8 @@
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
-use dyno_archive::resumption::{Difference, Resumption};
-use dyno_archive::run::{Header, Run};
+use dyno_archive::resumption::{ResumptionDifference, Resumption};
+use dyno_archive::run::{RunHeader, Run};
 use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, NewFiles, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
@@ -425,7 +425,7 @@ pub(super) struct RunWorld {
 impl Default for RunWorld {
     /// A run in which three of five repeats are done.
     fn default() -> Self {
-        let header = Header {
+        let header = RunHeader {
             schema: dyno_archive::run::SCHEMA.into(),
             id: "1".into(),
             started: "then".into(),
@@ -473,7 +473,7 @@ impl Judged for RunWorld {
 impl RunWorld {
     /// The run was resumed before its third start, with these differences.
     fn resume(&mut self, differences: &[(&str, &str, &str)]) {
-        let difference = |(what, before, now): &(&str, &str, &str)| Difference {
+        let difference = |(what, before, now): &(&str, &str, &str)| ResumptionDifference {
             what: (*what).into(),
             before: (*before).into(),
             now: (*now).into(),

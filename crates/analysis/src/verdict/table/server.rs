@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{HeatUse, OtherUse};
-use dyno_archive::probe::{Probe, Refused};
+use dyno_archive::probe::{Probe, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
-use super::world::{MS, S, World};
+use super::world::{JudgedWorld, MS, S};
 use crate::caveat::{Code, Severity};
 use crate::duet::DuetResult;
 use crate::turns::TurnsResult;
@@ -29,7 +29,7 @@ fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
 
 /// A duet whose servers used so many CPUs of the one that they have, with so many context switches
 /// for 1,000 requests.
-fn idle_duet(w: &mut World, cpus: f64, switches: u64) {
+fn idle_duet(w: &mut JudgedWorld, cpus: f64, switches: u64) {
     w.duet = duet(2, true).map(|duet| DuetResult { cpus: Some(cpus), ..duet });
     w.sleep_times(switches);
 }
@@ -57,23 +57,23 @@ fn other(pid: u32, name: &str, ms: u64) -> OtherUse {
     OtherUse { pid, name: name.into(), run_ns: ms * MS }
 }
 
-fn network(w: &mut World) -> &mut NetworkUse {
+fn network(w: &mut JudgedWorld) -> &mut NetworkUse {
     w.used().network.as_mut().expect("a network")
 }
 
 /// Sets the writes for the thousand answers and the segments that carried them.
-fn written(w: &mut World, writes: u64, segments: u64) {
+fn written(w: &mut JudgedWorld, writes: u64, segments: u64) {
     let calls = w.used().calls.as_mut().expect("calls");
     calls.by_name.get_mut("write").expect("writes").count = writes;
     w.record.tcp = Some(TcpCounters { data_segments_in: segments, ..TcpCounters::default() });
 }
 
-fn refused(probe: Probe) -> Refused {
-    Refused { probe, why: "this user may not".into(), hint: "Be root.".into() }
+fn refused(probe: Probe) -> RefusedProbe {
+    RefusedProbe { probe, why: "this user may not".into(), hint: "Be root.".into() }
 }
 
 /// A reading at each end of the window, from processes that are known by these sockets.
-fn readings(w: &World, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
+fn readings(w: &JudgedWorld, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
     let (opens, closes) = w.record.window_ns;
     let reading = |(at_ns, sockets): (u64, &[&str])| RuntimeReading {
         at_ns: w.record.began_ns + at_ns,
@@ -86,7 +86,7 @@ fn readings(w: &World, sockets: [&[&str]; 2]) -> Vec<RuntimeReading> {
 }
 
 /// Caveats from missing counters, and from waiting for CPUs.
-pub(super) const CASES: &[Case<World>] = &[
+pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
@@ -172,7 +172,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "summed over its threads",
         evidence: "{}",
         trips: |w| w.each_used().for_each(|s| s.cgroup = None),
-        just_not: |w| w.record.samples[0].of_mut(Party::SUBJECT).cgroup = None,
+        just_not: |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
         otherwise: None,
     },
     Case {
@@ -582,7 +582,7 @@ fn group_of(used: &mut PartyUse) -> &mut CgroupUse {
 }
 
 /// Removes the server's counters from every sample.
-fn unwatch(w: &mut World) {
+fn unwatch(w: &mut JudgedWorld) {
     for used in w.each_used() {
         used.cgroup = None;
         used.threads.clear();
@@ -590,24 +590,24 @@ fn unwatch(w: &mut World) {
 }
 
 /// Sets how much of one CPU second the hypervisor took.
-fn steal(w: &mut World, steal_ns: u64) {
+fn steal(w: &mut JudgedWorld, steal_ns: u64) {
     let busy_ns = 800 * MS;
     let idle_ns = S - busy_ns - steal_ns;
     w.sample().host = Some(HostUse { busy_ns, idle_ns, steal_ns, ..HostUse::default() });
 }
 
 /// Doubles the window.
-fn double(w: &mut World) {
+fn double(w: &mut JudgedWorld) {
     w.record.window_ns = (0, 2 * S);
     w.sample().at_ns = 2 * S;
 }
 
 /// A server that may use 2.5 CPUs and waits, and the CPU time that others used.
-fn others_use(w: &mut World, others_ns: u64) {
+fn others_use(w: &mut JudgedWorld, others_ns: u64) {
     w.allowed_cpus = 2.5;
     w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
     // Chosen so that floating-point sums are exact.
     let generator_ns = 250 * MS;
-    w.sample().of_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
+    w.sample().party_use_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
     w.sample().host.as_mut().expect("a machine").busy_ns = 500 * MS + generator_ns + others_ns;
 }

@@ -8,11 +8,11 @@ use dyno_archive::{Phase, Times};
 
 use super::Case;
 use super::generator::nginx;
-use super::world::{MS, S, World, mixed, same};
+use super::world::{JudgedWorld, MS, S, mixed, same};
 use crate::caveat::{Code, Severity};
 
 /// Caveats from what an open loop offered, and what was answered.
-pub(super) const PACE: &[Case<World>] = &[
+pub(super) const PACE: &[Case<JudgedWorld>] = &[
     // After three service times of 1 ms 997 are offered. A fiftieth of them may lack an answer, and
     // two standard deviations of the two in flight.
     Case {
@@ -61,7 +61,7 @@ pub(super) const PACE: &[Case<World>] = &[
 ];
 
 /// Caveats from times, and from gaps between requests.
-pub(super) const CASES: &[Case<World>] = &[
+pub(super) const CASES: &[Case<JudgedWorld>] = &[
     // 20 in flight by count and 21 by times: the bound of 5 %.
     Case {
         code: Code::LittlesLaw,
@@ -125,8 +125,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "their count gives 10.00",
         evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
-        trips: |w| before(w, 988_999),
-        just_not: |w| before(w, 989_000),
+        trips: |w| set_before_window(w, 988_999),
+        just_not: |w| set_before_window(w, 989_000),
         otherwise: None,
     },
     Case {
@@ -163,11 +163,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "(2.00 s and more)",
         evidence: "{}",
         trips: |w| {
-            *w = World::of(499);
+            *w = JudgedWorld::with_answers(499);
             leave_for(w, 501, 2 * S);
         },
         just_not: |w| {
-            *w = World::of(500);
+            *w = JudgedWorld::with_answers(500);
             leave_for(w, 500, 2 * S);
         },
         otherwise: None,
@@ -193,11 +193,11 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
             tail(w, 2001);
-            w.at(2000.0);
+            w.set_rate(2000.0);
         },
         just_not: |w| {
             tail(w, 2000);
-            w.at(2000.0);
+            w.set_rate(2000.0);
         },
         otherwise: None,
     },
@@ -208,7 +208,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"in_flight": 31.9}"#,
         trips: |w| {
             tail(w, 2001);
-            w.at(2000.0);
+            w.set_rate(2000.0);
             w.hold(31_900 * MS);
         },
         just_not: |w| tail(w, 2001),
@@ -221,7 +221,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"in_flight": 32.0}"#,
         trips: |w| {
             tail(w, 2001);
-            w.at(2000.0);
+            w.set_rate(2000.0);
             w.hold(32 * S);
         },
         just_not: |w| tail(w, 2000),
@@ -234,7 +234,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             tail(w, 2001);
-            w.at(2000.0);
+            w.set_rate(2000.0);
             w.hold(32 * S);
             w.generate(&[(300 * MS, 51 * MS)]);
         },
@@ -248,7 +248,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             tail(w, 2001);
-            w.at(2000.0);
+            w.set_rate(2000.0);
             w.hold(S);
             w.interval().wake_lag = same(2000, 101_000);
         },
@@ -290,11 +290,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "waited for 5.0 % of the time",
         evidence: "{}",
         trips: |w| {
-            w.over(&[(1000, 500 * MS); 2]);
+            w.set_seconds(&[(1000, 500 * MS); 2]);
             w.generate(&[(300 * MS, 100 * MS + 1)]);
         },
         just_not: |w| {
-            w.over(&[(1000, 500 * MS); 2]);
+            w.set_seconds(&[(1000, 500 * MS); 2]);
             w.generate(&[(300 * MS, 100 * MS)]);
         },
         otherwise: None,
@@ -320,11 +320,11 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#,
         trips: |w| {
             gaps(w, (1000, 1000), (749, 1251));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         just_not: |w| {
             gaps(w, (1000, 1000), (750, 1250));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -335,11 +335,11 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#,
         trips: |w| {
             gaps(w, (500, 1500), (240, 1760));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         just_not: |w| {
             gaps(w, (500, 1500), (250, 1750));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -350,7 +350,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             gaps(w, (1000, 1000), (100, 1900));
-            w.at(1000.0);
+            w.set_rate(1000.0);
         },
         just_not: |w| gaps(w, (1000, 1000), (100, 1900)),
         otherwise: None,
@@ -358,21 +358,21 @@ pub(super) const CASES: &[Case<World>] = &[
 ];
 
 /// Answers `n` of the 1,000 requests that are offered in the second; the others stay in flight.
-fn answer(w: &mut World, n: u64) {
-    *w = World::of(n);
-    w.at(1000.0);
+fn answer(w: &mut JudgedWorld, n: u64) {
+    *w = JudgedWorld::with_answers(n);
+    w.set_rate(1000.0);
     w.interval().started = 1000;
     w.leave_in_flight(1000 - n);
 }
 
 /// All thousand of a second are answered, and so many of the warm-up.
-fn answer_earlier(w: &mut World, n: u64) {
+fn answer_earlier(w: &mut JudgedWorld, n: u64) {
     answer(w, 1000);
     (0..n).for_each(|_| w.interval().carried.count(Outcome::Ok));
 }
 
 /// Sets both sides of Little's law, each in nanoseconds in flight within the window of one second.
-fn law(w: &mut World, by_count: u64, by_times: u64) {
+fn law(w: &mut JudgedWorld, by_count: u64, by_times: u64) {
     w.interval().times.response = same(1000, 1000);
     w.interval().in_flight_ns = by_count;
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
@@ -380,7 +380,7 @@ fn law(w: &mut World, by_count: u64, by_times: u64) {
 
 /// One second in flight within the window: 1 s of answers, less 0.2 s before it and 0.1 s after it,
 /// plus 0.3 s of exchanges that do not belong to it.
-fn spread(w: &mut World) {
+fn spread(w: &mut JudgedWorld) {
     w.interval().times.response = mixed(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;
     w.record.edges = Some(Edges { before_ns: 200 * MS, others_ns: 300 * MS });
@@ -390,7 +390,7 @@ fn spread(w: &mut World) {
 }
 
 /// 1 ms in flight, of which `before_ns` lie before a window of 1 µs; by count 10 µs lie in it.
-fn before(w: &mut World, before_ns: u64) {
+fn set_before_window(w: &mut JudgedWorld, before_ns: u64) {
     w.record.window_ns = (0, 1000);
     w.interval().times.response = same(1000, 1000);
     w.interval().in_flight_ns = 10_000;
@@ -398,33 +398,33 @@ fn before(w: &mut World, before_ns: u64) {
 }
 
 /// A window of this length, and requests that took 2 µs.
-fn last(w: &mut World, window_ns: u64) {
+fn last(w: &mut JudgedWorld, window_ns: u64) {
     w.record.window_ns = (0, window_ns);
     w.interval().times.response = same(1000, 2000);
 }
 
 /// Adds `n` requests that never end and have waited for `ns`.
-fn leave_for(w: &mut World, n: u64, ns: u64) {
+fn leave_for(w: &mut JudgedWorld, n: u64, ns: u64) {
     w.leave_in_flight(n);
     w.record.unanswered.ages = [("in_flight_at_end".into(), same(n, ns))].into();
 }
 
 /// 2,000 requests with a service time of 1 µs and this response time.
-fn tail(w: &mut World, response_ns: u64) {
-    *w = World::of(2000);
+fn tail(w: &mut JudgedWorld, response_ns: u64) {
+    *w = JudgedWorld::with_answers(2000);
     w.interval().times.response = same(2000, response_ns);
     w.interval().times.service = same(2000, 1000);
 }
 
 /// Sets the generator's wake lag, and the response time of 2,000 requests.
-fn wake(w: &mut World, late_ns: u64, response_ns: u64) {
-    *w = World::of(2000);
+fn wake(w: &mut JudgedWorld, late_ns: u64, response_ns: u64) {
+    *w = JudgedWorld::with_answers(2000);
     w.interval().wake_lag = same(2000, late_ns);
     w.interval().times.response = same(2000, response_ns);
 }
 
 /// Sets the gaps between requests in ns: half of them have the first length, half the second.
-fn gaps(w: &mut World, intended: (u64, u64), achieved: (u64, u64)) {
+fn gaps(w: &mut JudgedWorld, intended: (u64, u64), achieved: (u64, u64)) {
     let halves = |(a, b): (u64, u64)| -> Times { mixed(&[(500, a), (500, b)]) };
     w.interval().intended_gap = halves(intended);
     w.interval().send_gap = halves(achieved);

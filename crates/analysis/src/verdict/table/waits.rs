@@ -1,9 +1,9 @@
 //! Cases: the waits of a step, as seen inside the server.
 
-use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, State, StateTimes};
+use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, StateTimes, ThreadState};
 
 use super::limiter::Case;
-use super::world::{MS, S, World};
+use super::world::{JudgedWorld, MS, S};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
@@ -83,12 +83,12 @@ pub(super) const CASES: &[Case] = &[
         says: "Memory: 50 page faults per second were served from a disk",
         evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
         trips: |w| {
-            w.spend(1, State::Disk, 300);
+            w.spend(1, ThreadState::Disk, 300);
             w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
             w.used().threads[0].faults_major = Some(50);
         },
         just_not: |w| {
-            w.spend(1, State::Disk, 300);
+            w.spend(1, ThreadState::Disk, 300);
             w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
             w.used().threads[0].faults_major = Some(49);
         },
@@ -100,8 +100,8 @@ pub(super) const CASES: &[Case] = &[
         says: "A disk: the server's thread that serves was waiting for one for 50 % of its time, \
                while 1.0 requests",
         evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
-        trips: |w| w.spend(1, State::Disk, 500),
-        just_not: |w| w.spend(1, State::Disk, 499),
+        trips: |w| w.spend(1, ThreadState::Disk, 500),
+        just_not: |w| w.spend(1, ThreadState::Disk, 499),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
@@ -112,12 +112,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
         trips: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 500);
+            w.spend(8, ThreadState::Lock, 500);
         },
         // With fewer requests than threads some wait for work.
         just_not: |w| {
             w.hold(8 * S - 1);
-            w.spend(8, State::Lock, 500);
+            w.spend(8, ThreadState::Lock, 500);
         },
         otherwise: (Resource::Concurrency, Confidence::High),
     },
@@ -130,11 +130,11 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
         trips: |w| {
             w.hold(7 * S);
-            w.spend(8, State::Lock, 626);
+            w.spend(8, ThreadState::Lock, 626);
         },
         just_not: |w| {
             w.hold(7 * S);
-            w.spend(8, State::Lock, 624);
+            w.spend(8, ThreadState::Lock, 624);
         },
         otherwise: (Resource::Concurrency, Confidence::High),
     },
@@ -145,11 +145,11 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trips: |w| {
             w.hold(15 * S);
-            w.spend(8, State::Lock, 875);
+            w.spend(8, ThreadState::Lock, 875);
         },
         just_not: |w| {
             w.hold(14 * S);
-            w.spend(8, State::Lock, 875);
+            w.spend(8, ThreadState::Lock, 875);
         },
         otherwise: (Resource::Lock, Confidence::High),
     },
@@ -162,12 +162,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 400);
+            w.spend(8, ThreadState::Sleep, 400);
             w.sleep_each();
         },
         otherwise: (Resource::Elsewhere, Confidence::Medium),
@@ -180,12 +180,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.call("clock_nanosleep", CallUse { count: 500, ..CallUse::default() });
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.call("clock_nanosleep", CallUse { count: 499, ..CallUse::default() });
         },
         otherwise: (Resource::Elsewhere, Confidence::Medium),
@@ -198,12 +198,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.used().calls = None;
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
         },
         otherwise: (Resource::Workers, Confidence::High),
@@ -216,11 +216,11 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 812);
+            w.spend(8, ThreadState::Lock, 812);
         },
         just_not: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 813);
+            w.spend(8, ThreadState::Lock, 813);
         },
         otherwise: (Resource::Lock, Confidence::High),
     },
@@ -248,7 +248,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"futex_waits_per_response": 3.0}"#,
         trips: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 900);
+            w.spend(8, ThreadState::Lock, 900);
             w.call(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(600), again: Some(100), ..CallUse::default() },
@@ -256,7 +256,7 @@ pub(super) const CASES: &[Case] = &[
         },
         just_not: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 900);
+            w.spend(8, ThreadState::Lock, 900);
             w.call(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(599), again: Some(100), ..CallUse::default() },
@@ -299,11 +299,11 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Network, 900);
+            w.spend(8, ThreadState::Network, 900);
         },
         just_not: |w| {
             w.hold(64 * S - 1);
-            w.spend(8, State::Network, 900);
+            w.spend(8, ThreadState::Network, 900);
         },
         otherwise: (Resource::Concurrency, Confidence::Low),
     },
@@ -315,11 +315,11 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8}"#,
         trips: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 950);
+            w.spend(8, ThreadState::Lock, 950);
         },
         just_not: |w| {
             w.hold(8 * S);
-            w.spend(8, State::Lock, 937);
+            w.spend(8, ThreadState::Lock, 937);
         },
         otherwise: (Resource::Lock, Confidence::High),
     },
@@ -331,7 +331,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
         trips: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Lock, 900);
+            w.spend(8, ThreadState::Lock, 900);
             w.call(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(600), again: Some(100), ..CallUse::default() },
@@ -339,7 +339,7 @@ pub(super) const CASES: &[Case] = &[
         },
         just_not: |w| {
             w.hold(64 * S);
-            w.spend(8, State::Lock, 900);
+            w.spend(8, ThreadState::Lock, 900);
             w.call(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(599), again: Some(100), ..CallUse::default() },
@@ -356,12 +356,12 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
         trips: |w| {
             w.hold(9599 * MS);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
         },
         just_not: |w| {
             w.hold(9600 * MS);
-            w.spend(8, State::Sleep, 900);
+            w.spend(8, ThreadState::Sleep, 900);
             w.sleep_each();
         },
         otherwise: (Resource::Workers, Confidence::High),
@@ -370,15 +370,15 @@ pub(super) const CASES: &[Case] = &[
 
 /// Eight threads, of which one is at work for so many milliseconds of the second and the others for
 /// ten; they wait for a lock otherwise.
-fn work_in_one(w: &mut World, ms: u64) {
-    w.spend(8, State::Lock, 990);
+fn work_in_one(w: &mut JudgedWorld, ms: u64) {
+    w.spend(8, ThreadState::Lock, 990);
     let seen = w.used().threads[0].seen.as_mut().expect("it was seen");
     seen.states =
         StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
 }
 
 /// Ten requests in flight, each with a connection, of which so many wait to be accepted.
-fn queue(w: &mut World, queued: u64) {
+fn queue(w: &mut JudgedWorld, queued: u64) {
     w.hold(10 * S);
     w.plan.requests_per_connection = Some(1);
     let listeners = vec![ListenerUse { port: 80, queued, backlog: 8 }];

@@ -5,12 +5,12 @@ use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
 
 use super::Case;
 use super::server::turns_of;
-use super::world::{MS, S, World};
+use super::world::{JudgedWorld, MS, S};
 use crate::caveat::{Code, Severity};
 use crate::fixture::warm_up;
 
 /// Caveats about the window, and about the warm-up before it.
-pub(super) const CASES: &[Case<World>] = &[
+pub(super) const CASES: &[Case<JudgedWorld>] = &[
     // The bound: a compiler uses a fifth of the CPU time.
     Case {
         code: Code::StillWarming,
@@ -121,8 +121,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "it became 1.60 times as fast.",
         evidence: r#"{"growth": 1.6}"#,
-        trips: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
-        just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
+        trips: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
+        just_not: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
         otherwise: None,
     },
     // At an offered rate only the CPU time per request is judged.
@@ -132,12 +132,12 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "it became 1.50 times as fast.",
         evidence: r#"{"growth": 1.5}"#,
         trips: |w| {
-            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS)]);
-            w.at(1000.0);
+            w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS)]);
+            w.set_rate(1000.0);
         },
         just_not: |w| {
-            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS)]);
-            w.at(1000.0);
+            w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS)]);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -148,8 +148,8 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| grow(w, &[1000, 1250, 1600]),
         just_not: |w| {
-            w.over(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
-            w.at(1000.0);
+            w.set_seconds(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
+            w.set_rate(1000.0);
         },
         otherwise: None,
     },
@@ -159,8 +159,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "it became 1.60 times as fast.",
         evidence: r#"{"growth": 1.6}"#,
-        trips: |w| w.over(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
-        just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
+        trips: |w| w.set_seconds(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
+        just_not: |w| w.set_seconds(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
         otherwise: None,
     },
     // An interval's CPU time is that between the two samples around its middle; a sample right at
@@ -171,11 +171,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "it became 1.50 times as fast.",
         evidence: r#"{"growth": 1.5}"#,
         trips: |w| {
-            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
+            w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
             sample_later(w);
         },
         just_not: |w| {
-            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS), (1000, 0)]);
+            w.set_seconds(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS), (1000, 0)]);
             sample_later(w);
         },
         otherwise: None,
@@ -187,11 +187,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "times as fast.",
         evidence: "{}",
         trips: |w| {
-            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
+            w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
             w.step.arrivals = shaped();
         },
         just_not: |w| {
-            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
+            w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
             w.step.arrivals = shaped();
         },
         otherwise: None,
@@ -220,11 +220,11 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "times as fast.",
         evidence: "{}",
         trips: |w| {
-            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
+            w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
             w.plan.ramp_connections_ns = Some(S);
         },
         just_not: |w| {
-            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
+            w.set_seconds(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
             w.plan.ramp_connections_ns = Some(S);
         },
         otherwise: None,
@@ -358,13 +358,13 @@ pub(super) const CASES: &[Case<World>] = &[
 ];
 
 /// One second per rate (answers per second); the server uses half a CPU in each.
-fn grow(w: &mut World, rates: &[u64]) {
+fn grow(w: &mut JudgedWorld, rates: &[u64]) {
     let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
-    w.over(&seconds);
+    w.set_seconds(&seconds);
 }
 
 /// The same in rounds of a second, by a factor of 1.25, while the others had this pace.
-fn grow_in_turns(w: &mut World, pace: &[f64]) {
+fn grow_in_turns(w: &mut JudgedWorld, pace: &[f64]) {
     grow(w, &[1000, 1000, 1100, 1100, 1250, 1250]);
     w.turns = turns_of(0.5);
     w.pace = Some(pace.to_vec());
@@ -372,8 +372,8 @@ fn grow_in_turns(w: &mut World, pace: &[f64]) {
 
 /// Moves the samples to the middle of each second, and the last second out of the window; the rate
 /// is offered.
-fn sample_later(w: &mut World) {
-    w.at(1000.0);
+fn sample_later(w: &mut JudgedWorld) {
+    w.set_rate(1000.0);
     w.record.intervals.truncate(3);
     w.record.window_ns = (0, 3 * S);
     w.record.samples.iter_mut().for_each(|sample| sample.at_ns += S / 2);
@@ -385,23 +385,23 @@ fn shaped() -> Arrivals {
 }
 
 /// Sets how much of the machine's twelve CPU seconds the hypervisor took.
-fn steal(w: &mut World, steal_ns: u64) {
+fn steal(w: &mut JudgedWorld, steal_ns: u64) {
     let host = w.sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;
     host.idle_ns -= steal_ns;
 }
 
-fn slices(w: &mut World) -> &mut Vec<WarmUpSlice> {
+fn slices(w: &mut JudgedWorld) -> &mut Vec<WarmUpSlice> {
     &mut w.start.parts[0].warmup.as_mut().expect("a warm-up").slices
 }
 
 /// Makes the CPU time of the first `n` slices unknown.
-fn forget(w: &mut World, n: usize) {
+fn forget(w: &mut JudgedWorld, n: usize) {
     slices(w).iter_mut().take(n).for_each(|slice| slice.cpu_ns = None);
 }
 
 /// A warm-up that reached its limit, with each slice changed.
-fn limit(w: &mut World, change: fn(&mut WarmUpSlice, u64)) {
+fn limit(w: &mut JudgedWorld, change: fn(&mut WarmUpSlice, u64)) {
     w.start = warm_up(WarmUpEnd::Limit, 0, Some(60 * MS));
     slices(w).iter_mut().zip(0..).for_each(|(slice, round)| change(slice, round));
 }

@@ -7,8 +7,8 @@ use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, Seen, SocketsUse,
-    State, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, SchedulerRecord,
+    SocketsUse, StateTimes, ThreadState, ThreadUse,
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
@@ -20,19 +20,19 @@ use crate::backend::BackendUse;
 use crate::caveat::Caveat;
 use crate::duet::DuetResult;
 use crate::fixture;
-use crate::load::{Ceiling, Config, LoadResult};
+use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
 use crate::steadiness::{intervals, steadiness};
 use crate::turns::TurnsResult;
-use crate::verdict::{self, Beside, Context, Limiter};
+use crate::verdict::{self, Context, Limiter, TrialContext};
 
 pub(super) const S: u64 = 1_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 
 /// The command that measured a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum CommandKind {
     /// `dyno run`, which watches the server.
     Run,
     /// `dyno load`, which does not.
@@ -40,8 +40,8 @@ pub(super) enum Command {
 }
 
 /// A record of one second of load, with everything that it is judged by.
-pub(super) struct World {
-    pub(super) command: Command,
+pub(super) struct JudgedWorld {
+    pub(super) command: CommandKind,
     pub(super) record: LoadRecord,
     pub(super) checks: Vec<CheckResult>,
     pub(super) plan: Load,
@@ -62,23 +62,23 @@ pub(super) struct World {
     pub(super) counts_from: Option<u64>,
 }
 
-impl Default for World {
+impl Default for JudgedWorld {
     /// A closed loop of 1,000 answers of 1 ms each; the generator used 30 % of its CPU and the
     /// server half of its own.
     fn default() -> Self {
-        World::of(1000)
+        JudgedWorld::with_answers(1000)
     }
 }
 
-impl Judged for World {
+impl Judged for JudgedWorld {
     fn caveats(&self) -> Vec<Caveat> {
         let load = self.result();
         match self.command {
-            Command::Load => load.caveats,
-            Command::Run => {
+            CommandKind::Load => load.caveats,
+            CommandKind::Run => {
                 let steadiness = steadiness(&intervals(&load, &self.server()));
                 let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
-                let inputs = Beside {
+                let inputs = TrialContext {
                     record: &self.record,
                     party: Party::SUBJECT,
                     part: self.start.subject(),
@@ -97,16 +97,16 @@ impl Judged for World {
     }
 }
 
-impl World {
+impl JudgedWorld {
     /// The default world with this many answers.
-    pub(super) fn of(answers: u64) -> World {
+    pub(super) fn with_answers(answers: u64) -> JudgedWorld {
         let mut record = fixture::record(answers);
         record.tcp = Some(TcpCounters::default());
         record.client.threads = vec![thread(300 * MS, 0)];
         record.client.machine = Some(machine(&[300 * MS]));
         record.samples = vec![sample(0, 0), sample(1, 500 * MS)];
-        World {
-            command: Command::Run,
+        JudgedWorld {
+            command: CommandKind::Run,
             record,
             checks: Vec::new(),
             plan: fixture::load(),
@@ -129,8 +129,8 @@ impl World {
 
     pub(super) fn result(&self) -> LoadResult {
         let server = self.server();
-        let server = (self.command == Command::Run).then_some(&server);
-        let planned = Config::new(&self.workload, &self.plan, &self.step, 1);
+        let server = (self.command == CommandKind::Run).then_some(&server);
+        let planned = LoadConfig::new(&self.workload, &self.plan, &self.step, 1);
         let context = Context {
             ceiling: self.ceiling.clone(),
             server,
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// At a fixed rate instead of a closed loop.
-    pub(super) fn at(&mut self, rate: f64) {
+    pub(super) fn set_rate(&mut self, rate: f64) {
         self.step.arrivals = Arrivals::Constant { rate };
     }
 
@@ -247,12 +247,12 @@ impl World {
 
     /// The server's counters in the last sample.
     pub(super) fn used(&mut self) -> &mut PartyUse {
-        self.sample().of_mut(Party::SUBJECT)
+        self.sample().party_use_mut(Party::SUBJECT)
     }
 
     /// The server's counters in each sample.
     pub(super) fn each_used(&mut self) -> impl Iterator<Item = &mut PartyUse> {
-        self.record.samples.iter_mut().map(|sample| sample.of_mut(Party::SUBJECT))
+        self.record.samples.iter_mut().map(|sample| sample.party_use_mut(Party::SUBJECT))
     }
 
     pub(super) fn group(&mut self) -> &mut CgroupUse {
@@ -280,11 +280,11 @@ impl World {
 
     /// Has the server so many threads, each woken up 100 times, and in this state for so many
     /// milliseconds of the second; what they did else was running.
-    pub(super) fn spend(&mut self, threads: u32, state: State, ms: u64) {
+    pub(super) fn spend(&mut self, threads: u32, state: ThreadState, ms: u64) {
         let cpu_ns = self.group().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
         states.add(state, ms * MS);
-        let seen = Seen { states, wakeups: 100, ..Seen::default() };
+        let seen = SchedulerRecord { states, wakeups: 100, ..SchedulerRecord::default() };
         let one = ThreadUse { seen: Some(seen), ..thread(cpu_ns / u64::from(threads), 0) };
         self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
     }
@@ -321,7 +321,7 @@ impl World {
     /// parts.
     pub(super) fn delay(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
         let answers = u64::from(connections) * 1000 / ms;
-        *self = World::of(answers);
+        *self = JudgedWorld::with_answers(answers);
         self.step.connections = connections;
         let times = same(answers, ms * MS);
         self.interval().times.response = times.clone();
@@ -343,7 +343,7 @@ impl World {
 
     /// Replaces the load by one second per entry: number of answers, and the server's CPU time in
     /// ns.
-    pub(super) fn over(&mut self, seconds: &[(u64, u64)]) {
+    pub(super) fn set_seconds(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
         record.window_ns = (0, seconds.len() as u64 * S);
         record.intervals.clear();

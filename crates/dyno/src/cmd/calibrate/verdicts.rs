@@ -10,23 +10,23 @@ use anyhow::Context as _;
 use dyno_analysis::report::Report;
 use dyno_analysis::validation::{KnownStep, NotRun, User, Validation};
 use dyno_archive::RunDir;
-use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{Answer, Ending, Tool};
+use dyno_launch::tool::{ToolAnswer, ToolCommand, ToolEnd};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
 use dyno_testkit::{Behaviour, Need, Runtime, behaviours};
 
-use super::known;
+use super::known_bottlenecks;
 use crate::calibration::machine;
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::cmd::report::write_out;
 use crate::exit::{Exit, bad};
-use crate::terminal::{self, Third, quoted};
+use crate::terminal::{self, ThirdInterrupt, quote};
 
 /// The user and group ID of an account without rights.
 const UNPRIVILEGED: u32 = 65_534;
@@ -41,7 +41,8 @@ const TMPFS: u64 = 0x0102_1994;
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let chosen = choose(&args.only)?;
     let source = source_tree()?;
-    let interrupts = terminal::catch_interrupts("ending early; there is no result", Third::Ends)?;
+    let interrupts =
+        terminal::catch_interrupts("ending early; there is no result", ThirdInterrupt::Ends)?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = super::super::cache_folder(args.cache.as_deref())?;
@@ -91,7 +92,7 @@ fn source_tree() -> anyhow::Result<PathBuf> {
 /// The steps of a behaviour, or why there are none.
 type Measurement = Result<Vec<KnownStep>, String>;
 
-type Measured = (Vec<KnownStep>, Vec<NotRun>);
+type KnownSteps = (Vec<KnownStep>, Vec<NotRun>);
 
 /// The parts of the servers, and their place.
 struct Bench<'a> {
@@ -103,7 +104,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<Measured> {
+    fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<KnownSteps> {
         // The ordinary user reads the programs there.
         fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
         self.build_testkit()?;
@@ -116,7 +117,7 @@ impl Bench<'_> {
             for behaviour in chosen {
                 let lack = missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
                 let lack = lack.map(|(_, reason)| reason.clone());
-                let ended = match lack.or_else(|| self.lack(behaviour, user)) {
+                let ended = match lack.or_else(|| self.unavailable_reason(behaviour, user)) {
                     Some(reason) => Err(reason),
                     None => self.measure_again_if_invalid(behaviour, user)?,
                 };
@@ -147,7 +148,7 @@ impl Bench<'_> {
     }
 
     fn environment(&self, temporary: &Path) -> Environment {
-        Environment::of_tool(&Ours::read(), &[], temporary)
+        Environment::for_tool(&DynoVariables::read(), &[], temporary)
     }
 
     /// Runs a command of a shell. `Err`: how it failed, with what it printed.
@@ -159,12 +160,12 @@ impl Bench<'_> {
         deadline: Duration,
     ) -> anyhow::Result<Result<(), String>> {
         let log = Log::anonymous()?;
-        let tool = Tool { command, folder, environment, deadline };
+        let tool = ToolCommand { command, folder, environment, deadline };
         Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
-            Ending::Ended { status, .. } if status.success() => Ok(()),
-            Ending::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
-            Ending::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            Ending::Late | Ending::Talkative => Err(format!("did not end: {}", log.tail(5))),
+            ToolEnd::Ended { status, .. } if status.success() => Ok(()),
+            ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
+            ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
+            ToolEnd::Late | ToolEnd::Talkative => Err(format!("did not end: {}", log.tail(5))),
         })
     }
 
@@ -176,7 +177,7 @@ impl Bench<'_> {
         terminal::say("calibrate: building the servers");
         let command = format!(
             "cargo build --quiet --locked --release -p dyno-testkit --bin testkit --target-dir {}",
-            quoted(&target.display().to_string())
+            quote(&target.display().to_string())
         );
         let environment = self.environment(&self.folder);
         self.shell(&command, &self.source, &environment, BUILD_DEADLINE)?.map_err(|problem| {
@@ -196,7 +197,7 @@ impl Bench<'_> {
     /// Builds the servers of other runtimes. Returns the runtimes that are missing, and why.
     fn build_servers(&self, chosen: &[&Behaviour]) -> anyhow::Result<Vec<(Runtime, String)>> {
         let servers = self.source.join("crates/testkit/servers");
-        let programs = quoted(&self.programs().display().to_string());
+        let programs = quote(&self.programs().display().to_string());
         let mut missing = Vec::new();
         for runtime in [Runtime::Java, Runtime::Go, Runtime::Node, Runtime::Python] {
             if !chosen.iter().any(|behaviour| needs(behaviour, runtime)) {
@@ -208,16 +209,16 @@ impl Bench<'_> {
                 Runtime::Node => format!("install -m 644 server.js {programs}"),
                 Runtime::Python => format!("install -m 644 server.py {programs}"),
             };
-            let (test, hint) = known::requirement(runtime);
+            let (test, hint) = known_bottlenecks::requirement(runtime);
             let environment = self.environment(&self.folder);
-            let tool = |command| Tool {
+            let tool = |command| ToolCommand {
                 command,
                 folder: &servers,
                 environment: &environment,
                 deadline: Duration::from_secs(60),
             };
             let is_there = tool(test).ask(&self.supervision);
-            let is_there = matches!(is_there, Answer::Ended { status, .. } if status.success());
+            let is_there = matches!(is_there, ToolAnswer::Ended { status, .. } if status.success());
             if !is_there {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =
@@ -230,7 +231,7 @@ impl Bench<'_> {
     }
 
     /// Returns why a behaviour is unavailable here. `None`: it is available.
-    fn lack(&self, behaviour: &Behaviour, user: User) -> Option<String> {
+    fn unavailable_reason(&self, behaviour: &Behaviour, user: User) -> Option<String> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
         if has(Need::Root) && !may_limit {
@@ -276,16 +277,29 @@ impl Bench<'_> {
         let back_end = behaviour.back_end.and_then(|back| dyno_testkit::find(back.behaviour));
         let is_monitored = behaviour.back_end.is_some_and(|back| back.is_monitored);
         let port = (back_end.is_some() && !is_monitored).then(free_port).transpose()?;
-        write_subject(&place, behaviour.name, &known::subject(behaviour, &programs, port))?;
+        write_subject(
+            &place,
+            behaviour.name,
+            &known_bottlenecks::subject(behaviour, &programs, port),
+        )?;
         if let Some(back_end) = back_end.filter(|_| is_monitored) {
-            write_subject(&place, back_end.name, &known::subject(back_end, &programs, None))?;
+            write_subject(
+                &place,
+                back_end.name,
+                &known_bottlenecks::subject(back_end, &programs, None),
+            )?;
         }
         let cpus = dyno_launch::allowed_cpus();
-        fs::write(place.join("suite.toml"), known::suite(behaviour, &cpus))?;
+        fs::write(place.join("suite.toml"), known_bottlenecks::suite(behaviour, &cpus))?;
         fs::create_dir(place.join("tmp"))?;
         let mut companions = Vec::new();
         if let Some((back_end, port)) = back_end.zip(port) {
-            companions.push(known::command(back_end, &programs, &port.to_string(), None));
+            companions.push(known_bottlenecks::command(
+                back_end,
+                &programs,
+                &port.to_string(),
+                None,
+            ));
         }
         if behaviour.conditions.is_machine_busy {
             let testkit = programs.join("testkit").display().to_string();
@@ -307,10 +321,10 @@ impl Bench<'_> {
     /// The shell commands of a run: companions end with the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line =
-            |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
         let background: String =
             companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
-        let dyno = quoted(&self.programs().join("dyno").display().to_string());
+        let dyno = quote(&self.programs().join("dyno").display().to_string());
         let drop = match user == User::Ordinary && is_root() {
             true => {
                 format!("setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups ")
@@ -376,9 +390,15 @@ fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
 /// The verdicts of a run next to the right ones. `Err`: why the server was not measured.
 fn judge(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
     let step = |trial: &dyno_analysis::trial::TrialResult| {
-        let load = known::load_of(behaviour, &trial.step)?;
-        let words = known::load_in_words(load.at);
-        let step = KnownStep::new(trial, behaviour.name, words, user, known::right(load, user));
+        let load = known_bottlenecks::load_of(behaviour, &trial.step)?;
+        let words = known_bottlenecks::load_in_words(load.at);
+        let step = KnownStep::new(
+            trial,
+            behaviour.name,
+            words,
+            user,
+            known_bottlenecks::right(load, user),
+        );
         Some(KnownStep { is_of_machine: behaviour.conditions.is_machine_busy, ..step })
     };
     let steps: Vec<KnownStep> = report.trials.iter().filter_map(step).collect();

@@ -5,38 +5,38 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use dyno_analysis::Report;
-use dyno_analysis::compare::{Asked, Outcome, Side, compare};
+use dyno_analysis::compare::{ComparisonOptions, GateOutcome, Side, compare};
 use dyno_archive::plan::{Plan, Revision};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
-use dyno_runner::revisions::{NoRevision, Repository, Revised, WORK_TREE, WorkTrees};
-use dyno_runner::run::Ended;
+use dyno_runner::revisions::{NoRevision, Repository, RevisionFolders, WORK_TREE, WorkTrees};
+use dyno_runner::run::RunEnd;
 use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
 use dyno_subject::build;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 
-use super::super::report::{Work, check_output, work_of, write_all};
-use super::super::run::{Beginning, walk};
+use super::super::report::{RunCompleteness, check_output, completeness, write_all};
+use super::super::run::{RunContext, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, bad};
-use crate::here::usable_cpus;
 use crate::inputs::Inputs;
 use crate::progress::Progress;
-use crate::terminal::{self, Third};
+use crate::terminal::{self, ThirdInterrupt};
+use crate::this_machine::usable_cpus;
 
 /// Repeats where neither the command line nor the suite asks for as many: a verdict takes so many.
 const REPEATS: u32 = 5;
 
-pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Result<Exit> {
     // A file that cannot be written is no news after an hour.
     check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
          again to kill them at once",
-        Third::Ends,
+        ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
     let measured = &args.measured;
@@ -48,7 +48,8 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let folders = measured.places.subjects.find(Some(path))?;
     check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
     let entry = the_one(&suite, &folders, &measured.choices.only)?;
-    let repository = Repository::of(&entry.name, &folders, &supervision).map_err(revision_error)?;
+    let repository =
+        Repository::from_subject(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut left = LeftInCache::new(&revised, &entry, &cache, &guard);
@@ -57,37 +58,37 @@ pub(super) fn run(args: &CompareArgs, asked: &Asked) -> anyhow::Result<Exit> {
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
     let overrides =
         Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
-    let beginning = Beginning::new(path, &folders, &cache, &measured.runs);
+    let beginning = RunContext::new(path, &folders, &cache, &measured.runs);
     let check = |plan: &Plan| {
         differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) })
     };
     let (planned, builds, dir) =
         beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
-    left.built(&planned.plan);
+    left.record_builds(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     write_all(&dir, &report)?;
-    let kept = terminal::quoted(&dir.path().display().to_string());
+    let kept = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let compared = compare(side(0), side(1), asked);
-    let is_whole = work_of(&run, &report) == Work::Done;
-    let wrong = unanswered(&report);
+    let is_whole = completeness(&run, &report) == RunCompleteness::Done;
+    let wrong = no_answer_reason(&report);
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
-    let is_cut = ended == Ended::Interrupted;
+    let is_cut = ended == RunEnd::Interrupted;
     print_gaps(&kept, is_cut, is_whole, has_failed, wrong.as_deref());
     let written =
         if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
-    super::super::tell_kept(&dir, "The run is kept.");
+    super::super::print_saved(&dir, "The run is kept.");
     written?;
     let ending = Ending {
-        is_cut: ended == Ended::Interrupted || !can_start(&run.header.plan),
+        is_cut: ended == RunEnd::Interrupted || !can_start(&run.header.plan),
         is_complete: is_whole && !compared.rows.is_empty() && !has_failed,
         is_wrong: wrong.is_some(),
-        misses: compared.outcome() == Outcome::Missed,
+        misses: compared.outcome() == GateOutcome::Missed,
     };
-    Ok(ending.settled().unwrap_or_else(|| exit(&compared)))
+    Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
 }
 
 /// Prints why the comparison is incomplete or in doubt. `kept`: the folder of the run, quoted.
@@ -126,7 +127,7 @@ struct Ending {
 
 impl Ending {
     /// The exit status, where it is not that of the gates alone.
-    fn settled(&self) -> Option<Exit> {
+    fn exit(&self) -> Option<Exit> {
         match self {
             Ending { is_cut: true, .. } => Some(Exit::Failed),
             // This precedes missing results: a revision whose server does not start is worse.
@@ -166,12 +167,12 @@ struct Moved {
 
 impl<'a> LeftInCache<'a> {
     fn new(
-        revised: &[Revised],
+        revised: &[RevisionFolders],
         entry: &SuiteSubject,
         cache: &'a Path,
         guard: &'a Guard,
     ) -> LeftInCache<'a> {
-        let is_moved = |(_, revised): &(usize, &Revised)| revised.revision.commit.is_some();
+        let is_moved = |(_, revised): &(usize, &RevisionFolders)| revised.revision.commit.is_some();
         let moved = revised.iter().enumerate().filter(is_moved).filter_map(|(place, revised)| {
             let definition = revised.folders.subject(&entry.name).ok()?;
             let definition = match &entry.variant {
@@ -186,11 +187,11 @@ impl<'a> LeftInCache<'a> {
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.moved.iter().flat_map(|moved| build::kept_for(&moved.definition, self.cache))
+        self.moved.iter().flat_map(|moved| build::build_folders(&moved.definition, self.cache))
     }
 
     /// Takes from a plan what was built of each.
-    fn built(&mut self, plan: &Plan) {
+    fn record_builds(&mut self, plan: &Plan) {
         for moved in &mut self.moved {
             let built = plan.subjects.get(moved.place).and_then(|subject| subject.build.as_ref());
             moved.inputs = built.map(|build| build.inputs.clone());
@@ -208,7 +209,7 @@ impl Drop for LeftInCache<'_> {
 }
 
 /// Why the comparison is no answer, however its gates stand; `None`: it is one.
-fn unanswered(report: &Report) -> Option<String> {
+fn no_answer_reason(report: &Report) -> Option<String> {
     let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = wrong {
         return Some(format!("{} returned wrong responses, or none", trial.subject_id));
@@ -250,7 +251,7 @@ fn check_out(
     trees: &mut WorkTrees<'_>,
     folders: &Folders,
     supervision: &Supervision<'_>,
-) -> anyhow::Result<Vec<Revised>> {
+) -> anyhow::Result<Vec<RevisionFolders>> {
     if args.rev.len() > 2 {
         return Err(bad(format!(
             "--rev is given {} times; two revisions are compared",
@@ -326,9 +327,7 @@ mod tests {
     #[test]
     fn a_revision_that_does_not_serve_is_invalid_whatever_is_missing() {
         let of = |is_cut, is_whole, is_wrong, misses| {
-            Ending { is_cut, is_complete: is_whole, is_wrong, misses }
-                .settled()
-                .map(|exit| exit as u8)
+            Ending { is_cut, is_complete: is_whole, is_wrong, misses }.exit().map(|exit| exit as u8)
         };
         assert_eq!(of(false, true, false, false), None, "the gates decide");
         assert_eq!(of(false, false, false, false), Some(3), "steps are missing");

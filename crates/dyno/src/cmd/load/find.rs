@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use dyno_analysis::capacity::{
-    self, CapacityResult, CapacityTrial, Next, RateSearch, Search, Width,
+    self, CapacityResult, CapacitySearch, CapacityTrial, RateSearch, SearchStep, Width,
 };
-use dyno_analysis::load::Config;
+use dyno_analysis::load::LoadConfig;
 use dyno_analysis::verdict::{self, Context};
 use dyno_analysis::{Code, LoadResult};
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::{Arrival, Arrivals, Load, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
-use dyno_runner::load::{Reason, Spec, Watch};
+use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 use dyno_workload::units;
 
 use super::{ENDING_EARLY, Ready, spec};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
 use crate::exit::{Exit, bad};
-use crate::terminal::{self, Third};
+use crate::terminal::{self, ThirdInterrupt};
 
 /// Length of each load of a search, unless given.
 const DURATION_NS: u64 = 2_000_000_000;
@@ -45,7 +45,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     }
     dyno_runner::load::preflight(&ready.spec)
         .map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
-    let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
+    let interrupts =
+        terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
     let import_changes = ready.config.import_changes.clone();
     let result = search(&ready, &objective, (start_rps, least_rps), &interrupts)?;
     let result = CapacityResult { import_changes, ..result };
@@ -102,13 +103,13 @@ fn search(
     interrupts: &Arc<Interrupts>,
 ) -> anyhow::Result<CapacityResult> {
     let width = ready.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
-    let search = Search::new(start_rps, Width(width));
+    let search = CapacitySearch::new(start_rps, Width(width));
     let mut search = RateSearch::new(search, objective.clone(), least_rps);
     let ended = loop {
         let (rate, confirms) = match search.next() {
-            Next::Done(_) => break None,
-            Next::Try(rate) => (rate, false),
-            Next::Confirm(rate) => (rate, true),
+            SearchStep::Done(_) => break None,
+            SearchStep::Try(rate) => (rate, false),
+            SearchStep::Confirm(rate) => (rate, true),
         };
         let length_ns = ready.spec.load.duration_ns;
         let length_ns = if confirms { capacity::confirmation_ns(length_ns) } else { length_ns };
@@ -148,8 +149,8 @@ fn load(
     let step = dyno_archive::plan::Step { arrivals, ..ready.spec.step.clone() };
     let seed = ready.spec.seed.wrapping_add(number as u64);
     let load = Load { duration_ns, ..ready.spec.load.clone() };
-    let spec = Spec { step, seed, load, ..ready.spec.clone() };
-    let config: Config = spec::config(&spec, &ready.url, &ready.workload);
+    let spec = LoadSpec { step, seed, load, ..ready.spec.clone() };
+    let config: LoadConfig = spec::config(&spec, &ready.url, &ready.workload);
     let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
@@ -168,7 +169,10 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
     match args.format {
         LoadFormat::Json => {
             let json = serde_json::to_string_pretty(result)? + "\n";
-            crate::cmd::report::write_out(output, &crate::cmd::report::for_reader(output, &json))
+            crate::cmd::report::write_out(
+                output,
+                &crate::cmd::report::escape_for_terminal(output, &json),
+            )
         }
         LoadFormat::Text | LoadFormat::Csv => {
             crate::cmd::report::write_out(output, &dyno_report::capacity::text(result))
@@ -180,7 +184,7 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
 struct Interrupted<'a>(&'a Interrupts);
 
 impl Watch for Interrupted<'_> {
-    fn stop(&mut self) -> Option<Reason> {
-        (self.0.count() > 0).then_some(Reason::Stopped)
+    fn stop(&mut self) -> Option<LoadStopReason> {
+        (self.0.count() > 0).then_some(LoadStopReason::Stopped)
     }
 }

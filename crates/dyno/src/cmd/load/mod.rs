@@ -12,24 +12,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::LoadResult;
-use dyno_analysis::load::Config;
+use dyno_analysis::load::LoadConfig;
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
-use dyno_driver::Peer;
-use dyno_observer::tracking::Table;
+use dyno_driver::PeerAddress;
+use dyno_observer::tracking::TrackingTable;
 use dyno_report::{hdr, intervals, text};
-use dyno_runner::load::Spec;
-use dyno_runner::single::{self, Ended};
+use dyno_runner::load::LoadSpec;
+use dyno_runner::single::{self, LoadEnd};
 use dyno_runner::tracking;
 
-pub use self::outputs::Served;
-use self::requests::Reach;
-use self::save::Saving;
+pub use self::outputs::MetricsPage;
+use self::requests::ReadableFiles;
+use self::save::SavedLoad;
 use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::{Exit, bad, first_error};
-use crate::terminal::Third;
+use crate::terminal::ThirdInterrupt;
 use crate::{calibration, terminal};
 
 const ENDING_EARLY: &str = "ending early; the result covers what was measured";
@@ -42,15 +42,16 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     let Ready { args, spec, config, .. } = &ready;
     outputs::check_files(args, &ready.reach)?;
     let saving =
-        args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
+        args.save.as_deref().map(|folder| SavedLoad::begin(folder, &ready.plan())).transpose()?;
     let loaded = ready.load();
     let ended = match &loaded {
-        Ok(loaded) => Ended::of(&loaded.record, &spec.load, loaded.was_interrupted),
-        Err(error) => Ended::Never(format!("{error:#}")),
+        Ok(loaded) => LoadEnd::from_record(&loaded.record, &spec.load, loaded.was_interrupted),
+        Err(error) => LoadEnd::Never(format!("{error:#}")),
     };
-    let (has_begun, was_cut) = (loaded.is_ok(), matches!(ended, Ended::Interrupted(_)));
+    let (has_begun, was_cut) = (loaded.is_ok(), matches!(ended, LoadEnd::Interrupted(_)));
     // Ceilings are measured over TCP.
-    let over_tcp = loaded.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, Peer::Tcp(_)));
+    let over_tcp =
+        loaded.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, PeerAddress::Tcp(_)));
     let ceiling = over_tcp.and_then(|loaded| calibration::ceiling_for(config, &loaded.record));
     // Saved before anything is shown: standard output may have no reader.
     let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(&ended, ceiling.clone()));
@@ -88,24 +89,24 @@ struct Ready {
     args: LoadArgs,
     url: Url,
     workload: Workload,
-    reach: Reach,
-    spec: Spec,
-    config: Config,
+    reach: ReadableFiles,
+    spec: LoadSpec,
+    config: LoadConfig,
 }
 
 impl Ready {
     fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
-        spec::refuse_what_cannot_be(&args)?;
+        spec::refuse_contradictions(&args)?;
         let reach = requests::reach(&args);
-        let (url, workload, changes) = requests::of(&mut args, &reach)?;
-        spec::refuse_what_does_nothing(&args, &url, &workload)?;
+        let (url, workload, changes) = requests::read_requests(&mut args, &reach)?;
+        spec::refuse_unused_options(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &reach)?;
         dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {
             terminal::say(&dyno_report::terminal::line(&line));
         }
         let import_changes = changes.list();
-        let config = Config { import_changes, ..spec::config(&spec, &url, &workload) };
+        let config = LoadConfig { import_changes, ..spec::config(&spec, &url, &workload) };
         Ok(Ready { args, url, workload, reach, spec, config })
     }
 
@@ -124,10 +125,14 @@ impl Ready {
         }
         // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno
         // meanwhile.
-        let stream =
-            args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
-        let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-        let mut watch = watch::Watcher::new(args, spec, config, stream, Arc::clone(&interrupts))?;
+        let stream = args
+            .stream
+            .as_deref()
+            .map(|path| outputs::IntervalStream::open(path, config))
+            .transpose()?;
+        let interrupts =
+            terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
+        let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
         let trouble = watch.end();
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
@@ -137,8 +142,8 @@ impl Ready {
     /// The note on connection tracking. `None`: the load does not go over loopback, or loopback is
     /// not tracked.
     fn tracking_note(&self) -> Option<String> {
-        let Peer::Tcp(peer) = self.spec.endpoint.peer else { return None };
-        peer.ip().is_loopback().then(|| tracking::note(&self.plan(), &Table::read()))?
+        let PeerAddress::Tcp(peer) = self.spec.endpoint.peer else { return None };
+        peer.ip().is_loopback().then(|| tracking::note(&self.plan(), &TrackingTable::read()))?
     }
 
     fn plan(&self) -> Plan {
@@ -146,7 +151,7 @@ impl Ready {
         let import_changes = self.config.import_changes.clone();
         Plan {
             import_changes,
-            ..single::plan(&server, &self.workload, &self.spec, self.reach.seen())
+            ..single::plan(&server, &self.workload, &self.spec, self.reach.file_hashes())
         }
     }
 }
@@ -166,13 +171,13 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
             // The URL may have a password.
-            let text = terminal::for_people(&text, super::report::is_seen(output));
+            let text = terminal::redact_unless_terminal(&text, super::report::is_seen(output));
             return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
-    super::report::write_out(output, &super::report::for_reader(output, &for_programs))
+    super::report::write_out(output, &super::report::escape_for_terminal(output, &for_programs))
 }
 
 /// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now.

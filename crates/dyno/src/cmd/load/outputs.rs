@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dyno_analysis::load::Config;
+use dyno_analysis::load::LoadConfig;
 use dyno_archive::Interval;
 use dyno_launch::pipe_to_a_reader;
 use dyno_report::{intervals, openmetrics};
-use dyno_workload::typed;
+use dyno_workload::command_line;
 
-use super::requests::Reach;
+use super::requests::ReadableFiles;
 use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
 use crate::inputs::Inputs;
@@ -25,7 +25,7 @@ use crate::{calibration, terminal};
 
 /// Checks before the load that every output file can be written, that no two outputs are the same
 /// file, and that none of them is a file which the load reads.
-pub fn check_files(args: &LoadArgs, reach: &Reach) -> anyhow::Result<()> {
+pub fn check_files(args: &LoadArgs, reach: &ReadableFiles) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
         return Err(bad(
@@ -51,16 +51,16 @@ pub fn check_files(args: &LoadArgs, reach: &Reach) -> anyhow::Result<()> {
 }
 
 /// The files that a load reads.
-fn inputs(args: &LoadArgs, reach: &Reach) -> Inputs {
+fn inputs(args: &LoadArgs, reach: &ReadableFiles) -> Inputs {
     let named = [&args.trace, &args.body_file, &args.import, &args.cacert, &args.cert, &args.key];
     let mut inputs = Inputs::default();
     named.into_iter().flatten().for_each(|path| inputs.add(path));
     reach.files().iter().for_each(|path| inputs.add(path));
-    inputs.add(&calibration::kept_file());
+    inputs.add(&calibration::ceilings_file());
     let inputs = RefCell::new(inputs);
     for text in &args.mix {
         // Once more, for the names of the bodies alone.
-        let _ = typed::mixed(text, &|name| {
+        let _ = command_line::parse_mix_entry(text, &|name| {
             inputs.borrow_mut().add(Path::new(name));
             Ok(Vec::new())
         });
@@ -69,14 +69,14 @@ fn inputs(args: &LoadArgs, reach: &Reach) -> Inputs {
 }
 
 /// The output of `--stream`: each interval is written as it ends.
-pub struct Stream {
+pub struct IntervalStream {
     to: Box<dyn Write>,
     is_standard_output: bool,
 }
 
-impl Stream {
+impl IntervalStream {
     /// Opens the output. If it is a pipe, waits until somebody reads it.
-    pub fn open(path: &Path, config: &Config) -> anyhow::Result<Stream> {
+    pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
         let is_standard_output = path == Path::new("-");
         let to: Box<dyn Write> = if is_standard_output {
             Box::new(std::io::stdout())
@@ -85,7 +85,7 @@ impl Stream {
                 .map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         };
-        let mut stream = Stream { to, is_standard_output };
+        let mut stream = IntervalStream { to, is_standard_output };
         stream.line(&intervals::stream_head(config))?;
         Ok(stream)
     }
@@ -122,14 +122,14 @@ fn create(path: &Path) -> std::io::Result<File> {
 }
 
 /// The page at `/metrics`, in the format OpenMetrics.
-pub struct Served {
+pub struct MetricsPage {
     page: Arc<Mutex<String>>,
     /// The URL of the page.
     pub url: String,
 }
 
-impl Served {
-    pub fn begin(addr: SocketAddr, page: String) -> anyhow::Result<Served> {
+impl MetricsPage {
+    pub fn begin(addr: SocketAddr, page: String) -> anyhow::Result<MetricsPage> {
         let listener = TcpListener::bind(addr).map_err(|error| {
             bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
         })?;
@@ -141,7 +141,7 @@ impl Served {
         thread::Builder::new().name("metrics".into()).spawn(move || {
             serve(&listener, &shown);
         })?;
-        Ok(Served { page, url })
+        Ok(MetricsPage { page, url })
     }
 
     pub fn show(&self, page: String) {
@@ -151,14 +151,14 @@ impl Served {
 
 /// Serves the sums of a load so far.
 pub struct Metrics {
-    sums: openmetrics::Sums,
-    pub served: Served,
+    sums: openmetrics::LoadTotals,
+    pub served: MetricsPage,
 }
 
 impl Metrics {
-    pub fn serve(addr: SocketAddr, config: &Config) -> anyhow::Result<Metrics> {
-        let sums = openmetrics::Sums::new(config);
-        let served = Served::begin(addr, sums.page())?;
+    pub fn serve(addr: SocketAddr, config: &LoadConfig) -> anyhow::Result<Metrics> {
+        let sums = openmetrics::LoadTotals::new(config);
+        let served = MetricsPage::begin(addr, sums.page())?;
         Ok(Metrics { sums, served })
     }
 
@@ -209,20 +209,20 @@ struct Bounded<'a> {
 
 impl Bounded<'_> {
     /// The time left.
-    fn left(&self) -> io::Result<Option<Duration>> {
+    fn remaining_time(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 
     fn read(&self, part: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.set_read_timeout(self.remaining_time()?)?;
         let mut stream = self.stream;
         stream.read(part)
     }
 
     fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            self.stream.set_write_timeout(self.left()?)?;
+            self.stream.set_write_timeout(self.remaining_time()?)?;
             let mut stream = self.stream;
             match stream.write(bytes)? {
                 0 => return Err(ErrorKind::WriteZero.into()),
@@ -268,7 +268,7 @@ mod tests {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
         let reach = requests::reach(&args);
-        requests::of(&mut args, &reach).unwrap();
+        requests::read_requests(&mut args, &reach).unwrap();
         if args.files.is_some() {
             // As a placeholder does when requests are compiled.
             let _ = reach.read("users.csv");
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn slow_readers_do_not_block_the_metrics() {
-        let served = Served::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
+        let served = MetricsPage::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
         let addr =
             served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
         // Each begins to ask and goes no further; there are more than are answered at the same

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
-use dyno_workload::import::{self, Alike, Braces, Change, Changes, Format, Imported, Imports};
-use dyno_workload::{header, typed, workloads};
+use dyno_workload::import::{
+    self, Braces, ChangeKind, Changes, ImportFormat, ImportedRequest, Imports, UniqueRequests,
+};
+use dyno_workload::{command_line, header, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
@@ -20,7 +22,10 @@ use crate::terminal;
 ///
 /// Settings of connections in an imported command are put into `args`. `reach` keeps the names of
 /// the files that were read.
-pub fn of(args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Workload, Changes)> {
+pub fn read_requests(
+    args: &mut LoadArgs,
+    reach: &ReadableFiles,
+) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
     let foreign = match (&args.curl, &args.import) {
         (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
@@ -29,16 +34,16 @@ pub fn of(args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Workload, 
     };
     let is_foreign = foreign.is_some();
     let (url, mut requests, mut changes) = match foreign {
-        Some(all) => imported(all, args, reach)?,
+        Some(all) => import_requests(all, args, reach)?,
         None => {
-            let (url, requests) = own(args)?;
+            let (url, requests) = command_line_requests(args)?;
             (url, requests, Changes::default())
         }
     };
     let protocol = protocol(args, url.scheme)?;
     let headers = headers(args, protocol)?;
     if is_foreign {
-        leave_out_uncarried(&mut requests, protocol, &mut changes);
+        remove_uncarried_headers(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -53,7 +58,7 @@ pub fn of(args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Workload, 
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
         }
     }
-    typed::name_apart(&mut requests);
+    command_line::number_duplicates(&mut requests);
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     let workload =
@@ -62,12 +67,12 @@ pub fn of(args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Workload, 
 }
 
 /// Leaves out the headers of imported requests that the protocol cannot carry.
-fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
+fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
     for request in requests {
         request.headers.retain(|(name, value)| {
             let is_carried = header::fault(protocol, name, value).is_none();
             if !is_carried {
-                changes.add(Change::UncarriedHeader, &name.to_ascii_lowercase());
+                changes.add(ChangeKind::UncarriedHeader, &name.to_ascii_lowercase());
             }
             is_carried
         });
@@ -78,7 +83,7 @@ fn leave_out_uncarried(requests: &mut [Request], protocol: Protocol, changes: &m
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let checked = |text: &String| {
         let at = |why: String| bad(format!("-H {text:?}: {why}"));
-        let (name, value) = typed::header(text).map_err(at)?;
+        let (name, value) = command_line::header(text).map_err(at)?;
         match header::fault(protocol, &name, &value) {
             Some(why) => Err(at(why)),
             None => Ok((name, value)),
@@ -144,7 +149,7 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
 
 /// The files that placeholders and imports may name.
 #[derive(Clone, Debug)]
-pub enum Reach {
+pub enum ReadableFiles {
     Folder(Folder),
     /// No files: an import that somebody else wrote might read the user's own.
     Nothing,
@@ -152,41 +157,41 @@ pub enum Reach {
 
 /// The files that requests may name. The command line is the user's own, and may name files; an
 /// imported file may only with `--files`.
-pub fn reach(args: &LoadArgs) -> Reach {
+pub fn reach(args: &LoadArgs) -> ReadableFiles {
     const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER \
                              names another, from which their names lead on";
     match (&args.files, &args.import) {
-        (Some(folder), _) => Reach::Folder(Folder::new(folder, OTHERWISE)),
-        (None, None) => Reach::Folder(Folder::new(Path::new("."), OTHERWISE)),
-        (None, Some(_)) => Reach::Nothing,
+        (Some(folder), _) => ReadableFiles::Folder(Folder::new(folder, OTHERWISE)),
+        (None, None) => ReadableFiles::Folder(Folder::new(Path::new("."), OTHERWISE)),
+        (None, Some(_)) => ReadableFiles::Nothing,
     }
 }
 
-impl Reach {
+impl ReadableFiles {
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         match self {
-            Reach::Folder(folder) => folder.read(name),
-            Reach::Nothing => Err(NO_FILES.into()),
+            ReadableFiles::Folder(folder) => folder.read(name),
+            ReadableFiles::Nothing => Err(NO_FILES.into()),
         }
     }
 
     /// The files read so far: the SHA-256 in hexadecimal digits, by name.
-    pub fn seen(&self) -> BTreeMap<String, String> {
+    pub fn file_hashes(&self) -> BTreeMap<String, String> {
         match self {
-            Reach::Folder(folder) => folder.seen(),
-            Reach::Nothing => BTreeMap::new(),
+            ReadableFiles::Folder(folder) => folder.file_hashes(),
+            ReadableFiles::Nothing => BTreeMap::new(),
         }
     }
 
     /// Paths of the files read so far.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.seen().keys().filter_map(|name| self.find(name).ok()).collect()
+        self.file_hashes().keys().filter_map(|name| self.find(name).ok()).collect()
     }
 
     fn find(&self, name: &str) -> Result<PathBuf, String> {
         match self {
-            Reach::Folder(folder) => folder.find(name),
-            Reach::Nothing => Err(NO_FILES.into()),
+            ReadableFiles::Folder(folder) => folder.find(name),
+            ReadableFiles::Nothing => Err(NO_FILES.into()),
         }
     }
 }
@@ -210,11 +215,11 @@ fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The server and requests of the command line: the URL with its flags, or the mix.
-fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
+fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
         let mixed = |text: &String| {
-            typed::mixed(text, &read_file)
+            command_line::parse_mix_entry(text, &read_file)
                 .map_err(|error| bad(format!("--request {text:?}: {error}")))
         };
         return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
@@ -225,7 +230,7 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     };
     let method =
         args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
-    let mut requests = vec![typed::request(&method, &url.target, Vec::new(), body)];
+    let mut requests = vec![command_line::request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
         requests.extend(
             workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?,
@@ -234,10 +239,14 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     Ok((url, requests))
 }
 
-fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow::Result<Imports> {
+fn read_import(
+    path: &Path,
+    format: Option<ImportArg>,
+    reach: &ReadableFiles,
+) -> anyhow::Result<Imports> {
     let text = String::from_utf8(named_file(path)?)
         .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
-    let format = format.map_or_else(|| Format::guess(path, &text), Format::from);
+    let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| reach.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
         bad(format!("{path}: {error} (read as {name}; --import-format says otherwise)"))
@@ -245,14 +254,14 @@ fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow:
 }
 
 /// Imported requests: all for one server; equal ones become one request with a weight.
-fn imported(
+fn import_requests(
     all: Imports,
     args: &mut LoadArgs,
-    reach: &Reach,
+    reach: &ReadableFiles,
 ) -> anyhow::Result<(Url, Vec<Request>, Changes)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
-    let mut requests = Alike::default();
+    let mut requests = UniqueRequests::default();
     let Imports { requests: all, mut changes } = all;
     let mut adopted = Adopted::default();
     for one in all {
@@ -261,8 +270,10 @@ fn imported(
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
             if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
-                changes
-                    .add(Change::Server, &format!("{}://{}", url.scheme.name(), url.authority()));
+                changes.add(
+                    ChangeKind::Server,
+                    &format!("{}://{}", url.scheme.name(), url.authority()),
+                );
             }
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
             return Err(bad(format!(
@@ -290,7 +301,13 @@ struct Adopted(BTreeMap<String, String>);
 
 impl Adopted {
     /// Counts the settings of a command that [`adopt`] passes over: a load has one of each.
-    fn note(&mut self, one: &Imported, is_https: bool, args: &LoadArgs, changes: &mut Changes) {
+    fn note(
+        &mut self,
+        one: &ImportedRequest,
+        is_https: bool,
+        args: &LoadArgs,
+        changes: &mut Changes,
+    ) {
         for (name, value) in &one.options {
             let is_of_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
             let shown =
@@ -310,7 +327,7 @@ impl Adopted {
             } else {
                 continue;
             };
-            changes.add(Change::Setting, &format!("{shown} ({reason})"));
+            changes.add(ChangeKind::Setting, &format!("{shown} ({reason})"));
         }
     }
 }
@@ -331,7 +348,7 @@ fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
 }
 
 /// Prints a setting of an imported file, which the user may not have read.
-fn note(one: &Imported, is_own: bool, what: &str) {
+fn note(one: &ImportedRequest, is_own: bool, what: &str) {
     if !is_own {
         terminal::say(&dyno_report::terminal::line(&format!(
             "{}: as this command wants, {what}",
@@ -342,7 +359,12 @@ fn note(one: &Imported, is_own: bool, what: &str) {
 
 /// Applies an imported command's settings of connections to the load, unless a flag of dyno's says
 /// otherwise.
-fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
+fn adopt(
+    one: &ImportedRequest,
+    is_https: bool,
+    args: &mut LoadArgs,
+    reach: &ReadableFiles,
+) -> anyhow::Result<()> {
     for (name, value) in &one.options {
         match name.as_str() {
             // As curl does: without TLS these are ignored.
@@ -376,10 +398,10 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
 /// Applies an imported command's TLS settings: whom to trust, and the client's own certificate and
 /// key.
 fn adopt_trust(
-    one: &Imported,
+    one: &ImportedRequest,
     (name, value): (&str, &str),
     args: &mut LoadArgs,
-    reach: &Reach,
+    reach: &ReadableFiles,
 ) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
@@ -410,7 +432,7 @@ fn adopt_trust(
 
 /// Applies an imported command's settings of where connections go.
 fn adopt_place(
-    one: &Imported,
+    one: &ImportedRequest,
     (name, value): (&str, &str),
     args: &mut LoadArgs,
 ) -> anyhow::Result<()> {
@@ -432,7 +454,7 @@ fn adopt_place(
                 "{}: an imported file may not choose a Unix socket; if it is the right one, add \
                  --unix-socket {}",
                 one.place,
-                terminal::quoted(value)
+                terminal::quote(value)
             )));
         }
     }
@@ -440,7 +462,7 @@ fn adopt_place(
 }
 
 /// A limit from a number of seconds; `None`: it is 0, which means no limit of its own.
-fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
+fn seconds(one: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
     let ns = dyno_workload::units::duration(&format!("{value}s"));
     let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
     Ok((ns > 0).then_some(Ns(ns)))
@@ -448,12 +470,17 @@ fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
 
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
     let json = |text: &String| {
-        typed::expected_json(text).map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
+        command_line::expected_json(text)
+            .map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
     };
     Ok(Expect {
         status: args.expect_status,
         body: args.expect_body.clone().map(|text| Body(text.into_bytes())),
-        headers: args.expect_header.iter().map(|text| typed::expected_header(text)).collect(),
+        headers: args
+            .expect_header
+            .iter()
+            .map(|text| command_line::expected_header(text))
+            .collect(),
         body_sha256: args.expect_sha256.clone(),
         body_contains: args.expect_contains.clone(),
         json: args.expect_json.iter().map(json).collect::<anyhow::Result<_>>()?,
@@ -474,7 +501,7 @@ mod tests {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
         let reach = reach(&args);
-        let (_, workload, changes) = of(&mut args, &reach).unwrap();
+        let (_, workload, changes) = read_requests(&mut args, &reach).unwrap();
         let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
         let lines =
             changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();

@@ -5,21 +5,21 @@ use std::path::Path;
 use dyno_archive::plan::Workload;
 use dyno_archive::trial::Ceiling;
 use dyno_archive::{Plan, RunDir};
-use dyno_runner::single::{self, Ended, Server};
+use dyno_runner::single::{self, LoadEnd, LoadedServer};
 
 use super::target::Url;
 
 /// The archive in which a load is to be kept.
-pub struct Saving(RunDir);
+pub struct SavedLoad(RunDir);
 
-impl Saving {
+impl SavedLoad {
     /// Makes the folder before the load, so that nothing is measured that cannot be kept.
-    pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<Saving> {
-        crate::cmd::keep_in(folder, plan).map(Saving)
+    pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<SavedLoad> {
+        crate::cmd::keep_in(folder, plan).map(SavedLoad)
     }
 
     /// Writes how the load ended, what it measured, and the ceiling that its result quotes.
-    pub fn end(&self, ended: &Ended<'_>, ceiling: Option<Ceiling>) -> anyhow::Result<()> {
+    pub fn end(&self, ended: &LoadEnd<'_>, ceiling: Option<Ceiling>) -> anyhow::Result<()> {
         Ok(single::write(&self.0, ended, ceiling)?)
     }
 
@@ -27,19 +27,19 @@ impl Saving {
     pub fn print_place(&self, has_begun: bool) {
         let kept =
             if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
-        crate::cmd::tell_kept(&self.0, kept);
+        crate::cmd::print_saved(&self.0, kept);
     }
 }
 
 /// The server that a URL names. Its title leaves out the query, which may hold secrets.
-pub fn server(url: &Url, workload: &Workload) -> Server {
+pub fn server(url: &Url, workload: &Workload) -> LoadedServer {
     let path = match workload.requests.as_slice() {
         [only] => only.path.as_str(),
         [document, ..] if workload.page.is_some() => document.path.as_str(),
         _ => "",
     };
     let path = path.split('?').next().unwrap_or_default();
-    Server {
+    LoadedServer {
         name: url.authority(),
         title: format!("{}://{}{path}", url.scheme.name(), url.authority()),
     }

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_analysis::load::Config;
+use dyno_analysis::load::LoadConfig;
 use dyno_archive::plan::{Arrivals, Gaps, Load, Request, Spin, Step, Workload};
-use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
-use dyno_driver::{Endpoint, Peer};
+use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
+use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::{Http2, Protocol};
-use dyno_runner::load::{self, Spec, polling};
+use dyno_runner::load::{self, LoadSpec, polling};
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::{Reach, read_file, streams};
+use super::requests::{ReadableFiles, read_file, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
@@ -27,7 +27,7 @@ const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 const SHORTEST_TRACE_NS: u64 = 10_000_000;
 
 /// Refuses arguments that contradict each other, before any file is read.
-pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
+pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
         return Err(bad(
             "-n counts requests from the start, so it has no warm-up; leave out -w, or use -d",
@@ -64,7 +64,7 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
 
 /// Refuses options that would do nothing: the user would believe that they did something. Called
 /// after the import, which may set the URL, the protocol and the requests.
-pub fn refuse_what_does_nothing(
+pub fn refuse_unused_options(
     args: &LoadArgs,
     url: &Url,
     workload: &Workload,
@@ -152,7 +152,7 @@ fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
 }
 
 fn useless_of_limits(args: &LoadArgs) -> Option<String> {
-    let whole_ns = args.timeout.map_or(load::usual().timeout_ns, |Ns(ns)| ns);
+    let whole_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
     if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
         return Some(
             "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends \
@@ -193,22 +193,22 @@ pub fn spec(
     args: &LoadArgs,
     url: &Url,
     workload: &Workload,
-    reach: &Reach,
-) -> anyhow::Result<Spec> {
+    reach: &ReadableFiles,
+) -> anyhow::Result<LoadSpec> {
     let connections =
         u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
     let read = |name: &str| reach.read(name);
     let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
-    let asked = asked(args, http2);
+    let asked = load_settings(args, http2);
     let endpoint = target::endpoint(args, url, Duration::from_nanos(asked.connect_timeout_ns))?;
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
     let step =
         Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
-    Ok(Spec {
+    Ok(LoadSpec {
         endpoint,
         protocol,
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
@@ -234,9 +234,9 @@ pub fn spec(
 }
 
 /// The settings of a load on the command line, except its length, threads and steps.
-fn asked(args: &LoadArgs, http2: Http2) -> Load {
+fn load_settings(args: &LoadArgs, http2: Http2) -> Load {
     let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
-    let usual = load::usual();
+    let usual = load::default_load();
     let timeout_ns = ns(args.timeout).unwrap_or(usual.timeout_ns);
     Load {
         timeout_ns,
@@ -283,15 +283,17 @@ fn usable_cpus(args: &LoadArgs) -> u32 {
 
 /// Whether the server runs on this machine: a socket can only be bound to an address of this
 /// machine.
-fn is_on_this_machine(peer: &Peer) -> bool {
+fn is_on_this_machine(peer: &PeerAddress) -> bool {
     match peer {
-        Peer::Unix(_) => true,
-        Peer::Tcp(addr) => addr.ip().is_loopback() || UdpSocket::bind((addr.ip(), 0)).is_ok(),
+        PeerAddress::Unix(_) => true,
+        PeerAddress::Tcp(addr) => {
+            addr.ip().is_loopback() || UdpSocket::bind((addr.ip(), 0)).is_ok()
+        }
     }
 }
 
 /// A note on the number of threads, shown before the load begins; `None`: there is nothing to say.
-pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
+pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
     let usable = usable_cpus(args);
     if args.threads.is_some_and(|asked| asked > spec.load.threads) {
         return Some(format!(
@@ -338,7 +340,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
         ArrivalArg::Constant => Gaps::Even,
         ArrivalArg::Poisson => Gaps::Exponential,
     };
-    let length_ns = units::rate_length_ns(rate).unwrap_or(load::usual().duration_ns);
+    let length_ns = units::rate_length_ns(rate).unwrap_or(load::default_load().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
     let profile = units::rate(rate, args.warmup_ns(), duration_ns)
         .map_err(|m| bad(format!("--rate: {m}")))?;
@@ -383,7 +385,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
-        (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
+        (None, None, None) => Ok(Some(stretches.unwrap_or(load::default_load().duration_ns))),
     }
 }
 
@@ -400,9 +402,9 @@ fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
 
 fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOptions> {
     let trust = match &args.cacert {
-        _ if args.insecure => Trust::Anybody,
-        Some(file) => Trust::File(file.clone()),
-        None => Trust::System,
+        _ if args.insecure => TrustedCertificates::Anybody,
+        Some(file) => TrustedCertificates::File(file.clone()),
+        None => TrustedCertificates::System,
     };
     let options = TlsOptions {
         name: url.host.clone(),
@@ -420,11 +422,11 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
     Ok(options)
 }
 
-pub fn config(spec: &Spec, url: &Url, workload: &Workload) -> Config {
-    let asked = Config::new(workload, &spec.load, &spec.step, spec.seed);
+pub fn config(spec: &LoadSpec, url: &Url, workload: &Workload) -> LoadConfig {
+    let asked = LoadConfig::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();
     let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
-    Config { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..asked }
+    LoadConfig { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..asked }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAd
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dyno_driver::{Endpoint, Peer, Stamps};
+use dyno_driver::{Endpoint, PeerAddress, Stamps};
 
 use crate::cli::LoadArgs;
 use crate::exit::bad;
@@ -122,22 +122,22 @@ fn split_zone(host: &str) -> (&str, Option<&str>) {
 /// that is tried.
 pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
-        Some(path) => Peer::Unix(path.clone()),
+        Some(path) => PeerAddress::Unix(path.clone()),
         None => {
             let addresses = addresses(url, &args.resolve)?;
             let connect =
                 |address: SocketAddr| TcpStream::connect_timeout(&address, timeout).map(drop);
-            Peer::Tcp(choose(url, addresses, connect)?)
+            PeerAddress::Tcp(choose(url, addresses, connect)?)
         }
     };
-    if let Peer::Tcp(addr) = &peer
+    if let PeerAddress::Tcp(addr) = &peer
         && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
     {
         return Err(bad(format!(
             "--source {source} cannot reach {addr}: one is IPv4, the other IPv6"
         )));
     }
-    if let Peer::Unix(path) = &peer
+    if let PeerAddress::Unix(path) = &peer
         && path.as_os_str().len() > UNIX_PATH_BYTES
     {
         let path = path.display();

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_analysis::load::place::at_of_due;
-use dyno_analysis::load::{Config, Percentiles, interval_result};
+use dyno_analysis::load::place::quantile_of_due;
+use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
 use dyno_report::format::{count, wait_so_far};
 use dyno_report::{terminal as filter, text};
-use dyno_runner::load::{Reason, Spec, Watch};
+use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
-use super::outputs::{Metrics, Stream};
+use super::outputs::{IntervalStream, Metrics};
 use crate::cli::{LoadArgs, LoadFormat};
-use crate::live::model::{self, Model, Point};
+use crate::live::model::{self, LiveModel, LivePoint};
 use crate::live::view::Palette;
 use crate::live::{self, Live};
 use crate::terminal;
@@ -26,9 +26,9 @@ const LINE_EVERY_S: f64 = 10.0;
 const DRAW_EVERY_S: f64 = 0.25;
 
 /// The outputs of a running load, and what is known of its server.
-pub struct Watcher {
+pub struct LoadWatch {
     screen: Screen,
-    stream: Option<Stream>,
+    stream: Option<IntervalStream>,
     metrics: Option<Metrics>,
     interrupts: Arc<Interrupts>,
     /// Whether the server was seen so far.
@@ -45,7 +45,7 @@ enum Screen {
 /// The live view, and the sums from which it is filled.
 struct Show {
     live: Live,
-    model: Model,
+    model: LiveModel,
     response: Recording,
     outcomes: Outcomes,
     began: Instant,
@@ -60,14 +60,14 @@ struct Lines {
     planned_s: Option<f64>,
 }
 
-impl Watcher {
+impl LoadWatch {
     pub fn new(
         args: &LoadArgs,
-        spec: &Spec,
-        config: &Config,
-        stream: Option<Stream>,
+        spec: &LoadSpec,
+        config: &LoadConfig,
+        stream: Option<IntervalStream>,
         interrupts: Arc<Interrupts>,
-    ) -> anyhow::Result<Watcher> {
+    ) -> anyhow::Result<LoadWatch> {
         let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
         let planned_s = spec.load.set_duration_ns().map(|d| (d + spec.load.warmup_ns) as f64 / 1e9);
         let screen = match live_view(args) {
@@ -81,7 +81,14 @@ impl Watcher {
             }
             None => Screen::Lines(Lines::new(planned_s)),
         };
-        Ok(Watcher { screen, stream, metrics, interrupts, server: Server::Unknown, trouble: None })
+        Ok(LoadWatch {
+            screen,
+            stream,
+            metrics,
+            interrupts,
+            server: Server::Unknown,
+            trouble: None,
+        })
     }
 
     /// Gives the terminal back. `Err`: an output could not be written to its end.
@@ -105,7 +112,7 @@ fn live_view(args: &LoadArgs) -> Option<Live> {
     Live::start(palette).ok()
 }
 
-impl Watch for Watcher {
+impl Watch for LoadWatch {
     fn interval(&mut self, interval: &Interval) {
         if let Some(stream) = &mut self.stream
             && let Err(error) = stream.interval(interval)
@@ -125,7 +132,7 @@ impl Watch for Watcher {
         }
     }
 
-    fn stop(&mut self) -> Option<Reason> {
+    fn stop(&mut self) -> Option<LoadStopReason> {
         if let Screen::Live(show) = &mut self.screen {
             show.draw();
             if show.is_left() && self.interrupts.count() == 0 {
@@ -141,7 +148,7 @@ impl Watch for Watcher {
             terminal::say("nothing listens there: every connection was refused; ending early");
         }
         (self.interrupts.count() > 0 || self.server == Server::ToldAbsent)
-            .then_some(Reason::Stopped)
+            .then_some(LoadStopReason::Stopped)
     }
 }
 
@@ -161,7 +168,7 @@ impl Server {
     fn seen_in(interval: &Interval) -> Server {
         let mut happened = interval.outcomes.clone();
         happened.add(&interval.carried);
-        let refused = happened.of(Outcome::ConnectRefused);
+        let refused = happened.get(Outcome::ConnectRefused);
         match (interval.connections_open, happened.total()) {
             (0, 0) => Server::Unknown,
             (0, total) if total == refused => Server::Absent,
@@ -211,14 +218,14 @@ impl Lines {
 }
 
 impl Show {
-    fn new(live: Live, spec: &Spec, config: &Config, planned_s: Option<f64>) -> Show {
-        let model = Model {
+    fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> Show {
+        let model = LiveModel {
             title: filter::line(&config.url),
             subtitle: filter::line(&text::shape(config, None)),
             planned_s,
             connections_asked: u64::from(config.connections),
             offered_rps: spec.step.arrivals.rate(),
-            ..Model::default()
+            ..LiveModel::default()
         };
         let (response, outcomes) = (Recording::new(), Outcomes::default());
         // The screen's own clock: it shows how long the load has run, and measures nothing.
@@ -235,21 +242,21 @@ impl Show {
 
     fn interval(&mut self, interval: &Interval) {
         if interval.phase == Phase::Drain {
-            self.model.phase = model::Phase::Drain;
+            self.model.phase = model::LivePhase::Drain;
             return;
         }
-        if interval.phase == Phase::Measured && self.model.phase != model::Phase::Measured {
+        if interval.phase == Phase::Measured && self.model.phase != model::LivePhase::Measured {
             self.outcomes = Outcomes::default();
         }
         self.model.phase = match interval.phase {
-            Phase::Warmup => model::Phase::Warmup,
-            Phase::Measured | Phase::Drain => model::Phase::Measured,
+            Phase::Warmup => model::LivePhase::Warmup,
+            Phase::Measured | Phase::Drain => model::LivePhase::Measured,
         };
         self.outcomes.add(&interval.outcomes);
         self.outcomes.add(&interval.carried);
         if interval.phase == Phase::Measured {
             self.response.add(&interval.times.response);
-            self.model.histogram = self.response.to_times().recorded().collect();
+            self.model.histogram = self.response.to_times().values().collect();
             let waits = interval_result(interval).response_time_us;
             self.model.unanswered += waits.unanswered;
             self.model.longest_wait_us =
@@ -276,7 +283,7 @@ impl Show {
             return;
         }
         self.drawn = elapsed_s;
-        if self.model.phase != model::Phase::Connecting {
+        if self.model.phase != model::LivePhase::Connecting {
             self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
         }
         self.is_lost |= self.live.show(&self.model).is_err();
@@ -300,16 +307,16 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
 /// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the
 /// unanswered.
 fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
-    if waits.is_beyond(q) { waits.longest_wait } else { at_of_due(waits, answers, q) }
+    if waits.is_beyond(q) { waits.longest_wait } else { quantile_of_due(waits, answers, q) }
 }
 
-fn point(interval: &Interval) -> Point {
+fn point(interval: &Interval) -> LivePoint {
     let (ok, failed) = ok_and_failed(interval);
-    let us = |times: &Times, q: f64| times.at(q).map(|ns| ns as f64 / 1e3);
+    let us = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
     let response = &interval.times.response;
     let waits = interval_result(interval).response_time_us;
     let at = |q: f64| bounded_us(&waits, response, q);
-    Point {
+    LivePoint {
         end_s: interval.end_ns as f64 / 1e9,
         warmup: interval.phase == Phase::Warmup,
         rps: if seconds(interval) > 0.0 { ok as f64 / seconds(interval) } else { 0.0 },

@@ -10,7 +10,7 @@ use dyno_report::budget::text;
 use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
-use super::super::report::for_reader;
+use super::super::report::escape_for_terminal;
 use super::super::run::FIRST_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
@@ -34,7 +34,7 @@ pub(super) fn run(
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
-            print(&for_reader(None, &json))?;
+            print(&escape_for_terminal(None, &json))?;
         }
         PlanFormat::Text => print_text(&text(&planned))?,
     }
@@ -71,7 +71,7 @@ pub(super) fn pilot(
         };
     }
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
-        let path = terminal::quoted(&args.suite.display().to_string());
+        let path = terminal::quote(&args.suite.display().to_string());
         bad(format!(
             "{} has no run of this suite as it is with {PILOT} repeats or more, that would show \
              what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with \
@@ -135,7 +135,9 @@ fn plan_as(
     let pilot = &run.header.plan;
     let plan = match &pilot.measured_first {
         _ if suite.shares.is_empty() => plan_of(suite.clone())?,
-        Some(first) if first.shares == suite.shares => plan_of(suite.at(&first.capacities)?)?,
+        Some(first) if first.shares == suite.shares => {
+            plan_of(suite.with_capacities(&first.capacities)?)?
+        }
         _ => return Ok(Err("rates")),
     };
     let arms = |plan: &Plan| {

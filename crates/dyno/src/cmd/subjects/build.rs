@@ -8,13 +8,13 @@ use dyno_report::format::{bytes, micros};
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::prerequisites::Prerequisites;
 
-use super::{Chosen, INTERRUPTED, Subject, show_output};
+use super::{ChosenSubjects, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
-use crate::terminal::{Third, catch_interrupts, say};
+use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
 
 /// Builds all that are chosen; prints a row for each.
-pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
-    let interrupts = catch_interrupts("ending the build", Third::Ends)?;
+pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
@@ -23,15 +23,15 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
             // Other needs of theirs may still be missing.
-            match here.unmet(d) {
+            match here.unmet_need(d) {
                 None => chosen.row(id, &format!("as {}", same.id))?,
                 Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
             }
             continue;
         }
-        if let Some(why) = here.unmet(d) {
+        if let Some(why) = here.unmet_need(d) {
             chosen.row(id, &format!("skipped: {why}"))?;
-            exit = chosen.selection.skipped(exit);
+            exit = chosen.selection.exit_with_skipped(exit);
             continue;
         }
         if interrupts.count() > 0 {
@@ -39,7 +39,7 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
             return Ok(Exit::Failed);
         }
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
-            Ok(built) => chosen.row(id, &words(&built))?,
+            Ok(built) => chosen.row(id, &build_time_text(&built))?,
             Err(why) => {
                 chosen.row(id, &format!("build failed: {why}"))?;
                 exit = Exit::Failed;
@@ -50,7 +50,7 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
 }
 
 /// Describes the time of a build.
-pub(super) fn words(built: &Built) -> String {
+pub(super) fn build_time_text(built: &Built) -> String {
     let Some(b) = &built.build else { return "needs no build".into() };
     let how = if b.cached { "built before, in" } else { "built in" };
     let cpu = b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyno_archive::dir::{Header, Run};
+use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
@@ -14,19 +14,20 @@ use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{Ended, Event, Runner};
+use dyno_runner::run::{RunEnd, RunEvent, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
 use dyno_workload::text::FileError;
 
-use super::{Chosen, INTERRUPTED, Subject, build, show_output};
+use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
-use crate::terminal::{Third, catch_interrupts, print_text, say};
+use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
 
 /// Checks all that are chosen, one after the other, and prints a table of them at the end.
-pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
-    let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
+pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts =
+        catch_interrupts("ending after this subject is taken down", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
@@ -76,7 +77,7 @@ struct Started {
 }
 
 /// Outcome of the check of a subject.
-enum Seen {
+enum CheckOutcome {
     Skipped(String),
     /// Something behind it has mistakes.
     Wrong(FileError),
@@ -88,41 +89,43 @@ enum Seen {
 }
 
 fn check(
-    chosen: &Chosen,
+    chosen: &ChosenSubjects,
     subject: &Subject,
     cache: &Path,
     here: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<CheckOutcome> {
     print_text(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved =
-        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
+        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet_need(d));
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
-            let seen = Seen::Wrong(error);
+            let seen = CheckOutcome::Wrong(error);
             print_text(&seen.describe())?;
             return Ok(seen);
         }
     };
     let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
-        Event::Printed { name, line } => show_output(name, line),
-        Event::Built { name, result: Ok(built) } => {
-            show_output(name, &build::words(built));
+        RunEvent::Printed { name, line } => show_output(name, line),
+        RunEvent::Built { name, result: Ok(built) } => {
+            show_output(name, &build::build_time_text(built));
         }
         _ => {}
     })?;
     let planned_subject = &planned.plan.subjects[0];
     let seen = match (&planned_subject.skipped, &planned_subject.build_failed) {
-        (Some(why), _) => Seen::Skipped(why.clone()),
-        (None, Some(why)) => Seen::NotBuilt(why.clone()),
+        (Some(why), _) => CheckOutcome::Skipped(why.clone()),
+        (None, Some(why)) => CheckOutcome::NotBuilt(why.clone()),
         (None, None) => {
             let (ended, run) = walk(&planned, &builds, supervision)?;
-            let answered = answered(&run);
-            let start = run.starts.into_iter().next().filter(|_| ended == Ended::Complete);
-            start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
+            let answered = answering_protocols(&run);
+            let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
+            start.map_or(CheckOutcome::Nothing, |start| {
+                CheckOutcome::Started(Started { start, answered })
+            })
         }
     };
     print_text(&seen.describe())?;
@@ -156,8 +159,8 @@ fn walk(
     planned: &Planned,
     builds: &dyno_runner::prepare::Builds,
     supervision: &Supervision<'_>,
-) -> anyhow::Result<(Ended, Run)> {
-    let header = Header {
+) -> anyhow::Result<(RunEnd, Run)> {
+    let header = RunHeader {
         schema: dyno_archive::run::SCHEMA.into(),
         id: "check".into(),
         started: String::new(),
@@ -168,8 +171,8 @@ fn walk(
     };
     let place = dyno_launch::folder::make("check", supervision.guard)?;
     let dir = RunDir::create(&place, &header)?;
-    let mut on = |event: Event<'_>| {
-        if let Event::Printed { name, line } = event {
+    let mut on = |event: RunEvent<'_>| {
+        if let RunEvent::Printed { name, line } = event {
             show_output(name, line);
         }
     };
@@ -189,24 +192,28 @@ fn walk(
     Ok(result?)
 }
 
-impl Seen {
+impl CheckOutcome {
     /// Describes all that was seen, line by line.
     fn describe(&self) -> String {
         match self {
-            Seen::Skipped(why) => format!("  skipped: {why}\n"),
-            Seen::Wrong(error) => format!("  {}\n", error.to_string().replace('\n', "\n  ")),
-            Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
-            Seen::Nothing => String::new(),
-            Seen::Started(Started { start, .. }) => describe_checks(start),
+            CheckOutcome::Skipped(why) => format!("  skipped: {why}\n"),
+            CheckOutcome::Wrong(error) => {
+                format!("  {}\n", error.to_string().replace('\n', "\n  "))
+            }
+            CheckOutcome::NotBuilt(why) => {
+                format!("  build failed: {}\n", why.replace('\n', "\n    "))
+            }
+            CheckOutcome::Nothing => String::new(),
+            CheckOutcome::Started(Started { start, .. }) => describe_checks(start),
         }
     }
 
-    fn exit(&self, chosen: &Chosen) -> Exit {
+    fn exit(&self, chosen: &ChosenSubjects) -> Exit {
         match self {
-            Seen::Skipped(_) => chosen.selection.skipped(Exit::Valid),
-            Seen::Wrong(_) => Exit::Usage,
-            Seen::NotBuilt(_) | Seen::Nothing => Exit::Failed,
-            Seen::Started(Started { start, .. }) => match &start.failure {
+            CheckOutcome::Skipped(_) => chosen.selection.exit_with_skipped(Exit::Valid),
+            CheckOutcome::Wrong(_) => Exit::Usage,
+            CheckOutcome::NotBuilt(_) | CheckOutcome::Nothing => Exit::Failed,
+            CheckOutcome::Started(Started { start, .. }) => match &start.failure {
                 Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
                 Some(_) => Exit::Invalid,
                 None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
@@ -218,13 +225,15 @@ impl Seen {
     /// The row of the subject in the table.
     fn columns(&self, definition: &Definition) -> String {
         match self {
-            Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
-            Seen::Wrong(error) => {
+            CheckOutcome::Skipped(why) => {
+                columns("–", "–", "–", &format!("skipped: {}", first_line(why)))
+            }
+            CheckOutcome::Wrong(error) => {
                 columns("–", "–", "–", &format!("not started: {}", error.message))
             }
-            Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
-            Seen::Nothing => columns("–", "–", "–", "not done"),
-            Seen::Started(started) => {
+            CheckOutcome::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
+            CheckOutcome::Nothing => columns("–", "–", "–", "not done"),
+            CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
                 let all: Vec<&CheckResult> = results(start).collect();
@@ -269,7 +278,7 @@ fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
 
 /// The protocols over which the short loads got any response, correct or not. A protocol that the
 /// server declined to switch to is not among them.
-fn answered(run: &Run) -> BTreeSet<Protocol> {
+fn answering_protocols(run: &Run) -> BTreeSet<Protocol> {
     let spoke = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
         let declined =

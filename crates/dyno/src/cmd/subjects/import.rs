@@ -4,14 +4,14 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
-use dyno_launch::folder::{Existing, read_without_links, write_whole};
+use dyno_launch::folder::{ExistingFile, read_without_links, write_whole};
 use dyno_subject::definition::{Definition, Role};
-use dyno_subject::import::{self, Imported};
+use dyno_subject::import::{self, ImportedSubject};
 use dyno_subject::limits::IMPORTED_BYTES;
 
 use crate::cli::{Collection, ImportArgs};
 use crate::exit::{Exit, bad};
-use crate::terminal::{print_text, quoted};
+use crate::terminal::{print_text, quote};
 
 /// Writes the subject.toml of a server of another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
@@ -22,19 +22,19 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let name =
         folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
-    let Imported { toml, left } =
+    let ImportedSubject { toml, left } =
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
             .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
-    write(&path, &toml, if args.force { Existing::Replaced } else { Existing::Kept })?;
+    write(&path, &toml, if args.force { ExistingFile::Replaced } else { ExistingFile::Kept })?;
     let mistakes = Definition::read(&folder).err();
     let left = left.into_iter().chain(mistakes.map(|error| format!("It has mistakes: {error}")));
     let mut summary = format!("{}\nLeft to do:\n", path.display());
     for work in left {
         summary.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
     }
-    let parent = quoted(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
-    summary.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quoted(&name)));
+    let parent = quote(&folder.parent().unwrap_or(Path::new("/")).display().to_string());
+    summary.push_str(&format!("Then: dyno subjects check {} --subjects {parent}\n", quote(&name)));
     print_text(&summary)?;
     Ok(Exit::Valid)
 }
@@ -51,7 +51,7 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
 }
 
 /// Writes the definition. A link counts as a file that is there, wherever it leads.
-fn write(path: &Path, toml: &str, existing: Existing) -> anyhow::Result<()> {
+fn write(path: &Path, toml: &str, existing: ExistingFile) -> anyhow::Result<()> {
     match write_whole(path, toml.as_bytes(), existing) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(bad(format!("{} is there already; --force replaces it", path.display())))

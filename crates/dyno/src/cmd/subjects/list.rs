@@ -5,31 +5,34 @@ use std::fmt::Write as _;
 
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_report::terminal::shown;
+use dyno_report::terminal::escape_controls;
 use dyno_subject::definition::prerequisites::Prerequisites;
 
-use super::{Chosen, Subject};
+use super::{ChosenSubjects, Subject};
 use crate::exit::Exit;
 use crate::terminal::print_text;
 
 /// Lists all subjects, and why any are unavailable here.
-pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
+pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
-        let state = chosen.folders.lack(d, &here).map_or("yes".into(), |why| format!("no: {why}"));
+        let state = chosen
+            .folders
+            .unavailable_reason(d, &here)
+            .map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
-        let _ = writeln!(table, "{}", shown(&words));
+        let _ = writeln!(table, "{}", escape_controls(&words));
     }
     for (name, error) in &chosen.wrong {
         let _ = writeln!(
             table,
             "{}",
-            shown(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
+            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
         );
     }
     print_text(&table)?;
@@ -41,7 +44,7 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
 
 /// The command that brings the Debian packages of all needs that are not met, those of back ends
 /// included.
-fn apt_get(chosen: &Chosen, here: &Prerequisites<'_>) -> Option<String> {
+fn apt_get(chosen: &ChosenSubjects, here: &Prerequisites<'_>) -> Option<String> {
     let all =
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = all

@@ -6,12 +6,12 @@ mod import;
 mod list;
 
 use dyno_launch::guard::Guard;
-use dyno_report::terminal::{line, shown};
+use dyno_report::terminal::{escape_controls, line};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_workload::text::{FileError, nearest};
 
-use super::Places;
+use super::FolderOptions;
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
 use crate::terminal::{print_text, say};
@@ -26,19 +26,19 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     match &args.command {
         None | Some(SubjectsCommand::Import(_)) => {
-            list::run(&Chosen::of(&args.places, &[], Reach::Everywhere)?, &guard)
+            list::run(&ChosenSubjects::from_names(&args.places, &[], Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::List { names }) => {
-            list::run(&Chosen::of(&args.places, names, Reach::Everywhere)?, &guard)
+            list::run(&ChosenSubjects::from_names(&args.places, names, Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::Build { which }) => {
-            let chosen =
-                Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
+            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
+                .exclude(&which.except)?;
             build::run(&chosen, &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { which }) => {
-            let chosen =
-                Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
+            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
+                .exclude(&which.except)?;
             check::run(&chosen, &args.places.cache_folder()?, &guard)
         }
     }
@@ -53,7 +53,7 @@ enum Reach {
 }
 
 /// The subjects that a command is for.
-struct Chosen {
+struct ChosenSubjects {
     folders: Folders,
     selection: Selection,
     /// In the order of their names, each subject before its variants.
@@ -79,14 +79,18 @@ enum Selection {
 
 impl Selection {
     /// The exit status once a subject was skipped.
-    fn skipped(self, exit: Exit) -> Exit {
+    fn exit_with_skipped(self, exit: Exit) -> Exit {
         if self == Selection::Named { Exit::Failed } else { exit }
     }
 }
 
-impl Chosen {
+impl ChosenSubjects {
     /// `NAME` is a subject with its variants, `NAME/VARIANT` one of them; no name is all.
-    fn of(places: &Places, names: &[String], reach: Reach) -> anyhow::Result<Chosen> {
+    fn from_names(
+        places: &FolderOptions,
+        names: &[String],
+        reach: Reach,
+    ) -> anyhow::Result<ChosenSubjects> {
         let (folders, given) = places.subjects.find_all(None)?;
         let found = match (names, given) {
             ([], 1..) if reach == Reach::Given => {
@@ -109,11 +113,11 @@ impl Chosen {
                 names.iter().any(|name| name.split('/').next() == Some(wrong))
             });
         }
-        Ok(Chosen { folders, selection, subjects, wrong })
+        Ok(ChosenSubjects { folders, selection, subjects, wrong })
     }
 
     /// Those that are left without some.
-    fn without(mut self, except: &[String]) -> anyhow::Result<Chosen> {
+    fn exclude(mut self, except: &[String]) -> anyhow::Result<ChosenSubjects> {
         check_names(except, &self.subjects, &self.wrong)?;
         self.subjects.retain(|s| !except.contains(&s.definition.name) && !except.contains(&s.id));
         self.wrong.retain(|(wrong, _)| !except.contains(wrong));
@@ -133,7 +137,7 @@ impl Chosen {
     /// Prints the mistakes of subject files, and returns the exit status for them.
     fn tell_wrong(&self) -> Exit {
         for (_, error) in &self.wrong {
-            say(&shown(&error.to_string()));
+            say(&escape_controls(&error.to_string()));
         }
         if self.wrong.is_empty() { Exit::Valid } else { Exit::Usage }
     }

@@ -7,20 +7,20 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_analysis::server::watch::{Watched, watched};
+use dyno_analysis::server::watch::{WatchRecord, watch_record};
 use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{Counting, Watching};
+use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 
-use super::load::Served;
+use super::load::MetricsPage;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
 use crate::exit::{Exit, bad};
 use crate::result_file;
-use crate::terminal::{self, Third};
-use server::Server;
+use crate::terminal::{self, ThirdInterrupt};
+use server::WatchedServer;
 
 /// How often it is looked whether the user wants an end.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -32,10 +32,10 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
         return Err(bad("--report needs the name of a file; standard output has the looks"));
     }
-    let mut server = Server::find(args)?;
+    let mut server = WatchedServer::find(args)?;
     let page = args.report.as_deref().map(Page::begin).transpose()?;
-    let served = args.metrics.map(|addr| Served::begin(addr, "# EOF\n".into())).transpose()?;
-    let interrupts = terminal::catch_interrupts("ending", Third::Ends)?;
+    let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
+    let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let inside = if args.outside { None } else { server.look_inside() };
     server.tell_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
     if args.format == PlanFormat::Text {
@@ -45,7 +45,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let counted = inside.clone();
     thread::scope(|scope| {
         scope.spawn(move || count(counted, &stop_counter));
-        let mut seen = Seen::default();
+        let mut seen = WatchResult::default();
         let watched =
             watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
         drop(to_counter);
@@ -60,7 +60,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    let counting = inside.and_then(|inside| Counting::new(vec![vec![inside]]));
+    let counting = inside.and_then(|inside| CallCounter::new(vec![vec![inside]]));
     if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
         terminal::say(&format!("system calls are counted no more: {why}"));
     }
@@ -68,16 +68,16 @@ fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
 
 /// All that was seen.
 #[derive(Default)]
-struct Seen {
-    whole: Option<Watched>,
+struct WatchResult {
+    whole: Option<WatchRecord>,
     /// For the page, if there is to be one.
-    looks: Vec<Watched>,
+    looks: Vec<WatchRecord>,
     /// The server was gone before it was to end.
     is_gone: bool,
 }
 
-impl Seen {
-    fn add(&mut self, look: Watched, is_for_page: bool) {
+impl WatchResult {
+    fn add(&mut self, look: WatchRecord, is_for_page: bool) {
         self.whole = Some(match self.whole.take() {
             Some(whole) => whole.and(&look),
             None => look.clone(),
@@ -97,11 +97,11 @@ impl Seen {
 
 /// Looks at the server until its end, or that of the time, or until the user wants no more.
 fn watch(
-    server: &mut Server,
-    seen: &mut Seen,
+    server: &mut WatchedServer,
+    seen: &mut WatchResult,
     args: &WatchArgs,
     inside: Option<&Watching>,
-    served: Option<&Served>,
+    served: Option<&MetricsPage>,
     interrupts: &Interrupts,
 ) -> anyhow::Result<()> {
     let first = server.look(inside);
@@ -117,11 +117,11 @@ fn watch(
             );
         }
         let now = server.look(inside);
-        seen.is_gone = now.of(Party::SUBJECT).is_none_or(|used| used.processes == 0);
+        seen.is_gone = now.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0);
         if seen.is_gone {
             return Ok(());
         }
-        if let Some(look) = watched(began_ns, &last, &now) {
+        if let Some(look) = watch_record(began_ns, &last, &now) {
             let printed = print_look(args, &look, served);
             seen.add(look, args.report.is_some());
             printed?;
@@ -152,7 +152,7 @@ impl Page<'_> {
         Ok(Page(path))
     }
 
-    fn end(self, title: &str, seen: &Seen) -> anyhow::Result<()> {
+    fn end(self, title: &str, seen: &WatchResult) -> anyhow::Result<()> {
         let path = self.0.display();
         match &seen.whole {
             Some(whole) => {
@@ -168,7 +168,11 @@ impl Page<'_> {
 }
 
 /// Prints a look, and shows it at `/metrics`.
-fn print_look(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Result<()> {
+fn print_look(
+    args: &WatchArgs,
+    look: &WatchRecord,
+    served: Option<&MetricsPage>,
+) -> anyhow::Result<()> {
     if let Some(served) = served {
         served.show(page::openmetrics(look));
     }
@@ -178,7 +182,7 @@ fn print_look(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyh
     }
 }
 
-fn finish(args: &WatchArgs, title: &str, seen: &Seen) -> anyhow::Result<Exit> {
+fn finish(args: &WatchArgs, title: &str, seen: &WatchResult) -> anyhow::Result<Exit> {
     if let Some(whole) = seen.whole.as_ref().filter(|_| args.format == PlanFormat::Text) {
         terminal::print_text(&page::summary(title, whole, terminal::style()))?;
     }
@@ -202,17 +206,17 @@ mod tests {
 
     #[test]
     fn of_many_looks_two_become_one() {
-        let mut seen = Seen::default();
-        let look = |i: usize| Watched {
+        let mut seen = WatchResult::default();
+        let look = |i: usize| WatchRecord {
             start_s: i as f64,
             end_s: i as f64 + 1.0,
             cpus: Some(0.5),
-            ..Watched::default()
+            ..WatchRecord::default()
         };
         (0..=MOST_LOOKS).for_each(|i| seen.add(look(i), true));
         assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MOST_LOOKS / 2 + 1, 2.0));
         assert_eq!((seen.whole.unwrap().end_s, seen.looks.last().unwrap().end_s), (2001.0, 2001.0));
-        let mut without = Seen::default();
+        let mut without = WatchResult::default();
         (0..3).for_each(|i| without.add(look(i), false));
         assert!(without.looks.is_empty() && without.whole.is_some());
     }

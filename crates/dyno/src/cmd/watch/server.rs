@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dyno_archive::{Party, Sample};
 use dyno_observer::cgroup::Group;
-use dyno_observer::inside::{Calls, Inside, Wanted, Watching};
+use dyno_observer::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
 use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
 use dyno_report::terminal::line;
 
@@ -15,7 +15,7 @@ use crate::exit::bad;
 use crate::terminal;
 
 /// A server that somebody else started.
-pub(super) struct Server {
+pub(super) struct WatchedServer {
     pub(super) title: String,
     sampler: Sampler,
     /// The port by which it is known: every process that listens there belongs to it.
@@ -28,9 +28,9 @@ pub(super) struct Server {
     files: Files,
 }
 
-impl Server {
-    pub(super) fn find(args: &WatchArgs) -> anyhow::Result<Server> {
-        let of = |title: String, sampler: Sampler, port: Option<u16>| Server {
+impl WatchedServer {
+    pub(super) fn find(args: &WatchArgs) -> anyhow::Result<WatchedServer> {
+        let of = |title: String, sampler: Sampler, port: Option<u16>| WatchedServer {
             title,
             sampler,
             port,
@@ -47,7 +47,7 @@ impl Server {
             (_, Some(port), _) => of(format!("port {port}"), trees(), Some(port)),
             (_, _, Some(folder)) => {
                 let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-                let group = Group::at(folder, &mounts).map_err(bad)?;
+                let group = Group::from_folder(folder, &mounts).map_err(bad)?;
                 let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
                 of(format!("group {}", line(&folder.display().to_string())), sampler, None)
             }
@@ -55,8 +55,8 @@ impl Server {
         };
         server.look_for_more(None);
         let pids = server.sampler.pids();
-        let Some(first) = pids.first() else { return Err(bad(server.lacks(args))) };
-        let name = proc::Stat::of(*first)
+        let Some(first) = pids.first() else { return Err(bad(server.missing_text(args))) };
+        let name = proc::Stat::read(*first)
             .map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
         server.title.push_str(&name);
         Ok(server)
@@ -64,7 +64,7 @@ impl Server {
 
     /// Remembers processes, each with when it began.
     fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
-        let began = |pid| Some((pid, proc::Stat::of(pid)?.began_ticks));
+        let began = |pid| Some((pid, proc::Stat::read(pid)?.began_ticks));
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
@@ -75,8 +75,9 @@ impl Server {
             return;
         }
         self.learn(inside.map(Watching::pids).unwrap_or_default());
-        self.known
-            .retain(|pid, began| proc::Stat::of(*pid).is_some_and(|now| now.began_ticks == *began));
+        self.known.retain(|pid, began| {
+            proc::Stat::read(*pid).is_some_and(|now| now.began_ticks == *began)
+        });
         if let Some(port) = self.port {
             self.learn(proc::listening_on(port));
         }
@@ -85,7 +86,7 @@ impl Server {
         self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
     }
 
-    fn lacks(&self, args: &WatchArgs) -> String {
+    fn missing_text(&self, args: &WatchArgs) -> String {
         let is_threaded = |folder: &Path| {
             std::fs::read_to_string(folder.join("cgroup.type"))
                 .is_ok_and(|text| text.trim() == "threaded")
@@ -108,9 +109,9 @@ impl Server {
 
     /// Starts the probes inside it. `None`: they are unavailable, and the reason is printed.
     pub(super) fn look_inside(&self) -> Option<Arc<Watching>> {
-        let wanted = Wanted { states: true, modes: false, calls: Calls::Sliced };
+        let wanted = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();
-        let begun = Inside::load(wanted)
+        let begun = ProcessObserver::load(wanted)
             .map_err(|refusal| format!("{}. {}", refusal.why, refusal.hint))
             .and_then(|inside| inside.watch(*pids.first().ok_or("it is gone")?));
         match begun {
@@ -148,7 +149,7 @@ impl Server {
         self.look_for_more(inside);
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
         let mut sample = sample(&[scope], Reads::All, &self.files);
-        sample.of_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
+        sample.party_use_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
         sample
     }
 }

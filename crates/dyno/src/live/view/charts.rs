@@ -8,10 +8,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{self, Canvas};
 
+use super::numbers::{finite, positive, rate, rate_label, time_label, whole};
 use super::scale::{ROUND_S, Scale, nice_step, time_ticks};
-use super::words::{finite, positive, rate, rate_label, time_label, whole};
 use super::{BOLD, FAINT, View, row};
-use crate::live::model::{Bins, Model, Point, larger};
+use crate::live::model::{Bins, LiveModel, LivePoint, larger};
 
 /// Columns left of a chart, for its axis with labels.
 const GUTTER: u16 = 10;
@@ -84,7 +84,7 @@ impl View<'_> {
         let cells = plot(area, 2);
         let time_ticks = time_ticks(self.span_s(), cells.width);
         let columns = columns(self.model, self.span_s(), cells.width);
-        let scale = Scale::of(columns.iter().flat_map(|column| column.times).flatten());
+        let scale = Scale::from_values(columns.iter().flat_map(|column| column.times).flatten());
         let more = if scale.is_some() { "" } else { NOTHING_YET };
         self.title(
             area,
@@ -157,7 +157,7 @@ impl View<'_> {
         let total = self.model.histogram.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         // The row above is for the names of the marks.
         let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
-        let bins = Bins::of(&self.model.histogram, usize::from(cells.width));
+        let bins = Bins::from_histogram(&self.model.histogram, usize::from(cells.width));
         let more = if bins.is_some() {
             format!("   {} answers", whole(total))
         } else {
@@ -277,7 +277,7 @@ impl Column {
 }
 
 /// The points spread over `width` columns of equal time, each weighted by how long it was.
-fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
+fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
     // A point that ends at the edge of a column must not reach into the next one by rounding.
     const ROUNDING: f64 = 1e-6;
     let mut columns = vec![Column::default(); usize::from(width)];
@@ -304,7 +304,7 @@ fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
     columns
 }
 
-fn percentiles(point: &Point) -> [Option<f64>; 3] {
+fn percentiles(point: &LivePoint) -> [Option<f64>; 3] {
     [point.p99_us, point.p90_us, point.p50_us].map(positive)
 }
 
@@ -326,8 +326,9 @@ mod tests {
 
     #[test]
     fn columns_weigh_points_by_time() {
-        let points = vec![Point { rps: 100.0, ..point(1) }, Point { rps: 40.0, ..point(3) }];
-        let columns = columns(&Model { points, ..Model::default() }, 4.0, 2);
+        let points =
+            vec![LivePoint { rps: 100.0, ..point(1) }, LivePoint { rps: 40.0, ..point(3) }];
+        let columns = columns(&LiveModel { points, ..LiveModel::default() }, 4.0, 2);
         assert_eq!(columns.iter().map(Column::rps).collect::<Vec<_>>(), [Some(70.0), Some(40.0)]);
     }
 }

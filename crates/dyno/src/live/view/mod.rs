@@ -1,12 +1,12 @@
-//! Draws a [`Model`]. Pure: the same model on the same area is the same screen.
+//! Draws a [`LiveModel`]. Pure: the same model on the same area is the same screen.
 //!
 //! This file has the layout. `charts` draws the charts over time and the histogram, on the axes of
 //! `scale`; `side` shows connections, generator and errors; `words` formats numbers.
 
 mod charts;
+mod numbers;
 mod scale;
 mod side;
-mod words;
 
 use dyno_report::format::or_dash;
 use ratatui::Frame;
@@ -17,8 +17,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
-use super::model::{Model, Phase};
-use words::{bounded, finite, rate, seconds, waited, whole};
+use super::model::{LiveModel, LivePhase};
+use numbers::{finite, rate, response_time_text, seconds, time_text, whole};
 
 /// Columns and rows that panels need. A smaller screen has one line instead.
 const LEAST: (u16, u16) = (80, 24);
@@ -61,7 +61,7 @@ const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
 /// Draws the whole screen.
-pub fn draw(frame: &mut Frame<'_>, model: &Model, palette: &Palette) {
+pub fn draw(frame: &mut Frame<'_>, model: &LiveModel, palette: &Palette) {
     let area = frame.area();
     let mut view = View { buffer: frame.buffer_mut(), model, palette };
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -73,7 +73,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, palette: &Palette) {
 
 struct View<'a> {
     buffer: &'a mut Buffer,
-    model: &'a Model,
+    model: &'a LiveModel,
     palette: &'a Palette,
 }
 
@@ -139,7 +139,7 @@ impl View<'_> {
             spans.extend(strip(area.width.saturating_sub(44).min(60), share, self.palette.rate));
             spans.push(Span::raw("  "));
         }
-        spans.push(Span::raw(self.time_told()));
+        spans.push(Span::raw(self.elapsed_text()));
         Line::from(spans).render(area, self.buffer);
     }
 
@@ -147,11 +147,11 @@ impl View<'_> {
         finite(self.model.planned_s?).filter(|s| *s > 0.0)
     }
 
-    fn time_told(&self) -> String {
+    fn elapsed_text(&self) -> String {
         let elapsed_s = finite(self.model.elapsed_s).unwrap_or(0.0);
         let elapsed = seconds(elapsed_s.floor());
         match (self.model.phase, self.planned_s()) {
-            (Phase::Drain, _) => "waiting for the last answers".into(),
+            (LivePhase::Drain, _) => "waiting for the last answers".into(),
             (_, None) => elapsed,
             (_, Some(planned)) => {
                 // Rounded up: `0 s left` means that nothing is left.
@@ -167,12 +167,13 @@ impl View<'_> {
             ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
         let now = model.points.last().map(|p| {
             let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
-            let [p50, p90, p99, max] = std::array::from_fn(|i| bounded(times[i], p.beyond[i]));
+            let [p50, p90, p99, max] = std::array::from_fn(|i| time_text(times[i], p.beyond[i]));
             [rate(Some(p.rps)), p50, p90, p99, max, whole(p.failed)]
         });
-        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| waited(model.response(share)));
-        let measuring = matches!(model.phase, Phase::Measured | Phase::Drain);
-        let failed = or_dash(measuring.then(|| self.failed()), whole);
+        let [p50, p90, p99, max] =
+            [0.5, 0.9, 0.99, 1.0].map(|share| response_time_text(model.response(share)));
+        let measuring = matches!(model.phase, LivePhase::Measured | LivePhase::Drain);
+        let failed = or_dash(measuring.then(|| self.failed_count()), whole);
         let measured = [rate(model.measured_rps()), p50, p90, p99, max, failed];
         let now = now.unwrap_or_else(|| ["–"; 6].map(String::from));
         let lines = [("", heads, FAINT), ("now", now, Style::new()), ("measured", measured, BOLD)];
@@ -183,7 +184,7 @@ impl View<'_> {
         }
     }
 
-    fn failed(&self) -> u64 {
+    fn failed_count(&self) -> u64 {
         self.model.outcomes.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
 
@@ -196,14 +197,14 @@ impl View<'_> {
             return Line::raw(text).render(row(area, 0), self.buffer);
         };
         let p99 = match model.response(0.99) {
-            None => bounded(last.p99_us, last.beyond[2]),
-            known => waited(known),
+            None => time_text(last.p99_us, last.beyond[2]),
+            known => response_time_text(known),
         };
         let facts = [
             format!("{}/s", rate(model.measured_rps().or(Some(last.rps)))),
             format!("p99 {p99}"),
-            format!("{} failed", whole(self.failed())),
-            self.time_told(),
+            format!("{} failed", whole(self.failed_count())),
+            self.elapsed_text(),
             "q ends early and still reports".into(),
         ];
         // The longest beginning of the list that fits, and its first fact in any case.
@@ -236,9 +237,9 @@ mod tests {
     use ratatui::buffer::Cell;
 
     use super::*;
-    use crate::live::model::Point;
+    use crate::live::model::LivePoint;
 
-    fn screen(width: u16, height: u16, model: &Model) -> String {
+    fn screen(width: u16, height: u16, model: &LiveModel) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, model, &Palette::COLOUR)).unwrap();
         let cells = terminal.backend().buffer().content();
@@ -248,8 +249,8 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn point(second: u32) -> Point {
-        Point {
+    pub(super) fn point(second: u32) -> LivePoint {
+        LivePoint {
             end_s: f64::from(second),
             warmup: second <= 10,
             rps: 181_204.0,
@@ -266,11 +267,11 @@ mod tests {
         }
     }
 
-    fn model() -> Model {
-        Model {
+    fn model() -> LiveModel {
+        LiveModel {
             title: "http://127.0.0.1:8080/plaintext".into(),
             subtitle: "h1 · 64 connections · closed loop · io_uring × 1".into(),
-            phase: Phase::Measured,
+            phase: LivePhase::Measured,
             elapsed_s: 20.4,
             planned_s: Some(30.0),
             points: (1..=20).map(point).collect(),
@@ -326,9 +327,10 @@ mod tests {
 
     #[test]
     fn what_was_never_answered_shows_in_every_number_it_touches() {
-        let last = Point { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
+        let last =
+            LivePoint { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
         let points = (1..=20).map(point).chain([last]).collect();
-        let model = Model { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
+        let model = LiveModel { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
         let screen = screen(120, 40, &model);
         assert_shows(&screen, &["> 1.20 s", "9.09 % not answered", "↑"]);
         let line = self::screen(40, 10, &model);
@@ -341,21 +343,21 @@ mod tests {
         assert_eq!(line.trim_end(), "181,204/s · p99 1.44 ms · 1,216 failed");
         let all = screen(100, 3, &model());
         assert_shows(&all, &["20 s of 30 s   10 s left", "q ends early and still reports"]);
-        let connecting = Model { connections_asked: 64, ..Model::default() };
+        let connecting = LiveModel { connections_asked: 64, ..LiveModel::default() };
         assert_shows(&screen(40, 10, &connecting), &["connecting: 0 of 64 connections open"]);
     }
 
     #[test]
     fn what_is_not_there_yet_is_said() {
-        let screen = screen(120, 40, &Model::default());
+        let screen = screen(120, 40, &LiveModel::default());
         assert_shows(&screen, &["connecting", "–", "no answers yet", "no errors", "0 of 0 open"]);
-        let warmup = Model { phase: Phase::Warmup, outcomes: Vec::new(), ..model() };
+        let warmup = LiveModel { phase: LivePhase::Warmup, outcomes: Vec::new(), ..model() };
         assert_shows(&self::screen(120, 40, &warmup), &["warm-up", "no errors"]);
     }
 
     #[test]
     fn no_size_and_no_number_breaks_it() {
-        let bad = Point {
+        let bad = LivePoint {
             end_s: f64::NAN,
             rps: f64::NAN,
             p50_us: Some(f64::NAN),
@@ -364,10 +366,15 @@ mod tests {
             max_us: Some(f64::INFINITY),
             ..point(1)
         };
-        let huge =
-            Point { end_s: 1e12, rps: 1e300, p99_us: Some(1e300), failed: u64::MAX, ..point(1) };
-        let nothing_planned = Model { planned_s: None, ..model() };
-        let nans = Model {
+        let huge = LivePoint {
+            end_s: 1e12,
+            rps: 1e300,
+            p99_us: Some(1e300),
+            failed: u64::MAX,
+            ..point(1)
+        };
+        let nothing_planned = LiveModel { planned_s: None, ..model() };
+        let nans = LiveModel {
             elapsed_s: f64::NAN,
             planned_s: Some(f64::NAN),
             points: vec![bad],
@@ -375,9 +382,9 @@ mod tests {
             offered_rps: Some(f64::NAN),
             ..model()
         };
-        let overflowing = Model {
+        let overflowing = LiveModel {
             elapsed_s: 1e300,
-            points: vec![huge.clone(), Point { warmup: false, ..huge }],
+            points: vec![huge.clone(), LivePoint { warmup: false, ..huge }],
             histogram: vec![(1, u64::MAX), (u64::MAX, u64::MAX)],
             outcomes: vec![("timeout", u64::MAX); 30],
             connections_asked: u64::MAX,
@@ -385,8 +392,8 @@ mod tests {
             offered_rps: Some(1e-300),
             ..model()
         };
-        let one = Model { points: vec![point(1)], histogram: vec![(5, 1)], ..model() };
-        for model in [Model::default(), one, nothing_planned, nans, overflowing] {
+        let one = LiveModel { points: vec![point(1)], histogram: vec![(5, 1)], ..model() };
+        for model in [LiveModel::default(), one, nothing_planned, nans, overflowing] {
             for (width, height) in
                 (1..210).step_by(26).flat_map(|w| (1..70).step_by(7).map(move |h| (w, h)))
             {

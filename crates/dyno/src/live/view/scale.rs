@@ -2,8 +2,8 @@
 
 use dyno_report::format::number;
 
-use super::words::trimmed;
-use crate::live::model::widened;
+use super::numbers::trim_zeros;
+use crate::live::model::widen;
 
 /// The least ratio between the ends of the axis of response times, so that noise does not fill it.
 const LEAST_RATIO: f64 = 4.0;
@@ -22,11 +22,11 @@ pub(super) struct Scale {
 
 impl Scale {
     /// The least scale that holds all values.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Scale> {
+    pub(super) fn from_values(values: impl Iterator<Item = f64>) -> Option<Scale> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
             Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
         })?;
-        let (low, high) = widened(low, high, LEAST_RATIO);
+        let (low, high) = widen(low, high, LEAST_RATIO);
         Some(Scale { low, high })
     }
 
@@ -71,9 +71,9 @@ pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
     let step = ROUND_S.into_iter().find(|s| s * per_s >= APART).unwrap_or(span_s);
     let label = |s: f64| match step {
         _ if s == 0.0 => "0".into(),
-        step if step < 60.0 => format!("{} s", trimmed(&number(s))),
+        step if step < 60.0 => format!("{} s", trim_zeros(&number(s))),
         step if step < 3600.0 => format!("{} min", s / 60.0),
-        _ => format!("{} h", trimmed(&number(s / 3600.0))),
+        _ => format!("{} h", trim_zeros(&number(s / 3600.0))),
     };
     let ticks = (0..=(span_s / step + 1e-9) as u16).map(|i| f64::from(i) * step);
     ticks.map(|s| ((s * per_s).round() as u16, label(s))).collect()
@@ -87,7 +87,7 @@ pub(super) fn nice_step(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::{rate_label, time_label};
+    use super::super::numbers::{rate_label, time_label};
     use super::*;
 
     #[test]

@@ -7,9 +7,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
-use super::words::{finite, time, whole, whole_percent};
+use super::numbers::{finite, time, whole, whole_percent};
 use super::{BOLD, FAINT, View, row, strip};
-use crate::live::model::Phase;
+use crate::live::model::LivePhase;
 
 impl View<'_> {
     /// Connections, generator, errors. If not all lines fit, the generator's last ones are left out
@@ -34,7 +34,8 @@ impl View<'_> {
 
     fn connections_line(&self) -> Line<'static> {
         let (open, asked) = (self.model.connections_open, self.model.connections_asked);
-        let missing = open < asked && matches!(self.model.phase, Phase::Warmup | Phase::Measured);
+        let missing =
+            open < asked && matches!(self.model.phase, LivePhase::Warmup | LivePhase::Measured);
         let (mark, style) =
             if missing { (" !", self.palette.attention) } else { ("", Style::new()) };
         let text = format!("{} of {} open{mark}", whole(open), whole(asked));
@@ -96,7 +97,7 @@ impl View<'_> {
             let failed = if p.warmup { p.failed } else { 0 };
             (sum.0.saturating_add(failed), sum.1.saturating_add(p.dropped))
         });
-        let in_warmup = if self.model.phase == Phase::Warmup { 0 } else { in_warmup };
+        let in_warmup = if self.model.phase == LivePhase::Warmup { 0 } else { in_warmup };
         let attention = self.palette.attention;
         let mut classes: Vec<_> = self
             .model

@@ -2,22 +2,22 @@
 
 use alloc::boxed::Box;
 
-use super::stream::Phase;
-use super::{Client, Event, Io};
-use crate::h2::block::Block;
-use crate::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use super::stream::StreamPhase;
+use super::{Client, ClientEvent, Io};
+use crate::h2::block::PartialBlock;
+use crate::h2::frame::{self, FrameHeader, HEADER_BYTES, Kind, flag};
 use crate::h2::settings::{self, Sender};
-use crate::h2::{Code, Error, Malformed};
+use crate::h2::{ErrorCode, Http2Error, Malformed};
 
 impl<T> Client<T> {
     /// Handles a whole frame other than DATA.
     #[inline]
     pub(super) fn frame(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         if header.kind == Kind::Headers {
             return self.headers(header, payload, io);
         }
@@ -27,15 +27,15 @@ impl<T> Client<T> {
     /// Handles a whole frame other than DATA and HEADERS, which nearly every response consists of.
     fn rare_frame(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         io.counts.received.count(header.kind);
         let is_of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
         let may_be_both = matches!(header.kind, Kind::WindowUpdate | Kind::Unknown);
         if !may_be_both && is_of_connection != (header.stream == 0) {
-            return Err(Error::WrongStream);
+            return Err(Http2Error::WrongStream);
         }
         match header.kind {
             Kind::Continuation => self.continuation(header, payload, io),
@@ -44,11 +44,11 @@ impl<T> Client<T> {
             Kind::RstStream => self.reset_by_peer(header.stream, payload, io),
             Kind::GoAway => self.go_away_by_peer(payload, io),
             Kind::Ping => ping(header, payload, io),
-            Kind::PushPromise => Err(Error::Push),
+            Kind::PushPromise => Err(Http2Error::Push),
             // Deprecated, but for its length (§6.3).
-            Kind::Priority if payload.len() != 5 => Err(Error::FrameLength),
+            Kind::Priority if payload.len() != 5 => Err(Http2Error::FrameLength),
             // DATA and HEADERS do not come here.
-            Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(Event::Handled),
+            Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(ClientEvent::Handled),
         }
     }
 
@@ -56,36 +56,36 @@ impl<T> Client<T> {
     #[inline]
     fn headers(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         io.counts.received.count(Kind::Headers);
         if header.stream == 0 {
-            return Err(Error::WrongStream);
+            return Err(Http2Error::WrongStream);
         }
         let block = frame::fragment(header, payload)?;
         let end = header.has(flag::END_STREAM);
         if header.has(flag::END_HEADERS) {
             return self.read_block(header.stream, block, end, io);
         }
-        self.block = Some(Box::new(Block::begin(header, block)));
-        Ok(Event::Handled)
+        self.block = Some(Box::new(PartialBlock::begin(header, block)));
+        Ok(ClientEvent::Handled)
     }
 
     /// CONTINUATION (RFC 9113 §6.10).
     fn continuation(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
-        let Some(mut block) = self.block.take() else { return Err(Error::Continuation) };
-        if block.go_on(header, payload)? {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
+        let Some(mut block) = self.block.take() else { return Err(Http2Error::Continuation) };
+        if block.add_continuation(header, payload)? {
             return self.read_block(block.stream, &block.bytes, block.end, io);
         }
         self.block = Some(block);
-        Ok(Event::Handled)
+        Ok(ClientEvent::Handled)
     }
 
     /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
@@ -97,7 +97,7 @@ impl<T> Client<T> {
         block: &[u8],
         end: bool,
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         let found = self.streams.find_mut(id);
         let wants_fields = found.as_ref().is_some_and(|(_, stream)| stream.wants_fields);
         let seen = self.heads.read(block, wants_fields)?;
@@ -105,17 +105,17 @@ impl<T> Client<T> {
         io.counts.received.field_bytes += u64::from(seen.field_bytes);
         let Some((key, stream)) = found else {
             self.check_gone(id, end)?;
-            return Ok(Event::Handled);
+            return Ok(ClientEvent::Handled);
         };
-        let malformed = |why| Event::Malformed { stream: key, why };
+        let malformed = |why| ClientEvent::Malformed { stream: key, why };
         Ok(match stream.phase {
-            Phase::Head { informational } => match stream.head(&seen, informational, end) {
-                Ok(status @ ..200) => Event::Informational { stream: key, status },
-                Ok(status) => Event::Head { stream: key, status, end },
+            StreamPhase::Head { informational } => match stream.head(&seen, informational, end) {
+                Ok(status @ ..200) => ClientEvent::Informational { stream: key, status },
+                Ok(status) => ClientEvent::Head { stream: key, status, end },
                 Err(why) => malformed(why),
             },
-            Phase::Body => match stream.trailers(&seen, end) {
-                Ok(()) => Event::End { stream: key },
+            StreamPhase::Body => match stream.trailers(&seen, end) {
+                Ok(()) => ClientEvent::End { stream: key },
                 Err(why) => malformed(why),
             },
         })
@@ -124,17 +124,18 @@ impl<T> Client<T> {
     /// SETTINGS (RFC 9113 §6.5).
     fn settings(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         if header.has(flag::ACK) {
             if !payload.is_empty() {
-                return Err(Error::FrameLength);
+                return Err(Http2Error::FrameLength);
             }
-            self.unacknowledged = self.unacknowledged.checked_sub(1).ok_or(Error::SettingsAck)?;
+            self.unacknowledged =
+                self.unacknowledged.checked_sub(1).ok_or(Http2Error::SettingsAck)?;
             self.heads.set_limit(self.settings.header_table_size);
-            return Ok(Event::Handled);
+            return Ok(ClientEvent::Handled);
         }
         let before = self.peer;
         self.peer.read(payload, Sender::Server)?;
@@ -143,42 +144,50 @@ impl<T> Client<T> {
             // The new initial window holds for the streams that are open, too (§6.9.2).
             for (_, stream) in self.streams.iter_mut() {
                 if !stream.send.change(by) {
-                    return Err(Error::WindowOverflow);
+                    return Err(Http2Error::WindowOverflow);
                 }
             }
         }
-        self.table.announced(payload, &self.peer);
+        self.table.note_settings(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.replies += HEADER_BYTES as u64;
         io.counts.sent.count(Kind::Settings);
-        Ok(Event::Settings)
+        Ok(ClientEvent::Settings)
     }
 
     /// WINDOW_UPDATE (RFC 9113 §6.9).
-    fn window_update(&mut self, id: u32, payload: &[u8]) -> Result<Event<'static>, Error> {
-        let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
+    fn window_update(
+        &mut self,
+        id: u32,
+        payload: &[u8],
+    ) -> Result<ClientEvent<'static>, Http2Error> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Http2Error::FrameLength)?;
         let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
         if id == 0 {
             if by == 0 {
-                return Err(Error::WindowByNothing);
+                return Err(Http2Error::WindowByNothing);
             }
             return if self.send.change(by) {
-                Ok(Event::Window)
+                Ok(ClientEvent::Window)
             } else {
-                Err(Error::WindowOverflow)
+                Err(Http2Error::WindowOverflow)
             };
         }
         let Some((key, stream)) = self.streams.find_mut(id) else {
-            return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
+            return if self.is_idle(id) {
+                Err(Http2Error::IdleStream)
+            } else {
+                Ok(ClientEvent::Handled)
+            };
         };
         if by == 0 {
-            return Ok(Event::Malformed { stream: key, why: Malformed::WindowByNothing });
+            return Ok(ClientEvent::Malformed { stream: key, why: Malformed::WindowByNothing });
         }
         if !stream.send.change(by) {
-            return Ok(Event::Malformed { stream: key, why: Malformed::Window });
+            return Ok(ClientEvent::Malformed { stream: key, why: Malformed::Window });
         }
-        Ok(Event::Window)
+        Ok(ClientEvent::Window)
     }
 
     /// RST_STREAM (RFC 9113 §6.4).
@@ -187,16 +196,19 @@ impl<T> Client<T> {
         id: u32,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
-        let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
+    ) -> Result<ClientEvent<'static>, Http2Error> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Http2Error::FrameLength)?;
         if self.is_idle(id) {
-            return Err(Error::IdleStream);
+            return Err(Http2Error::IdleStream);
         }
-        let code = Code::from_wire(u32::from_be_bytes(bytes));
+        let code = ErrorCode::from_wire(u32::from_be_bytes(bytes));
         io.counts.received.resets[code as usize] += 1;
         self.reset.remove(&id);
         // RST_STREAM after the stream's end has no effect (§5.1).
-        Ok(self.streams.find(id).map_or(Event::Handled, |stream| Event::Reset { stream, code }))
+        Ok(self
+            .streams
+            .find(id)
+            .map_or(ClientEvent::Handled, |stream| ClientEvent::Reset { stream, code }))
     }
 
     /// GOAWAY (RFC 9113 §6.8).
@@ -204,26 +216,26 @@ impl<T> Client<T> {
         &mut self,
         payload: &[u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'static>, Error> {
+    ) -> Result<ClientEvent<'static>, Http2Error> {
         let Some(([s0, s1, s2, s3, c0, c1, c2, c3], _debug)) = payload.split_first_chunk() else {
-            return Err(Error::FrameLength);
+            return Err(Http2Error::FrameLength);
         };
         let last = u32::from_be_bytes([s0 & 0x7F, *s1, *s2, *s3]);
-        let code = Code::from_wire(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
+        let code = ErrorCode::from_wire(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
         io.counts.received.go_aways[code as usize] += 1;
         // GOAWAY may come twice, and its last stream must not rise.
         self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
-        Ok(Event::GoAway { code })
+        Ok(ClientEvent::GoAway { code })
     }
 
     /// Checks whether DATA or HEADERS may come for a stream that is not open (RFC 9113 §5.1).
-    pub(super) fn check_gone(&mut self, id: u32, end: bool) -> Result<(), Error> {
+    pub(super) fn check_gone(&mut self, id: u32, end: bool) -> Result<(), Http2Error> {
         if self.is_idle(id) {
-            return Err(Error::IdleStream);
+            return Err(Http2Error::IdleStream);
         }
         // Frames that were in transit when we reset the stream are ignored.
         let was_reset = if end { self.reset.remove(&id) } else { self.reset.contains(&id) };
-        if was_reset { Ok(()) } else { Err(Error::StreamClosed) }
+        if was_reset { Ok(()) } else { Err(Http2Error::StreamClosed) }
     }
 
     /// Whether this stream has never been opened. The peer can open none: push is disabled.
@@ -233,9 +245,13 @@ impl<T> Client<T> {
 }
 
 /// PING (RFC 9113 §6.7).
-fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+fn ping(
+    header: &FrameHeader,
+    payload: &[u8],
+    io: &mut Io<'_>,
+) -> Result<ClientEvent<'static>, Http2Error> {
     if payload.len() != 8 {
-        return Err(Error::FrameLength);
+        return Err(Http2Error::FrameLength);
     }
     if !header.has(flag::ACK) {
         io.counts.pings += 1;
@@ -244,5 +260,5 @@ fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'stati
         io.counts.replies += (HEADER_BYTES + payload.len()) as u64;
         io.counts.sent.count(Kind::Ping);
     }
-    Ok(Event::Handled)
+    Ok(ClientEvent::Handled)
 }

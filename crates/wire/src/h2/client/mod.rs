@@ -11,25 +11,25 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::block::Block;
-use super::counts::Counts;
-use super::encode::{Form, TableUse};
+use super::block::PartialBlock;
+use super::counts::FrameCounts;
+use super::encode::{BlockForm, TableUse};
 use super::frame::{self, HEADER_BYTES, Kind, flag};
 use super::head::{Fields, Heads};
-use super::settings::{ClientSettings, DEFAULT_WINDOW, Peer};
-use super::streams::{Key, Streams};
+use super::settings::{ClientSettings, DEFAULT_WINDOW, PeerSettings};
+use super::streams::{StreamKey, StreamMap};
 use super::window::{ReceiveWindow, SendWindow};
-use super::{Code, Malformed, limits};
-use crate::h1::response::{Missing, RequestKind};
+use super::{ErrorCode, Malformed, limits};
+use crate::h1::response::{MissingPart, RequestKind};
 use read::Reading;
-use stream::{Phase, Stream, Unsent};
+use stream::{Stream, StreamPhase, Unsent};
 
 /// The outputs of a connection: bytes for the peer, and counts.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// Bytes for the peer are appended here.
     pub out: &'a mut Vec<u8>,
-    pub counts: &'a mut Counts,
+    pub counts: &'a mut FrameCounts,
 }
 
 /// A request that is ready to be sent.
@@ -50,7 +50,7 @@ pub struct EncodedRequest<'a> {
 
 /// Result of one call of [`Client::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'i> {
+pub enum ClientEvent<'i> {
     /// All input is used.
     NeedMore,
     /// A frame was processed, and the caller need not act.
@@ -60,20 +60,20 @@ pub enum Event<'i> {
     /// A window of the peer grew: [`Client::resume`] may have more to send.
     Window,
     /// An interim response; the final one is still to come.
-    Informational { stream: Key, status: u16 },
+    Informational { stream: StreamKey, status: u16 },
     /// The head of the response. `end`: the response has no body.
-    Head { stream: Key, status: u16, end: bool },
+    Head { stream: StreamKey, status: u16, end: bool },
     /// The next part of the body, which may be empty. `end`: the last one.
-    Body { stream: Key, data: &'i [u8], end: bool },
+    Body { stream: StreamKey, data: &'i [u8], end: bool },
     /// Trailers ended the response.
-    End { stream: Key },
+    End { stream: StreamKey },
     /// The peer ended the stream. The caller must [take](Client::take) it.
-    Reset { stream: Key, code: Code },
+    Reset { stream: StreamKey, code: ErrorCode },
     /// The peer violated the protocol on this stream. The caller must [cancel](Client::cancel) it.
-    Malformed { stream: Key, why: Malformed },
+    Malformed { stream: StreamKey, why: Malformed },
     /// No more streams are to be opened. Those that the peer did not and will not deal with are to
     /// be [taken](Client::take_unprocessed).
-    GoAway { code: Code },
+    GoAway { code: ErrorCode },
 }
 
 /// The client's half of a connection. The caller keeps a value `T` with each stream.
@@ -83,13 +83,13 @@ pub enum Event<'i> {
 #[derive(Debug)]
 pub struct Client<T> {
     settings: ClientSettings,
-    peer: Peer,
+    peer: PeerSettings,
     /// The peer's first SETTINGS have come.
     is_ready: bool,
     /// SETTINGS of ours that have not been acknowledged.
     unacknowledged: u32,
     next_id: u32,
-    streams: Streams<Stream<T>>,
+    streams: StreamMap<Stream<T>>,
     /// Streams that we reset, and whose frames may still be in transit.
     reset: BTreeSet<u32>,
     /// Streams with more body to send than a window allowed, in the order in which they were held
@@ -105,7 +105,7 @@ pub struct Client<T> {
     /// The beginning of a frame that has not arrived whole.
     kept: Vec<u8>,
     /// The header block that is being continued.
-    block: Option<Box<Block>>,
+    block: Option<Box<PartialBlock>>,
 }
 
 // Opening, asking and ending.
@@ -120,11 +120,11 @@ impl<T> Client<T> {
         give_back(&mut receive, 0, io);
         Client {
             settings,
-            peer: Peer::default(),
+            peer: PeerSettings::default(),
             is_ready: false,
             unacknowledged: 1,
             next_id: 1,
-            streams: Streams::default(),
+            streams: StreamMap::default(),
             reset: BTreeSet::new(),
             blocked: VecDeque::new(),
             send: SendWindow::new(DEFAULT_WINDOW),
@@ -144,13 +144,13 @@ impl<T> Client<T> {
     /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that
     /// asked for the upgrade is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep
     /// response fields are needed.
-    pub fn upgraded(
+    pub fn from_upgrade(
         settings: ClientSettings,
         shared_bytes: u32,
         (kind, wants_fields): (RequestKind, bool),
         data: T,
         io: &mut Io<'_>,
-    ) -> (Self, Key) {
+    ) -> (Self, StreamKey) {
         let mut client = Client::new(settings, shared_bytes, io);
         let key = client.enter(kind, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
@@ -164,7 +164,7 @@ impl<T> Client<T> {
 
     /// Returns the required encoding of the next request's header block.
     #[must_use]
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> BlockForm {
         self.table.form()
     }
 
@@ -193,7 +193,7 @@ impl<T> Client<T> {
     }
 
     #[must_use]
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &PeerSettings {
         &self.peer
     }
 
@@ -211,7 +211,7 @@ impl<T> Client<T> {
         request: &EncodedRequest<'_>,
         data: T,
         io: &mut Io<'_>,
-    ) -> (Key, bool) {
+    ) -> (StreamKey, bool) {
         let id = self.next_id;
         let key = self.enter(request.kind, request.wants_fields, data);
         let sent = &mut io.counts.sent;
@@ -243,7 +243,7 @@ impl<T> Client<T> {
 
     /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns
     /// whether all of it was queued: if not, flow-control windows hold the rest up.
-    pub fn release_body(&mut self, stream: Key, io: &mut Io<'_>) -> bool {
+    pub fn release_body(&mut self, stream: StreamKey, io: &mut Io<'_>) -> bool {
         let most = self.peer.max_frame_size as usize;
         let Some(stream) = self.streams.try_get_mut(stream) else { return true };
         let Some(mut unsent) = stream.unsent.take() else { return true };
@@ -286,7 +286,7 @@ impl<T> Client<T> {
 
     /// The caller's value of a stream; `None`: the stream has ended.
     #[inline]
-    pub fn data(&mut self, stream: Key) -> Option<&mut T> {
+    pub fn data(&mut self, stream: StreamKey) -> Option<&mut T> {
         self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
     }
 
@@ -295,11 +295,11 @@ impl<T> Client<T> {
     /// # Panics
     /// If the stream has ended.
     #[must_use]
-    pub fn missing(&self, stream: Key) -> Missing {
+    pub fn missing(&self, stream: StreamKey) -> MissingPart {
         let stream = self.streams.get(stream);
         match stream.phase {
-            Phase::Head { .. } => Missing::Head,
-            Phase::Body => Missing::Body(stream.expected),
+            StreamPhase::Head { .. } => MissingPart::Head,
+            StreamPhase::Body => MissingPart::Body(stream.expected),
         }
     }
 
@@ -309,12 +309,12 @@ impl<T> Client<T> {
     /// # Panics
     /// If the stream has ended.
     #[inline]
-    pub fn data_and_fields(&mut self, stream: Key) -> (&mut T, &Fields) {
+    pub fn data_and_fields(&mut self, stream: StreamKey) -> (&mut T, &Fields) {
         (&mut self.streams.get_mut(stream).data, self.heads.fields())
     }
 
     /// All open streams, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (StreamKey, &T)> {
         self.streams.iter().map(|(key, stream)| (key, &stream.data))
     }
 
@@ -323,7 +323,7 @@ impl<T> Client<T> {
     /// # Panics
     /// If the stream has ended.
     #[must_use]
-    pub fn unsent_bytes(&self, stream: Key) -> usize {
+    pub fn unsent_bytes(&self, stream: StreamKey) -> usize {
         let unsent = self.streams.get(stream).unsent.as_ref();
         unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
     }
@@ -331,18 +331,18 @@ impl<T> Client<T> {
     /// Removes a stream whose answer is complete. If its request is incomplete, RST_STREAM
     /// announces that the rest will not come (RFC 9113 §8.1: no error).
     #[inline]
-    pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) {
+    pub fn finish(&mut self, stream: StreamKey, io: &mut Io<'_>) {
         let &Stream { id, ref unsent, .. } = self.streams.get(stream);
         if unsent.is_some() {
             // Nothing can follow from the peer, so the stream need not be remembered.
-            put_reset(id, Code::NoError, io);
+            put_reset(id, ErrorCode::NoError, io);
             self.unblock(id);
         }
         self.streams.end(stream);
     }
 
     /// Removes a stream that the peer has ended.
-    pub fn take(&mut self, stream: Key) -> T {
+    pub fn take(&mut self, stream: StreamKey) -> T {
         let stream = self.streams.take(stream);
         if stream.unsent.is_some() {
             self.unblock(stream.id);
@@ -358,7 +358,7 @@ impl<T> Client<T> {
     }
 
     /// Resets a stream with `code`, and removes it.
-    pub fn cancel(&mut self, stream: Key, code: Code, io: &mut Io<'_>) -> T {
+    pub fn cancel(&mut self, stream: StreamKey, code: ErrorCode, io: &mut Io<'_>) -> T {
         let id = self.streams.get(stream).id;
         put_reset(id, code, io);
         if self.reset.len() >= limits::REMEMBERED_RESETS {
@@ -381,14 +381,14 @@ impl<T> Client<T> {
     }
 
     fn take_above(&mut self, last: u32) -> Vec<T> {
-        let mut keys: Vec<(u32, Key)> =
+        let mut keys: Vec<(u32, StreamKey)> =
             self.streams.iter().filter(|(_, s)| s.id > last).map(|(key, s)| (s.id, key)).collect();
         keys.sort_unstable_by_key(|(id, _)| *id);
         keys.into_iter().map(|(_, key)| self.take(key)).collect()
     }
 
     /// Announces the end of the connection to the peer, with the reason.
-    pub fn go_away(&mut self, code: Code, io: &mut Io<'_>) {
+    pub fn go_away(&mut self, code: ErrorCode, io: &mut Io<'_>) {
         // The peer opened no stream that we processed: push is disabled.
         frame::put_go_away(0, code, io.out);
         io.counts.sent.count(Kind::GoAway);
@@ -397,12 +397,12 @@ impl<T> Client<T> {
 
     /// Adds the next stream to `streams`.
     #[inline]
-    fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> Key {
+    fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> StreamKey {
         let id = self.next_id;
         self.next_id += 2;
         let stream = Stream {
             id,
-            phase: Phase::Head { informational: 0 },
+            phase: StreamPhase::Head { informational: 0 },
             send: SendWindow::new(self.peer.initial_window),
             // Our SETTINGS went before, so the peer knows this window.
             receive: ReceiveWindow::new(self.settings.stream_window, self.settings.stream_window),
@@ -443,7 +443,7 @@ fn put_data(
     at
 }
 
-fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
+fn put_reset(id: u32, code: ErrorCode, io: &mut Io<'_>) {
     frame::put_reset(id, code, io.out);
     io.counts.replies += (HEADER_BYTES + 4) as u64;
     io.counts.sent.count(Kind::RstStream);
@@ -468,7 +468,7 @@ mod tests {
     /// RFC 9113 §5.1.1.
     #[test]
     fn a_connection_ends_with_its_identifiers() {
-        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
@@ -486,12 +486,12 @@ mod tests {
         assert!(client.room() == 0 && client.is_draining());
         let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
         let event = client.next(&mut answer, &mut io).unwrap();
-        assert_eq!(event, Event::Head { stream: key, status: 200, end: true });
+        assert_eq!(event, ClientEvent::Head { stream: key, status: 200, end: true });
     }
 
     #[test]
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
-        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();

@@ -1,11 +1,11 @@
 //! Frames are taken off the input here. DATA is shown as it comes, every other frame is dealt with
 //! once it is whole.
 
-use super::stream::Phase;
-use super::{Client, Event, Io, give_back};
-use crate::h2::frame::{HEADER_BYTES, Header, Kind, fill, flag};
-use crate::h2::streams::Key;
-use crate::h2::{Error, Malformed, limits};
+use super::stream::StreamPhase;
+use super::{Client, ClientEvent, Io, give_back};
+use crate::h2::frame::{FrameHeader, HEADER_BYTES, Kind, fill, flag};
+use crate::h2::streams::StreamKey;
+use crate::h2::{Http2Error, Malformed, limits};
 
 /// Where in its frame the next byte of input stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +48,18 @@ impl<T> Client<T> {
     /// Reads from `input`, and moves it on past what was used. (Returning that number with the
     /// event would put each event together twice, on the hottest path there is.)
     #[inline]
-    pub fn next<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
+    pub fn next<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        io: &mut Io<'_>,
+    ) -> Result<ClientEvent<'i>, Http2Error> {
         if let Reading::Data(data) = self.reading {
             return self.read_data(data, input);
         }
         if self.kept.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
         {
-            let header = Header::parse(header);
+            let header = FrameHeader::parse(header);
             self.check_begin(&header, input)?;
             if header.kind == Kind::Data {
                 *input = rest;
@@ -71,29 +75,33 @@ impl<T> Client<T> {
 
     /// Checks whether a frame with this header may come now. `bytes` begin with the header.
     #[inline]
-    fn check_begin(&self, header: &Header, bytes: &[u8]) -> Result<(), Error> {
+    fn check_begin(&self, header: &FrameHeader, bytes: &[u8]) -> Result<(), Http2Error> {
         if !self.is_ready && (header.kind != Kind::Settings || header.has(flag::ACK)) {
             return Err(if bytes.starts_with(b"HTTP/1") {
-                Error::SpokeHttp1
+                Http2Error::SpokeHttp1
             } else {
-                Error::NoPreface
+                Http2Error::NoPreface
             });
         }
         if header.length > limits::FRAME_BYTES {
-            return Err(Error::FrameTooLong);
+            return Err(Http2Error::FrameTooLong);
         }
         if self.block.is_some() && header.kind != Kind::Continuation {
-            return Err(Error::InterruptedBlock);
+            return Err(Http2Error::InterruptedBlock);
         }
         Ok(())
     }
 
     /// Keeps the beginning of a frame until the rest of it is there.
-    fn keep<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
+    fn keep<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        io: &mut Io<'_>,
+    ) -> Result<ClientEvent<'i>, Http2Error> {
         let used = fill(&mut self.kept, HEADER_BYTES, input);
         *input = &input[used..];
-        let Some(header) = self.kept.first_chunk().map(Header::parse) else {
-            return Ok(Event::NeedMore);
+        let Some(header) = self.kept.first_chunk().map(FrameHeader::parse) else {
+            return Ok(ClientEvent::NeedMore);
         };
         self.check_begin(&header, &self.kept)?;
         if header.kind == Kind::Data {
@@ -104,7 +112,7 @@ impl<T> Client<T> {
         let used = fill(&mut self.kept, whole, input);
         *input = &input[used..];
         if self.kept.len() < whole {
-            return Ok(Event::NeedMore);
+            return Ok(ClientEvent::NeedMore);
         }
         // Taken and given back, so that its memory is allocated once.
         let kept = core::mem::take(&mut self.kept);
@@ -118,21 +126,21 @@ impl<T> Client<T> {
     #[inline]
     fn begin_data<'i>(
         &mut self,
-        header: &Header,
+        header: &FrameHeader,
         input: &mut &'i [u8],
         io: &mut Io<'_>,
-    ) -> Result<Event<'i>, Error> {
+    ) -> Result<ClientEvent<'i>, Http2Error> {
         io.counts.received.count(Kind::Data);
         if header.stream == 0 {
-            return Err(Error::WrongStream);
+            return Err(Http2Error::WrongStream);
         }
         if !self.receive.take(header.length) {
-            return Err(Error::WindowExceeded);
+            return Err(Http2Error::WindowExceeded);
         }
         give_back(&mut self.receive, 0, io);
         let padding = if header.has(flag::PADDED) { Padding::Unknown } else { Padding::Bytes(0) };
         if header.length == 0 && padding == Padding::Unknown {
-            return Err(Error::FrameLength);
+            return Err(Http2Error::FrameLength);
         }
         let end = header.has(flag::END_STREAM);
         let data = DataLeft { stream: header.stream, left: header.length, padding, end };
@@ -143,7 +151,7 @@ impl<T> Client<T> {
         if !stream.receive.take(header.length) {
             return Ok(self.malformed_data(key, data, Malformed::WindowExceeded));
         }
-        if stream.phase != Phase::Body {
+        if stream.phase != StreamPhase::Body {
             return Ok(self.malformed_data(key, data, Malformed::DataBeforeHead));
         }
         if !end {
@@ -160,9 +168,14 @@ impl<T> Client<T> {
     /// Reports a malformed stream, which the caller cancels. The rest of its frame will be passed
     /// over.
     #[cold]
-    fn malformed_data(&mut self, stream: Key, data: DataLeft, why: Malformed) -> Event<'static> {
+    fn malformed_data(
+        &mut self,
+        stream: StreamKey,
+        data: DataLeft,
+        why: Malformed,
+    ) -> ClientEvent<'static> {
         self.reading = if data.left > 0 { Reading::Data(data) } else { Reading::Frame };
-        Event::Malformed { stream, why }
+        ClientEvent::Malformed { stream, why }
     }
 
     /// Reads on in the payload of DATA.
@@ -170,14 +183,14 @@ impl<T> Client<T> {
         &mut self,
         mut data: DataLeft,
         input: &mut &'i [u8],
-    ) -> Result<Event<'i>, Error> {
+    ) -> Result<ClientEvent<'i>, Http2Error> {
         let whole = input.len();
         let padding = match data.padding {
             Padding::Bytes(n) => n,
             Padding::Unknown => {
                 let Some((&n, rest)) = input.split_first() else {
                     self.reading = Reading::Data(data);
-                    return Ok(Event::NeedMore);
+                    return Ok(ClientEvent::NeedMore);
                 };
                 *input = rest;
                 data.left -= 1;
@@ -185,7 +198,7 @@ impl<T> Client<T> {
             }
         };
         if padding > data.left {
-            return Err(Error::Padding);
+            return Err(Http2Error::Padding);
         }
         let (body, rest) = input.split_at(input.len().min((data.left - padding) as usize));
         data.left -= body.len() as u32;
@@ -196,7 +209,7 @@ impl<T> Client<T> {
         let is_over = data.left == 0;
         self.reading = if is_over { Reading::Frame } else { Reading::Data(data) };
         if input.len() == whole && !is_over {
-            return Ok(Event::NeedMore);
+            return Ok(ClientEvent::NeedMore);
         }
         Ok(self.show_data(data, body, is_over && data.end))
     }
@@ -204,8 +217,10 @@ impl<T> Client<T> {
     /// Turns a piece of DATA into an event of its stream. `left`: the rest of its frame. `end`: the
     /// piece is the stream's last.
     #[inline]
-    fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> Event<'i> {
-        let Some((key, stream)) = self.streams.find_mut(left.stream) else { return Event::Handled };
+    fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> ClientEvent<'i> {
+        let Some((key, stream)) = self.streams.find_mut(left.stream) else {
+            return ClientEvent::Handled;
+        };
         stream.show(key, data, left.body(), left.end, end)
     }
 }

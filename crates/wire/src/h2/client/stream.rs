@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::Event;
+use super::ClientEvent;
 use crate::h1::response::RequestKind;
-use crate::h2::head::Seen;
-use crate::h2::streams::Key;
+use crate::h2::head::HeadSummary;
+use crate::h2::streams::StreamKey;
 use crate::h2::window::{ReceiveWindow, SendWindow};
 use crate::h2::{Malformed, limits};
 
@@ -14,7 +14,7 @@ use crate::h2::{Malformed, limits};
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     pub(super) id: u32,
-    pub(super) phase: Phase,
+    pub(super) phase: StreamPhase,
     pub(super) send: SendWindow,
     pub(super) receive: ReceiveWindow,
     /// `None`: the whole request has been queued.
@@ -28,7 +28,7 @@ pub(super) struct Stream<T> {
 
 /// The part of its response that a stream waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum StreamPhase {
     Head { informational: u8 },
     Body,
 }
@@ -46,25 +46,25 @@ impl<T> Stream<T> {
     #[inline]
     pub(super) fn show<'i>(
         &mut self,
-        key: Key,
+        key: StreamKey,
         data: &'i [u8],
         left: u32,
         ends: bool,
         end: bool,
-    ) -> Event<'i> {
+    ) -> ClientEvent<'i> {
         if let Some(expected) = &mut self.expected {
             // A frame is judged as a whole with its first part: what is seen of it does not depend
             // on where it is cut.
             let whole = data.len() as u64 + u64::from(left);
             if whole > *expected || (ends && whole < *expected) {
-                return Event::Malformed { stream: key, why: Malformed::BodyLength };
+                return ClientEvent::Malformed { stream: key, why: Malformed::BodyLength };
             }
             *expected -= data.len() as u64;
         }
         if data.is_empty() && !end {
-            Event::Handled
+            ClientEvent::Handled
         } else {
-            Event::Body { stream: key, data, end }
+            ClientEvent::Body { stream: key, data, end }
         }
     }
 
@@ -73,7 +73,7 @@ impl<T> Stream<T> {
     #[inline]
     pub(super) fn head(
         &mut self,
-        seen: &Seen,
+        seen: &HeadSummary,
         informational: u8,
         end: bool,
     ) -> Result<u16, Malformed> {
@@ -85,7 +85,7 @@ impl<T> Stream<T> {
             if informational == limits::INFORMATIONAL {
                 return Err(Malformed::TooManyInformational);
             }
-            self.phase = Phase::Head { informational: informational + 1 };
+            self.phase = StreamPhase::Head { informational: informational + 1 };
             return Ok(status);
         }
         // Such answers have no body, whatever length they declare (RFC 9110 §8.6, §15.3.5,
@@ -95,11 +95,11 @@ impl<T> Stream<T> {
         if end && self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);
         }
-        self.phase = Phase::Body;
+        self.phase = StreamPhase::Body;
         Ok(status)
     }
 
-    pub(super) fn trailers(&self, seen: &Seen, end: bool) -> Result<(), Malformed> {
+    pub(super) fn trailers(&self, seen: &HeadSummary, end: bool) -> Result<(), Malformed> {
         if !end {
             return Err(Malformed::Trailers);
         }

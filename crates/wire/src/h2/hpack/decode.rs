@@ -1,7 +1,7 @@
 //! Reading header blocks.
 
 use super::table::{self, Dynamic};
-use super::{Error, huffman, limits};
+use super::{HpackError, huffman, limits};
 use alloc::vec::Vec;
 
 /// Reads the header blocks of one direction of a connection, in order.
@@ -63,7 +63,7 @@ impl Decoder {
         &mut self,
         block: &[u8],
         mut field: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), Error> {
+    ) -> Result<(), HpackError> {
         let mut input = Input { rest: block };
         let mut list = List { size: 0 };
         self.size_updates(&mut input)?;
@@ -82,7 +82,7 @@ impl Decoder {
                     self.table.insert(name, value);
                     self.generation += 1;
                 }
-                0x20..0x40 => return Err(Error::SizeUpdateNotFirst),
+                0x20..0x40 => return Err(HpackError::SizeUpdateNotFirst),
                 // Not indexed or never indexed: the difference is for those who pass fields on.
                 0x00..0x20 => {
                     let (name, value) = self.literal.read(&mut input, first, 4, &self.table)?;
@@ -96,20 +96,20 @@ impl Decoder {
 
     /// Reads the size updates that begin a block (RFC 7541 §6.3). There may be two in a row: to the
     /// smallest size since the last block, then to the final one.
-    fn size_updates(&mut self, input: &mut Input<'_>) -> Result<(), Error> {
+    fn size_updates(&mut self, input: &mut Input<'_>) -> Result<(), HpackError> {
         while let Some((first @ 0x20..0x40, rest)) = input.rest.split_first() {
             input.rest = rest;
             let size = input.integer(*first, 5)?;
             if size > self.limit {
-                return Err(Error::SizeAboveLimit);
+                return Err(HpackError::SizeAboveLimit);
             }
             if self.owed.take().is_some_and(|owed| size > owed) {
-                return Err(Error::SizeUpdateMissing);
+                return Err(HpackError::SizeUpdateMissing);
             }
             self.table.set_max_size(size);
             self.generation += 1;
         }
-        if self.owed.is_some() { Err(Error::SizeUpdateMissing) } else { Ok(()) }
+        if self.owed.is_some() { Err(HpackError::SizeUpdateMissing) } else { Ok(()) }
     }
 }
 
@@ -120,9 +120,13 @@ struct List {
 
 impl List {
     #[inline]
-    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HpackError> {
         self.size += table::entry_size(name, value);
-        if self.size > limits::HEADER_LIST_BYTES { Err(Error::HeaderListTooLarge) } else { Ok(()) }
+        if self.size > limits::HEADER_LIST_BYTES {
+            Err(HpackError::HeaderListTooLarge)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -144,7 +148,7 @@ impl Literal {
         first: u8,
         prefix: u32,
         table: &Dynamic,
-    ) -> Result<(&'s [u8], &'s [u8]), Error> {
+    ) -> Result<(&'s [u8], &'s [u8]), HpackError> {
         let name = match input.integer(first, prefix)? {
             0 => input.string(&mut self.name)?,
             index => {
@@ -174,43 +178,47 @@ impl<'block> Input<'block> {
 
     /// An integer that begins in the low `prefix` bits of `first` (RFC 7541 §5.1).
     #[inline]
-    fn integer(&mut self, first: u8, prefix: u32) -> Result<u32, Error> {
+    fn integer(&mut self, first: u8, prefix: u32) -> Result<u32, HpackError> {
         let full = (1 << prefix) - 1;
         let value = u32::from(first) & full;
         if value < full { Ok(value) } else { self.long_integer(full) }
     }
 
     /// The rest of an integer whose prefix is `full`.
-    fn long_integer(&mut self, full: u32) -> Result<u32, Error> {
+    fn long_integer(&mut self, full: u32) -> Result<u32, HpackError> {
         let mut value = u64::from(full);
         for position in 0..limits::INTEGER_CONTINUATION_BYTES {
-            let byte = self.next().ok_or(Error::Truncated)?;
+            let byte = self.next().ok_or(HpackError::Truncated)?;
             value += u64::from(byte & 0x7f) << (7 * position);
             if byte & 0x80 == 0 {
-                return u32::try_from(value).map_err(|_| Error::IntegerTooLarge);
+                return u32::try_from(value).map_err(|_| HpackError::IntegerTooLarge);
             }
         }
-        Err(Error::IntegerTooLarge)
+        Err(HpackError::IntegerTooLarge)
     }
 
     /// A string (RFC 7541 §5.2), in `scratch` if it is coded.
     #[inline]
-    fn string<'s>(&mut self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Error>
+    fn string<'s>(&mut self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], HpackError>
     where
         'block: 's,
     {
-        let first = self.next().ok_or(Error::Truncated)?;
+        let first = self.next().ok_or(HpackError::Truncated)?;
         let length = self.integer(first, 7)? as usize;
         if length > limits::STRING_BYTES {
-            return Err(Error::StringTooLong);
+            return Err(HpackError::StringTooLong);
         }
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Error::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(HpackError::Truncated)?;
         self.rest = rest;
         if first & 0x80 == 0 {
             return Ok(bytes);
         }
         scratch.clear();
         huffman::decode(bytes, scratch)?;
-        if scratch.len() > limits::STRING_BYTES { Err(Error::StringTooLong) } else { Ok(scratch) }
+        if scratch.len() > limits::STRING_BYTES {
+            Err(HpackError::StringTooLong)
+        } else {
+            Ok(scratch)
+        }
     }
 }

@@ -71,7 +71,7 @@ pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
 /// literal with the static entry's name if there is one. A field that is never to be indexed is
 /// always a literal (RFC 7541 §6.2.3).
 pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
-    put_found(static_index(name, value), name, value, indexing, out);
+    put_reference(static_index(name, value), name, value, indexing, out);
 }
 
 /// The indexes of the static entry with this name and value, and of the first one with this name.
@@ -93,7 +93,7 @@ pub fn is_static(name: &[u8], value: &[u8]) -> bool {
     static_index(name, value).0.is_some()
 }
 
-fn put_found(
+fn put_reference(
     (full, named): (Option<usize>, Option<usize>),
     name: &[u8],
     value: &[u8],
@@ -176,7 +176,7 @@ impl Encoder {
         let indexing =
             if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
         let found @ (full, _) = self.find(name, value);
-        put_found(found, name, value, indexing, out);
+        put_reference(found, name, value, indexing, out);
         if full.is_none() && indexing == Indexing::Incremental {
             self.table.insert(name, value);
         }

@@ -2,7 +2,7 @@ use thiserror::Error;
 
 /// A violation of HPACK by a peer. Each variant is one kind that reports can count and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-pub enum Error {
+pub enum HpackError {
     #[error("a field refers to index 0 (RFC 7541 §6.1)")]
     IndexZero,
     #[error("a field refers to an index beyond the static and the dynamic table (RFC 7541 §2.3.3)")]

@@ -1,6 +1,6 @@
 //! The Huffman code of strings (RFC 7541 §5.2, Appendix B).
 
-use super::Error;
+use super::HpackError;
 use alloc::vec::Vec;
 
 /// The symbol that ends no string on the wire: it is there for its first bits, which are the
@@ -182,7 +182,7 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends to `out` the string that `bytes` are the code of. After an error `out` is as it was.
-pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let start = out.len();
     // A step may write one byte too many.
     out.resize(start + bytes.len() * 8 / SHORTEST + 1, 0);
@@ -192,7 +192,7 @@ pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
 }
 
 /// Returns how many bytes were written.
-fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, Error> {
+fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     let mut bits = Bits { inverted: 0, have: 0, rest: bytes };
     let mut written = 0;
     'refill: loop {
@@ -270,7 +270,7 @@ impl Bits<'_> {
     }
 
     /// The symbol whose code is longer than a window.
-    fn long(&mut self) -> Result<u8, Error> {
+    fn long(&mut self) -> Result<u8, HpackError> {
         let ahead = !(self.inverted >> 32) as u32;
         // The longest codes end above everything.
         let length = (WINDOW + 1..LONGEST)
@@ -278,15 +278,15 @@ impl Bits<'_> {
             .unwrap_or(LONGEST);
         if length as u32 > self.have {
             return Err(if self.inverted == 0 {
-                Error::HuffmanPaddingTooLong
+                HpackError::HuffmanPaddingTooLong
             } else {
-                Error::HuffmanPadding
+                HpackError::HuffmanPadding
             });
         }
         self.skip(length as u32);
         let run = &RUNS[length];
         let symbol = run.first_symbol + (ahead >> (32 - length)) - run.first_code;
-        SYMBOLS.get(symbol as usize).copied().ok_or(Error::HuffmanEndOfString)
+        SYMBOLS.get(symbol as usize).copied().ok_or(HpackError::HuffmanEndOfString)
     }
 }
 

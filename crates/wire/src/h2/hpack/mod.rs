@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541): header fields as HTTP/2 puts them on the wire.
 //!
 //! Each direction of a connection has one table of recent fields, which sender and receiver keep
-//! alike. Hence a block must be decoded even if its fields are unused, and an [`Error`] ends the
-//! connection: all later blocks would be read with the wrong table.
+//! alike. Hence a block must be decoded even if its fields are unused, and an [`HpackError`] ends
+//! the connection: all later blocks would be read with the wrong table.
 //!
 //! ```text
 //!   block ──► [size update]* ──► field ──► field ──► ...
@@ -24,4 +24,4 @@ mod table;
 
 pub use decode::Decoder;
 pub use encode::{Encoder, Indexing};
-pub use error::Error;
+pub use error::HpackError;

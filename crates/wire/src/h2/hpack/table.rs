@@ -1,6 +1,6 @@
 //! The fields that indexes stand for (RFC 7541 §2.3).
 
-use super::Error;
+use super::HpackError;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -153,12 +153,13 @@ impl Dynamic {
 
     /// Returns the field at `index`, in the static table or in this one (RFC 7541 §2.3.3).
     #[inline]
-    pub fn look_up(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
-        let position = index.checked_sub(1).ok_or(Error::IndexZero)?;
+    pub fn look_up(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
+        let position = index.checked_sub(1).ok_or(HpackError::IndexZero)?;
         if let Some((name, value)) = STATIC.get(position) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
-        let entry = self.entries.get(position - STATIC.len()).ok_or(Error::IndexBeyondTables)?;
+        let entry =
+            self.entries.get(position - STATIC.len()).ok_or(HpackError::IndexBeyondTables)?;
         Ok(self.strings(entry))
     }
 

@@ -2,18 +2,18 @@
 
 use base64::Engine as _;
 
-use super::form::{BOUNDARY, FORM_TYPE, Part, file_name, multipart};
-use super::options::{OptionKind, spelled};
-use super::shell::{Word, text};
+use super::form::{BOUNDARY, FORM_TYPE, FormPart, file_name, multipart};
+use super::options::{OptionKind, parse_word};
+use super::shell::{ShellWord, text};
 use crate::ReadFile;
-use crate::import::{BASE64, Change, Changes, Imported, Url, form_encoded, load};
+use crate::import::{BASE64, ChangeKind, Changes, ImportedRequest, Url, form_encoded, load};
 
 /// curl 7.88 sends `Expect: 100-continue` for bodies above this size, and for every upload.
 const EXPECTED_BODY_BYTES: usize = 1 << 20;
 
 /// One command, as its options have it.
 #[derive(Default)]
-pub struct Command {
+pub struct CurlCommand {
     line: usize,
     method: Option<String>,
     /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add
@@ -27,7 +27,7 @@ pub struct Command {
     get: bool,
     head: bool,
     globoff: bool,
-    form: Vec<Part>,
+    form: Vec<FormPart>,
     uploads: Vec<String>,
     urls: Vec<String>,
     options: Vec<(String, String)>,
@@ -35,13 +35,17 @@ pub struct Command {
     idle: Vec<&'static str>,
 }
 
-impl Command {
-    pub fn parse(line: usize, words: Vec<Word>, read: ReadFile) -> Result<Command, String> {
-        let mut command = Command { line, ..Command::default() };
+impl CurlCommand {
+    pub fn parse(
+        line: usize,
+        words: Vec<ShellWord>,
+        read: ReadFile,
+    ) -> Result<CurlCommand, String> {
+        let mut command = CurlCommand { line, ..CurlCommand::default() };
         let mut words = words.into_iter();
-        while let Some(Word { line, bytes }) = words.next() {
+        while let Some(ShellWord { line, bytes }) = words.next() {
             let located = |error| format!("line {line}: {error}");
-            let (options, mut attached) = spelled(&bytes).map_err(located)?;
+            let (options, mut attached) = parse_word(&bytes).map_err(located)?;
             for (kind, name) in options {
                 let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
@@ -90,8 +94,8 @@ impl Command {
             "head" => self.head = true,
             "globoff" => self.globoff = true,
             "header" => self.headers.push(header(&value)?),
-            "form" => self.form.push(Part::parse(&value, read)?),
-            "form-string" => self.form.push(Part::literal(&value)?),
+            "form" => self.form.push(FormPart::parse(&value, read)?),
+            "form-string" => self.form.push(FormPart::literal(&value)?),
             "upload-file" => self.uploads.push(value),
             "compressed" => self.ask("Accept-Encoding", "deflate, gzip, br, zstd".into()),
             "user-agent" => self.ask("User-Agent", value),
@@ -148,7 +152,7 @@ impl Command {
     }
 
     /// Returns one request for each URL.
-    pub fn requests(mut self, read: ReadFile) -> Result<Vec<Imported>, String> {
+    pub fn requests(mut self, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
         for (i, url) in self.urls.iter().enumerate() {
@@ -159,16 +163,16 @@ impl Command {
             let request = made.and_then(|url| self.request(url, self.uploads.get(i), read));
             let mut request = request.map_err(|error| format!("{place}: {error}"))?;
             if url.contains('#') {
-                request.changes.add(Change::Fragment, &place);
+                request.changes.add(ChangeKind::Fragment, &place);
             }
-            requests.push(Imported { place, ..request }.checked()?);
+            requests.push(ImportedRequest { place, ..request }.normalize()?);
         }
         match requests.first_mut() {
             // Once for each command, however many URLs it has.
             Some(first) => {
                 self.idle
                     .iter()
-                    .for_each(|name| first.changes.add(Change::Option, &format!("--{name}")));
+                    .for_each(|name| first.changes.add(ChangeKind::Option, &format!("--{name}")));
             }
             None => {
                 return Err(format!(
@@ -185,7 +189,7 @@ impl Command {
         mut url: String,
         upload: Option<&String>,
         read: ReadFile,
-    ) -> Result<Imported, String> {
+    ) -> Result<ImportedRequest, String> {
         let form = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
         let (method, body, content_type) = match (&self.data, &self.form[..], upload) {
             // --json names the type even where --get moves the data into the query.
@@ -207,7 +211,7 @@ impl Command {
             _ => return Err("-d, -F and -T exclude each other; keep one of them".into()),
         };
         let mut request =
-            Imported::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
+            ImportedRequest::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
         request.headers = self.headers(content_type);
         (request.body, request.options) = (body, self.options.clone());
         request.changes = self.changes(&request);
@@ -215,7 +219,7 @@ impl Command {
     }
 
     /// Returns the differences to the request that curl itself sends.
-    fn changes(&self, request: &Imported) -> Changes {
+    fn changes(&self, request: &ImportedRequest) -> Changes {
         let mut changes = Changes::default();
         let is_removed = |name: &str| {
             let is_own = |(own, value): &(String, Option<String>)| {
@@ -225,24 +229,24 @@ impl Command {
         };
         for name in ["User-Agent", "Accept"] {
             if !request.has(name) && !is_removed(name) {
-                changes.add(Change::ToolHeader, name);
+                changes.add(ChangeKind::ToolHeader, name);
             }
         }
         if is_removed("Host") {
-            changes.add(Change::HostHeader, "");
+            changes.add(ChangeKind::HostHeader, "");
         }
         let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
         if (is_long || !self.uploads.is_empty()) && !request.has("expect") && !is_removed("expect")
         {
-            changes.add(Change::ToolHeader, "Expect");
+            changes.add(ChangeKind::ToolHeader, "Expect");
         }
         if !self.form.is_empty() {
-            changes.add(Change::Boundary, "");
+            changes.add(ChangeKind::Boundary, "");
         }
         let path = request.url.split('?').next().unwrap_or_default();
         let has_dots = path.split('/').skip(3).any(|part| matches!(part, "." | ".."));
         if has_dots && !self.idle.contains(&"path-as-is") {
-            changes.add(Change::DotSegments, path);
+            changes.add(ChangeKind::DotSegments, path);
         }
         changes
     }
@@ -252,7 +256,7 @@ impl Command {
     fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
-        let mut url = ascii_path(&if self.globoff { url } else { unglobbed(&url)? });
+        let mut url = ascii_path(&if self.globoff { url } else { unescape_globs(&url)? });
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             let joint = if url.contains('?') { "&" } else { "?" };
             url.push_str(if url.ends_with(['?', '&']) { "" } else { joint });
@@ -296,7 +300,7 @@ fn header(text: &str) -> Result<(String, Option<String>), String> {
 /// Returns the bytes that a data option stands for.
 fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
-        ("data-urlencode", _) => urlencoded(&text(value)?, read),
+        ("data-urlencode", _) => encode_data(&text(value)?, read),
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
             let mut bytes = load(&text(path.to_vec())?, read)?;
@@ -308,7 +312,7 @@ fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
 }
 
 /// `content`, `=content`, `name=content`, `@file`, `name@file`: the name stays as it is.
-fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
+fn encode_data(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     let (name, content) = match (value.split_once('='), value.split_once('@')) {
         (Some((name, content)), _) => (name, content.into()),
         (None, Some((name, path))) => (name, load(path, read)?),
@@ -320,7 +324,7 @@ fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
 
 /// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt
 /// out.
-fn unglobbed(url: &str) -> Result<String, String> {
+fn unescape_globs(url: &str) -> Result<String, String> {
     // The brackets of an IPv6 address are no glob, nor is an empty pair.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
     let protected = ["\\[", "\\]", "\\{", "\\}"];

@@ -12,24 +12,24 @@ pub const FORM_TYPE: &str = "multipart/form-data; boundary=";
 
 /// A part of a form (RFC 7578).
 #[derive(Default)]
-pub struct Part {
+pub struct FormPart {
     name: String,
     file_name: Option<String>,
     content_type: Option<String>,
     content: Vec<u8>,
 }
 
-impl Part {
+impl FormPart {
     /// `name=content`, as it stands.
-    pub fn literal(field: &str) -> Result<Part, String> {
+    pub fn literal(field: &str) -> Result<FormPart, String> {
         let wrong = || format!("{field:?} is not a field; write it like -F name=value");
         let (name, content) = field.split_once('=').ok_or_else(wrong)?;
-        Ok(Part { name: name.into(), content: content.into(), ..Part::default() })
+        Ok(FormPart { name: name.into(), content: content.into(), ..FormPart::default() })
     }
 
     /// `name=content` or `name=@file`, with `;type=` and `;filename=` after it.
-    pub fn parse(field: &str, read: ReadFile) -> Result<Part, String> {
-        let mut part = Part::literal(field)?;
+    pub fn parse(field: &str, read: ReadFile) -> Result<FormPart, String> {
+        let mut part = FormPart::literal(field)?;
         let value = text(mem::take(&mut part.content))?;
         let path = value.strip_prefix('@');
         let (word, suffixes) = form_word(path.unwrap_or(&value));
@@ -89,7 +89,7 @@ fn guess_type(path: &str) -> Option<&'static str> {
 }
 
 /// Returns the body of a form.
-pub fn multipart(parts: &[Part]) -> Vec<u8> {
+pub fn multipart(parts: &[FormPart]) -> Vec<u8> {
     let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
     let mut body = Vec::new();
     for part in parts {

@@ -10,9 +10,9 @@ mod shell;
 #[cfg(test)]
 mod tests;
 
-use self::command::Command;
-use self::shell::{Word, commands};
-use super::{Changes, Imports, some};
+use self::command::CurlCommand;
+use self::shell::{ShellWord, commands};
+use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
 
 /// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl`
@@ -31,9 +31,9 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     for (i, mut words) in commands(command)?.into_iter().enumerate() {
         let line = words[0].line;
         drop_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
-        requests.extend(Command::parse(line, words, read)?.requests(read)?);
+        requests.extend(CurlCommand::parse(line, words, read)?.requests(read)?);
     }
-    some(
+    require_requests(
         requests,
         Changes::default(),
         "there is no curl command; paste one, like curl http://localhost:8080/",
@@ -41,7 +41,7 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
 }
 
 /// Takes `$ curl` off a command.
-fn drop_name(words: &mut Vec<Word>, first: bool) -> Result<(), String> {
+fn drop_name(words: &mut Vec<ShellWord>, first: bool) -> Result<(), String> {
     // The prompt.
     words.drain(..usize::from(words[0].bytes == b"$"));
     let name = String::from_utf8_lossy(words.first().map_or(b"", |word| &word.bytes)).into_owned();

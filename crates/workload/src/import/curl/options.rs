@@ -71,7 +71,9 @@ pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
 }
 
 /// Returns the options that a word spells, and the value of the last one, if the word contains it.
-pub fn spelled(word: &[u8]) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
+pub fn parse_word(
+    word: &[u8],
+) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let value = |bytes: &[u8]| Some(bytes.to_vec()).filter(|bytes| !bytes.is_empty());
     let mut letters = match word {
         b"--" => return Ok((Vec::new(), None)),

@@ -4,14 +4,14 @@ use std::mem;
 
 /// A word of a command, without its quotes. Bytes, because `\xHH` makes any.
 #[derive(Debug)]
-pub struct Word {
+pub struct ShellWord {
     /// Counted from 1.
     pub line: usize,
     pub bytes: Vec<u8>,
 }
 
 /// Splits a script into commands, none of them empty, and these into words.
-pub fn commands(script: &str) -> Result<Vec<Vec<Word>>, String> {
+pub fn commands(script: &str) -> Result<Vec<Vec<ShellWord>>, String> {
     let mut shell = Shell { rest: script.trim_start_matches('\u{feff}'), line: 1 };
     let mut commands = shell.commands().map_err(|error| format!("line {}: {error}", shell.line))?;
     commands.retain(|words| !words.is_empty());
@@ -24,7 +24,7 @@ struct Shell<'a> {
 }
 
 impl Shell<'_> {
-    fn commands(&mut self) -> Result<Vec<Vec<Word>>, String> {
+    fn commands(&mut self) -> Result<Vec<Vec<ShellWord>>, String> {
         let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None);
         loop {
             let line = self.line;
@@ -56,7 +56,7 @@ impl Shell<'_> {
                     ));
                 }
                 Some(c) => {
-                    let word = word.get_or_insert_with(|| Word { line, bytes: Vec::new() });
+                    let word = word.get_or_insert_with(|| ShellWord { line, bytes: Vec::new() });
                     self.part(c, &mut word.bytes)?;
                 }
             }
@@ -66,10 +66,10 @@ impl Shell<'_> {
     /// Returns the part of a word that begins with `c`: something in quotes, or one character.
     fn part(&mut self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         match c {
-            '\'' => self.quoted("'", out)?,
-            '"' => self.quoted("\"", out)?,
-            '$' if self.eat("'") => self.quoted("$'", out)?,
-            '$' if self.eat("\"") => self.quoted("\"", out)?,
+            '\'' => self.read_quoted("'", out)?,
+            '"' => self.read_quoted("\"", out)?,
+            '$' if self.take_prefix("'") => self.read_quoted("$'", out)?,
+            '$' if self.take_prefix("\"") => self.read_quoted("\"", out)?,
             '$' | '`' => self.dollar(c, out)?,
             '\\' => push(out, self.take().unwrap_or(c)),
             c => push(out, c),
@@ -78,7 +78,7 @@ impl Shell<'_> {
     }
 
     /// Reads the text after the opening quotes, up to the closing one.
-    fn quoted(&mut self, open: &str, out: &mut Vec<u8>) -> Result<(), String> {
+    fn read_quoted(&mut self, open: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let (line, close) = (self.line, if open == "\"" { '"' } else { '\'' });
         while let Some(c) = self.take() {
             match (open, c) {
@@ -131,7 +131,7 @@ impl Shell<'_> {
     fn unicode(&mut self) -> Result<char, String> {
         let mut code = self.number(4);
         if let Some(high @ 0xd800..0xdc00) = code
-            && self.eat("\\u")
+            && self.take_prefix("\\u")
         {
             let low = self.number(4).and_then(|low| low.checked_sub(0xdc00));
             code = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
@@ -155,12 +155,12 @@ impl Shell<'_> {
         Some(c)
     }
 
-    fn eat(&mut self, prefix: &str) -> bool {
+    fn take_prefix(&mut self, prefix: &str) -> bool {
         self.rest.strip_prefix(prefix).map(|rest| self.rest = rest).is_some()
     }
 
     fn eat_line_end(&mut self) -> bool {
-        let eaten = self.eat("\n") || self.eat("\r\n");
+        let eaten = self.take_prefix("\n") || self.take_prefix("\r\n");
         self.line += usize::from(eaten);
         eaten
     }

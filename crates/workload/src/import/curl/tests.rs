@@ -2,7 +2,7 @@
 
 use super::options::OptionKind;
 use super::*;
-use crate::import::Imported;
+use crate::import::ImportedRequest;
 use crate::import::curl::form::BOUNDARY;
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
@@ -14,8 +14,8 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Returns all requests, each as `METHOD URL | Name: value | … | body`.
-fn shown(command: &str) -> String {
-    let show = |r: Imported| {
+fn show_requests(command: &str) -> String {
+    let show = |r: ImportedRequest| {
         let mut parts = vec![format!("{} {}", r.method, r.url)];
         parts.extend(r.headers.iter().map(|(n, v)| format!("{n}: {v}")));
         parts.extend(r.body.map(|body| String::from_utf8_lossy(&body).into_owned()));
@@ -32,7 +32,7 @@ fn check(cases: &str) {
         let case =
             case.replace('⏎', "\n").replace('␍', "\r").replace('␉', "\t").replace("FORM", form);
         let (command, expected) = case.split_once(" → ").unwrap();
-        assert_eq!(shown(command), expected, "{command}");
+        assert_eq!(show_requests(command), expected, "{command}");
     }
 }
 
@@ -134,7 +134,7 @@ fn forms_are_multipart() {
     ];
     let body = format!("{}--{b}--\r\n", parts.concat());
     assert_eq!(
-        shown(text),
+        show_requests(text),
         format!("POST http://a | Content-Type: multipart/form-data; boundary={b} | {body}")
     );
 }
@@ -253,7 +253,7 @@ fn upload_lists_the_expectation_that_is_not_sent() {
 
 #[test]
 fn every_option_of_curl_is_applied_listed_or_refused() {
-    let known = |name: &str| super::options::spelled(format!("--{name}").as_bytes());
+    let known = |name: &str| super::options::parse_word(format!("--{name}").as_bytes());
     // These two only say how data and the URL are read.
     let names = super::options::names().filter(|(_, name)| !["get", "globoff"].contains(name));
     for (kind, name) in names {

@@ -1,0 +1,265 @@
+//! The part of a measured window that counts: the last level of a server that got faster and stayed
+//! so.
+//!
+//! A window with an active just-in-time compiler covers two states of the server, of which only the
+//! later one lasts. The last level is taken if it covers half of the window or more. A change of
+//! the machine is not cut off, because that would select the faster level.
+
+use dyno_archive::load::Books;
+use dyno_archive::outcome::Outcomes;
+use dyno_archive::plan::{LoadModel, StillWarming};
+use dyno_archive::{Interval, LoadRecord, Party, Phase};
+
+use crate::load::{LoadConfig, LoadResult};
+use crate::server::{ServerInterval, ServerUse};
+use crate::steadiness::{Pattern, Steadiness};
+use crate::turns::cpu_us_per_request;
+use crate::verdict::STEAL;
+
+/// Least share of the window for a last level that represents it.
+const LEAST: f64 = 0.5;
+
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
+/// answer.
+const IN_CPU: f64 = 0.5;
+
+/// Least share of the server's CPU time that its compilers used before the last level. During it,
+/// they must have used less than half of that. A faster machine also lowers CPU time per answer, so
+/// only compilers show that the server is the cause.
+const COMPILED: f64 = 0.05;
+
+/// Returns the instant from which a trial's window counts, nanoseconds since the load began;
+/// `None`: all of it counts. `load` and `server`: results of the whole window.
+pub(crate) fn counts_from(
+    record: &LoadRecord,
+    party: Party,
+    (load, server): (&LoadResult, &ServerUse),
+    steadiness: &Steadiness,
+) -> Option<u64> {
+    let last = steadiness.pieces.last().filter(|_| steadiness.pattern == Pattern::WarmUp)?;
+    let (opens, closes) = record.window_ns;
+    let from_ns = starts_at(record, last.start_s)?;
+    let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
+    let cost = |stretch| cpu_us_per_request(record, party, stretch);
+    let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
+    let (before, after) =
+        (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
+    let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU)
+        && before >= COMPILED
+        && after < before / 2.0
+        && server.steal_share.is_none_or(|share| share <= STEAL);
+    let can_go = earlier(record, from_ns).all(is_plain);
+    (may_be_cut(&load.config) && from_ns > opens && share >= LEAST && is_servers && can_go)
+        .then_some(from_ns)
+}
+
+/// Whether a window may be cut. In an open loop, earlier requests are part of the question.
+/// Connections that are still being opened are a different load. If warm-up is measured, all of it
+/// counts.
+fn may_be_cut(config: &LoadConfig) -> bool {
+    let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
+    config.model == LoadModel::Closed
+        && !is_ramped
+        && config.still_warming != StillWarming::Measured
+}
+
+/// Returns the share of the server's CPU time that its just-in-time compilers used in a stretch of
+/// the load; `None`: not known.
+fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
+    let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
+    let is_within =
+        |i: &&ServerInterval| (from_s..to_s).contains(&f64::midpoint(i.start_s, i.end_s));
+    let sum = |pick: fn(&ServerInterval) -> Option<f64>| -> Option<f64> {
+        server
+            .intervals
+            .iter()
+            .filter(is_within)
+            .map(|i| Some(pick(i)? * (i.end_s - i.start_s)))
+            .sum()
+    };
+    let (jit, all) = (sum(|i| i.cpu_jit)?, sum(|i| i.cpu)?);
+    (all > 0.0).then(|| jit / all)
+}
+
+/// Returns the start of the measured interval that begins at an instant.
+fn starts_at(record: &LoadRecord, at_s: f64) -> Option<u64> {
+    let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
+    let mut starts = measured.map(|interval| interval.start_ns);
+    starts.find(|start_ns| *start_ns as f64 / 1e9 >= at_s)
+}
+
+/// Returns the measured intervals before an instant.
+fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval> {
+    record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
+}
+
+/// Whether an interval has only correct responses: other outcomes are recorded for the whole window
+/// only.
+fn is_plain(interval: &Interval) -> bool {
+    let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
+    outcomes.total() == outcomes.completed_count()
+        && outcomes.wrong_count() == 0
+        && carried.total() == 0
+        && dropped + pages_completed + pages_failed == 0
+}
+
+/// Returns the record of a load whose window opens later. Requests in flight at that instant are
+/// carried into it, as when the window of a closed loop opens.
+pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord {
+    let mut ended = Outcomes::default();
+    earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
+    let started: u64 = earlier(record, from_ns).map(|interval| interval.started).sum();
+    let later = |mut interval: Interval| {
+        if interval.phase == Phase::Measured && interval.start_ns < from_ns {
+            interval.phase = Phase::Warmup;
+        }
+        interval
+    };
+    let Books { carried_in, scheduled, started: all, completed, .. } = record.books;
+    LoadRecord {
+        window_ns: (from_ns, record.window_ns.1),
+        intervals: record.intervals.iter().cloned().map(later).collect(),
+        books: Books {
+            carried_in: (carried_in + started).saturating_sub(ended.total()),
+            scheduled: scheduled.saturating_sub(started),
+            started: all.saturating_sub(ended.total()),
+            completed: completed.saturating_sub(ended.completed_count()),
+            ..record.books
+        },
+        // Ages at another instant are not known.
+        edges: None,
+        ..record.clone()
+    }
+}
+
+/// Returns a result with the answers of a later window. The generator's use, the kernel's counters,
+/// HTTP/2 frames and caveats are those of the whole window.
+pub(crate) fn result_in_window(whole: LoadResult, later: LoadResult) -> LoadResult {
+    let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
+    LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Sample;
+    use dyno_archive::outcome::Outcome;
+    use dyno_archive::sample::{CgroupUse, PartyUse};
+
+    use super::*;
+    use crate::fixture;
+    use crate::steadiness::{intervals, steadiness};
+
+    const S: u64 = 1_000_000_000;
+
+    /// A second of warm-up, and measured seconds with these numbers of answers and CPU seconds
+    /// each; sampled at each edge.
+    fn record(measured: &[(u64, f64)]) -> LoadRecord {
+        let mut record = fixture::record(0);
+        let all: Vec<(u64, f64)> = [(10, 1.0)].iter().chain(measured).copied().collect();
+        let interval = |(k, (answers, _)): (usize, &(u64, f64))| {
+            let phase = if k == 0 { Phase::Warmup } else { Phase::Measured };
+            let mut interval = Interval::new(phase, k as u64 * S, (k as u64 + 1) * S);
+            (0..*answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+            interval.started = *answers;
+            interval
+        };
+        let sample = |k: usize| {
+            let cpu_s: f64 = all[..k].iter().map(|(_, cpu_s)| cpu_s).sum();
+            let group = CgroupUse { cpu_ns: Some((cpu_s * 1e9) as u64), ..CgroupUse::default() };
+            let used = PartyUse { cgroup: Some(group), ..PartyUse::nothing(Party::SUBJECT) };
+            Sample { at_ns: k as u64 * S, parties: vec![used], ..Sample::default() }
+        };
+        let answers: u64 = measured.iter().map(|(answers, _)| answers).sum();
+        (record.began_ns, record.window_ns) = (0, (S, all.len() as u64 * S));
+        record.intervals = all.iter().enumerate().map(interval).collect();
+        record.samples = (0..=all.len()).map(sample).collect();
+        record.books = Books {
+            carried_in: 4,
+            scheduled: answers,
+            started: answers + 4,
+            completed: answers,
+            in_flight_at_end: 4,
+            ..Books::default()
+        };
+        record
+    }
+
+    /// Returns the counted start if compilers use these shares of the CPU time before the sixth
+    /// second and after it.
+    fn counts_from_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
+        let load = fixture::result(record, None);
+        let interval = |k: u32| ServerInterval {
+            start_s: f64::from(k),
+            end_s: f64::from(k + 1),
+            cpu: Some(1.0),
+            cpu_jit: Some(if k < 6 { before } else { after }),
+            ..ServerInterval::default()
+        };
+        let server =
+            ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
+        counts_from(
+            record,
+            Party::SUBJECT,
+            (&load, &server),
+            &steadiness(&intervals(&load, &server))?,
+        )
+        .map(|ns| ns / S)
+    }
+
+    const COMPILES: (f64, f64) = (0.4, 0.05);
+
+    fn levels(of: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
+        of.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
+    }
+
+    #[test]
+    fn a_server_that_got_faster_counts_by_its_last_level() {
+        let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        assert_eq!(counts_from_s(&warms, COMPILES), Some(6));
+        let later = with_later_window(&warms, 6 * S);
+        assert!(later.books.balance(), "{:?}", later.books);
+        assert_eq!(
+            (later.books.completed, later.books.carried_in, later.window_ns),
+            (10_000, 4, (6 * S, 16 * S))
+        );
+        assert_eq!(later.intervals.iter().filter(|i| i.phase == Phase::Warmup).count(), 6);
+        let asked = fixture::result(&warms, None).config;
+        let result = crate::load::result(&later, asked);
+        assert_eq!(
+            (result.throughput_rps, result.duration_s, result.exchanges.due()),
+            (1000.0, 10.0, 10_004)
+        );
+    }
+
+    #[test]
+    fn changes_of_the_machine_and_short_levels_are_not_cut() {
+        for (name, of) in [
+            ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
+            ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),
+            ("it got slower", levels(&[(5, 1000, 1.0), (10, 500, 1.0)])),
+            ("one level", levels(&[(15, 1000, 1.0)])),
+        ] {
+            assert_eq!(counts_from_s(&record(&of), COMPILES), None, "{name}");
+        }
+        let warms = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
+        for of in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
+            assert_eq!(
+                counts_from_s(&record(&warms), of),
+                None,
+                "no compiler ended its work: {of:?}"
+            );
+        }
+        let mut fails = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        fails.intervals[2].outcomes.count(Outcome::Timeout);
+        assert_eq!(
+            counts_from_s(&fails, COMPILES),
+            None,
+            "ages of failures are of the whole window"
+        );
+        let unknown = LoadRecord {
+            samples: Vec::new(),
+            ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]))
+        };
+        assert_eq!(counts_from_s(&unknown, COMPILES), None, "whose doing it was is not known");
+    }
+}

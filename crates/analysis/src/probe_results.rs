@@ -1,0 +1,278 @@
+//! Observations inside a server, over the repeats of a cell: its system calls by name, and its
+//! threads by role.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::sample::ThreadState;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::grid::Cell;
+use crate::metric::Unit;
+use crate::server::{Call, RoleUse, ServerUse};
+use crate::stats::Repeated;
+use crate::trial::TrialResult;
+
+/// Observations inside a server, over the valid repeats of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Inside")]
+pub struct InsideSummary {
+    /// System calls by name; empty: not counted. A name that is missing in a repeat counts as 0
+    /// there.
+    pub syscalls: BTreeMap<String, CallSummary>,
+    pub by_thread_role: BTreeMap<&'static str, RoleSummary>,
+    /// Metrics that the server's runtime reports; empty: not requested, or none reported.
+    pub runtime: Vec<RuntimeSummary>,
+}
+
+/// A value of the server's runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RuntimeSummary {
+    /// Name without the suffix of its unit: `gc`, `event_loop`, `heap`.
+    pub name: String,
+    /// Unit; lengths of time are shares of the window.
+    pub unit: Unit,
+    pub value: Repeated,
+}
+
+/// System calls of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CallSummary {
+    pub per_response: Repeated,
+    /// Mean result of the calls that did not fail: bytes, events, threads woken.
+    pub returned_mean: Repeated,
+}
+
+/// Threads of one role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RoleSummary {
+    pub threads: Repeated,
+    pub cpu_us_per_request: Repeated,
+    /// Share of the threads' time by state: 0 to 1. Empty: states were not observed.
+    pub states: BTreeMap<&'static str, Repeated>,
+}
+
+/// A system call of a server next to the same call of another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CallPair<'a> {
+    pub name: &'a str,
+    pub here: Option<&'a CallSummary>,
+    pub there: Option<&'a CallSummary>,
+}
+
+impl CallPair<'_> {
+    /// Returns the absolute difference in calls per answer.
+    fn difference(&self) -> f64 {
+        let of =
+            |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);
+        (of(self.here) - of(self.there)).abs()
+    }
+}
+
+/// Least share of the threads' time at which a state is shown.
+const LEAST_SHARE: f64 = 0.005;
+
+impl RoleSummary {
+    /// Returns the states that are worth showing, each with its median share.
+    #[must_use]
+    pub fn shares(&self) -> Vec<(&'static str, f64)> {
+        let known =
+            |state: ThreadState| Some((state.name(), self.states.get(state.name())?.median?));
+        ThreadState::ALL
+            .into_iter()
+            .filter_map(known)
+            .filter(|(_, share)| *share >= LEAST_SHARE)
+            .collect()
+    }
+}
+
+impl InsideSummary {
+    /// Returns the system calls next to those of another server, the largest difference first.
+    /// Without another server, the most frequent call comes first.
+    #[must_use]
+    pub fn pair_calls<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
+        let there = |name: &str| other.and_then(|other| other.syscalls.get(name));
+        let names: BTreeSet<&String> = self
+            .syscalls
+            .keys()
+            .chain(other.into_iter().flat_map(|other| other.syscalls.keys()))
+            .collect();
+        let pair =
+            |name: &'a String| CallPair { name, here: self.syscalls.get(name), there: there(name) };
+        let mut all: Vec<CallPair<'a>> = names.into_iter().map(pair).collect();
+        all.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
+        all
+    }
+
+    /// The roles of its threads, the one that used most CPU time first.
+    #[must_use]
+    pub fn roles(&self) -> Vec<(&'static str, &RoleSummary)> {
+        let mut all: Vec<_> =
+            self.by_thread_role.iter().map(|(name, role)| (*name, role)).collect();
+        let used = |role: &RoleSummary| role.cpu_us_per_request.median.unwrap_or(0.0);
+        all.sort_by(|a, b| used(b.1).total_cmp(&used(a.1)));
+        all
+    }
+
+    pub(crate) fn from_cell(cell: &Cell<'_>) -> InsideSummary {
+        let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
+        InsideSummary {
+            syscalls: syscalls(&servers),
+            by_thread_role: roles(&servers),
+            runtime: runtime(&servers),
+        }
+    }
+}
+
+fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
+    let mut all: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
+    for reported in servers.iter().filter_map(|server| server.runtime.as_ref()) {
+        for (name, value) in &reported.utilisation {
+            all.entry((name.clone(), Unit::Share)).or_default().push(*value);
+        }
+        for (name, value) in &reported.per_second {
+            let name = name.strip_suffix("_total").unwrap_or(name);
+            let of = match name.strip_suffix("_seconds") {
+                Some(name) => (name.to_string(), Unit::Share),
+                None => (name.to_string(), Unit::PerSecond),
+            };
+            all.entry(of).or_default().push(*value);
+        }
+        for (name, value) in &reported.highest {
+            let of = match name.strip_suffix("_bytes") {
+                Some(name) => (name.to_string(), Unit::Bytes),
+                None => (name.clone(), Unit::Count),
+            };
+            all.entry(of).or_default().push(*value);
+        }
+    }
+    let summary =
+        |((name, unit), values)| RuntimeSummary { name, unit, value: Repeated::new(values) };
+    all.into_iter().map(summary).collect()
+}
+
+fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {
+    let counted: Vec<&BTreeMap<String, Call>> =
+        servers.iter().filter_map(|s| s.calls.as_ref()).map(|calls| &calls.by_name).collect();
+    let names: BTreeSet<&String> = counted.iter().flat_map(|by_name| by_name.keys()).collect();
+    let summary = |name: &String| CallSummary {
+        per_response: Repeated::new(
+            counted
+                .iter()
+                .map(|by_name| by_name.get(name).map_or(0.0, |call| call.per_response))
+                .collect(),
+        ),
+        returned_mean: Repeated::new(
+            counted.iter().filter_map(|by_name| by_name.get(name)?.returned_mean).collect(),
+        ),
+    };
+    names.into_iter().map(|name| (name.clone(), summary(name))).collect()
+}
+
+fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
+    let names: BTreeSet<&'static str> =
+        servers.iter().flat_map(|s| s.by_thread_role.keys().copied()).collect();
+    let summary = |name: &'static str| {
+        let of: Vec<&RoleUse> = servers.iter().filter_map(|s| s.by_thread_role.get(name)).collect();
+        let share = |state: ThreadState| {
+            let shares = of.iter().filter_map(|role| {
+                let states = role.states_s.as_ref()?;
+                let all: f64 = states.values().sum();
+                (all > 0.0).then(|| states.get(state.name()).copied().unwrap_or(0.0) / all)
+            });
+            Repeated::new(shares.collect())
+        };
+        let is_seen = of.iter().any(|role| role.states_s.is_some());
+        RoleSummary {
+            threads: Repeated::new(of.iter().map(|role| role.threads as f64).collect()),
+            cpu_us_per_request: Repeated::new(
+                of.iter().filter_map(|role| role.cpu_us_per_request).collect(),
+            ),
+            states: ThreadState::ALL
+                .into_iter()
+                .filter(|_| is_seen)
+                .map(|s| (s.name(), share(s)))
+                .collect(),
+        }
+    };
+    names.into_iter().map(|name| (name, summary(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::CallRates;
+
+    fn server(read: Option<f64>, running: f64) -> ServerUse {
+        let call =
+            |per_response| Call { per_response, returned_mean: Some(50.0), ..Call::default() };
+        let role = RoleUse {
+            threads: 2,
+            cpu_us_per_request: Some(running),
+            states_s: Some([("running", running), ("network", 2.0 - running)].into()),
+            ..RoleUse::default()
+        };
+        ServerUse {
+            calls: Some(CallRates {
+                by_name: [("writev".to_string(), call(1.0))]
+                    .into_iter()
+                    .chain(read.map(|n| ("read".to_string(), call(n))))
+                    .collect(),
+                ..CallRates::default()
+            }),
+            by_thread_role: [("work", role)].into(),
+            ..ServerUse::default()
+        }
+    }
+
+    #[test]
+    fn a_call_that_a_repeat_did_not_make_counts_as_none_there() {
+        let servers = [server(Some(1.0), 0.5), server(None, 1.5)];
+        let all = syscalls(&servers.each_ref());
+        assert_eq!(all["read"].per_response.values, [1.0, 0.0]);
+        assert_eq!(all["read"].returned_mean.values, [50.0]);
+        assert_eq!(all["writev"].per_response.values, [1.0, 1.0]);
+    }
+
+    #[test]
+    fn states_are_shares_of_the_time_that_threads_lived() {
+        let servers = [server(None, 0.5), server(None, 1.5)];
+        let work = &roles(&servers.each_ref())["work"];
+        assert_eq!(work.states["running"].values, [0.25, 0.75]);
+        assert_eq!(work.states["disk"].values, [0.0, 0.0]);
+        assert_eq!(
+            (work.threads.median, &work.cpu_us_per_request.values[..]),
+            (Some(2.0), &[0.5, 1.5][..])
+        );
+    }
+
+    #[test]
+    fn the_largest_difference_comes_first() {
+        let of = |read, write| {
+            let call =
+                |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };
+            let syscalls =
+                [("read".to_string(), call(read)), ("write".to_string(), call(write))].into();
+            InsideSummary { syscalls, ..InsideSummary::default() }
+        };
+        let names = |all: Vec<CallPair<'_>>| {
+            all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>()
+        };
+        let (here, there) = (of(2.0, 1.0), of(2.1, 3.0));
+        assert_eq!(names(here.pair_calls(None)), ["read", "write"]);
+        assert_eq!(names(here.pair_calls(Some(&there))), ["write", "read"]);
+        let futex = InsideSummary {
+            syscalls: [("futex(wait)".into(), CallSummary::default())].into(),
+            ..InsideSummary::default()
+        };
+        assert_eq!(names(here.pair_calls(Some(&futex))), ["read", "write", "futex(wait)"]);
+    }
+
+    #[test]
+    fn without_observation_inside_is_empty() {
+        assert_eq!(
+            (syscalls(&[&ServerUse::default()]), roles(&[])),
+            (BTreeMap::new(), BTreeMap::new())
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Checks that the measurements match the plan, and are possible on the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::FileCheck;
+use crate::plan::{Arrivals, Plan, Trial};
+use crate::search::SearchLoad;
+use crate::{Facts, LoadRecord, Sample, TrialRecord};
+
+/// Allowed deviation of the number of scheduled requests from the rate times the window, in
+/// standard deviations of Poisson arrivals. Constant rates are off by at most one for each worker.
+const DEVIATIONS: f64 = 6.0;
+
+/// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are
+/// compared block by block.
+pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
+    let mut launches = BTreeMap::new();
+    for (number, launch) in plan.launches.iter().enumerate() {
+        for arm in &launch.arms {
+            if let Some(other) = launches.insert((launch.block, *arm), number) {
+                let block = launch.block;
+                return Err(format!(
+                    "block {block} starts arm {arm} in launches {other} and {number}"
+                ));
+            }
+        }
+    }
+    // The first that is missing ends the search, however many repeats the plan claims.
+    let mut planned =
+        (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
+    if let Some((block, arm)) = planned.find(|started| !launches.contains_key(started)) {
+        return Err(format!("block {block} does not start arm {arm}"));
+    }
+    let mut loads: BTreeMap<(usize, usize), BTreeSet<(usize, usize)>> = BTreeMap::new();
+    for (number, trial) in plan.trials.iter().enumerate() {
+        if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step))
+        {
+            return Err(format!("trial {number} of its plan repeats an earlier trial of the plan"));
+        }
+    }
+    let steps_of = |block: u32, arm: usize| loads.get(&(arm, launches[&(block, arm)]));
+    let mut started = launches.keys().copied();
+    match started.find(|(block, arm)| steps_of(*block, *arm) != steps_of(0, *arm)) {
+        Some((block, arm)) => {
+            Err(format!("blocks 0 and {block} load arm {arm} with different workloads or steps"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks a load against its trial's plan.
+pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
+    let step = &plan.load.steps[trial.step];
+    let workload = &plan.workloads[trial.workload];
+    // Over HTTP/2 a page has one connection, whatever it asks for.
+    let page = workload.page.as_ref().filter(|_| workload.protocol.is_h1());
+    let each = page.map_or(1, |page| u64::from(page.connections));
+    let planned = u64::from(step.connections) * each;
+    let asked = load.connections.asked;
+    if asked != planned {
+        return Err(format!("its load has {asked} connections, and its plan {planned}"));
+    }
+    if let Arrivals::Constant { rate } | Arrivals::Poisson { rate } = step.arrivals {
+        check_scheduled(rate, load, plan.load.requests.is_some())?;
+    }
+    let duration_ns = plan.load_of_trial(trial).duration_ns;
+    let (opens, closes) = load.window_ns;
+    // Loads in turns and side by side have their time together.
+    let is_alone = load.slices_ns.is_none() && load.at_once.is_none();
+    let is_timed = duration_ns > 0
+        && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
+    if is_alone && is_timed && closes - opens > duration_ns {
+        return Err(format!("its window has {} ns, and its plan {duration_ns} ns", closes - opens));
+    }
+    Ok(())
+}
+
+/// Checks the loads of a search against their rates.
+pub(super) fn check_search(one: &SearchLoad) -> FileCheck {
+    check_scheduled(one.rate, &one.load, false)
+}
+
+/// Checks how many requests were scheduled in the window at a rate in requests per second. A load
+/// that ended before its time, or after a number of requests, may have scheduled fewer.
+fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck {
+    let (opens, closes) = load.window_ns;
+    let expected = rate * (closes - opens) as f64 / 1e9;
+    let slack = DEVIATIONS * expected.sqrt() + load.client.threads.len() as f64 + 1.0;
+    let scheduled = load.books.scheduled;
+    let may_be_fewer = is_counted || load.cut_short || load.server_failure.is_some();
+    let least = if may_be_fewer { 0.0 } else { expected - slack };
+    if !(least..=expected + slack).contains(&(scheduled as f64)) {
+        return Err(format!(
+            "the requests scheduled in its books are {scheduled}, and those of its rate \
+             {expected:.0}"
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that no party used more than the machine has.
+pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> FileCheck {
+    load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
+}
+
+fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
+    let at = |what: String| Err(format!("{what} in its sample at {} ns", now.at_ns));
+    let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
+    for used in &now.parties {
+        let of = |sample: &Sample| {
+            sample.party_use(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns)
+        };
+        if let (Some(from), Some(to)) = (of(before), of(now))
+            && facts.cpus > 0
+            && to.saturating_sub(from) > most_ns
+        {
+            return at(format!(
+                "{} used {} ns of CPU time, and the machine has {most_ns} ns",
+                used.party,
+                to - from
+            ));
+        }
+        let memory = used.cgroup.as_ref().and_then(|group| group.memory_bytes);
+        if let (Some(memory), Some(most)) = (memory, facts.memory_bytes)
+            && memory > most
+        {
+            return at(format!(
+                "{} uses {memory} bytes of memory, and the machine has {most}",
+                used.party
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks trials against each other: none is a copy of another, and those that took turns were not
+/// loaded at the same time.
+pub(crate) fn check_together(trials: &[TrialRecord]) -> FileCheck {
+    let mut begun: BTreeMap<u64, Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in trials {
+        begun.entry(trial.load.began_ns).or_default().push(trial);
+    }
+    begun.values().try_for_each(|all| {
+        copies(all)?;
+        turns(all)
+    })
+}
+
+fn copies(all: &[&TrialRecord]) -> FileCheck {
+    for (i, trial) in all.iter().enumerate() {
+        if let Some(first) = all[..i].iter().find(|first| first.load == trial.load) {
+            return Err(format!("trials {} and {} hold the same load", first.trial, trial.trial));
+        }
+    }
+    Ok(())
+}
+
+fn turns(all: &[&TrialRecord]) -> FileCheck {
+    let in_turns =
+        || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
+    let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();
+    slices.sort_unstable();
+    if slices.is_sorted_by(|a, b| a.1 <= b.0) {
+        return Ok(());
+    }
+    let numbers: Vec<String> = in_turns().map(|(trial, _)| trial.to_string()).collect();
+    Err(format!("the turns of trials {} overlap", numbers.join(", ")))
+}

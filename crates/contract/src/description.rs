@@ -1,0 +1,131 @@
+//! Requests and expectations, in words.
+
+use std::io;
+
+use dyno_archive::plan::{Body, Expect, Request};
+use dyno_archive::secret::may_be_secret;
+
+use crate::client::Answer;
+use crate::limits::SHOWN_BODY_BYTES;
+
+/// The text in place of a secret.
+const WITHHELD: &str = "(withheld)";
+
+/// Returns why an exchange failed. The system's own message for a time-out does not mention one.
+pub(crate) fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        io::ErrorKind::TimedOut if error.get_ref().is_none() => "connection timed out".into(),
+        io::ErrorKind::WouldBlock => "timed out".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of
+/// a header whose name says that it is a secret is left out.
+pub(crate) fn request_text(request: &Request) -> String {
+    let headers = request
+        .headers
+        .iter()
+        .map(|(name, value)| format!(", {name}: {}", shareable_value(name, value)));
+    let headers: String = headers.collect();
+    let body =
+        request.body.as_ref().map(|body| format!(", body {}", body_text(body))).unwrap_or_default();
+    format!("{} {}{headers}{body}", request.method, request.path)
+}
+
+/// `status 200, Content-Type matching ^text/plain, body "Hello, World!"`.
+pub(crate) fn expectation_text(expect: &Expect) -> String {
+    let mut all = vec![
+        expect
+            .status
+            .map_or_else(|| "status 200 to 399".into(), |status| format!("status {status}")),
+    ];
+    all.extend(expect.headers.iter().map(|(name, value)| match value {
+        None => format!("a header {name}"),
+        Some(value) => format!("{name}: {}", shareable_value(name, value)),
+    }));
+    let matching = |(name, text): &(String, String)| {
+        format!("{name} matching {}", shareable_value(name, text))
+    };
+    all.extend(expect.headers_match.iter().map(matching));
+    all.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
+        [] => "no body".into(),
+        _ => format!("body {}", body_text(body)),
+    }));
+    all.extend(expect.body_sha256.as_ref().map(|sum| format!("a body whose SHA-256 is {sum}")));
+    all.extend(expect.body_contains.as_ref().map(|text| format!("a body that contains {text:?}")));
+    all.extend(expect.body_matches.as_ref().map(|text| format!("a body matching {text}")));
+    all.extend(
+        expect.json.iter().map(|(pointer, value)| format!("JSON {}{value}", pointer_text(pointer))),
+    );
+    all.extend(
+        expect
+            .json_match
+            .iter()
+            .map(|(pointer, text)| format!("JSON {}matching {text}", pointer_text(pointer))),
+    );
+    all.join(", ")
+}
+
+/// `200, text/plain, 13 bytes`: a correct answer in few words.
+pub(crate) fn answer_text(answer: &Answer) -> String {
+    let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
+    format!("{}{media}, {} bytes", answer.status, answer.body.len())
+}
+
+/// Returns a header's value, or a mark in place of a secret.
+fn shareable_value<'a>(name: &str, value: &'a str) -> &'a str {
+    if may_be_secret(name) { WITHHELD } else { value }
+}
+
+fn pointer_text(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!("{pointer} ") }
+}
+
+fn body_text(body: &Body) -> String {
+    let text = String::from_utf8_lossy(&body.0[..body.0.len().min(SHOWN_BODY_BYTES)]).into_owned();
+    let rest = body.0.len().saturating_sub(SHOWN_BODY_BYTES);
+    if rest == 0 { format!("{text:?}") } else { format!("{text:?} and {rest} more bytes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_asked_and_expected_is_said() {
+        let request = Request {
+            method: "POST".into(),
+            path: "/a".into(),
+            headers: vec![("X-A".into(), "1".into()), ("X-My-Pass".into(), "b".into())],
+            body: Some(Body(b"b\"".to_vec())),
+            ..Request::default()
+        };
+        assert_eq!(request_text(&request), r#"POST /a, X-A: 1, X-My-Pass: (withheld), body "b\"""#);
+        assert_eq!(expectation_text(&Expect::default()), "status 200 to 399");
+        let all = Expect {
+            status: Some(201),
+            body: Some(Body(Vec::new())),
+            headers: vec![
+                ("a".into(), None),
+                ("b".into(), Some("c".into())),
+                ("Set-Cookie".into(), Some("z".into())),
+            ],
+            headers_match: vec![("d".into(), "^e".into())],
+            body_sha256: Some("00".into()),
+            body_contains: Some("f".into()),
+            body_matches: Some("g$".into()),
+            json: vec![("/h".into(), 1.into()), (String::new(), "i".into())],
+            json_match: vec![("/j".into(), "k".into())],
+        };
+        assert_eq!(
+            expectation_text(&all),
+            "status 201, a header a, b: c, Set-Cookie: (withheld), d matching ^e, no body, a body \
+             whose SHA-256 is 00, a body that contains \"f\", a body matching g$, JSON /h 1, JSON \
+             \"i\", JSON /j matching k"
+        );
+        let long = Body(vec![b'x'; SHOWN_BODY_BYTES + 3]);
+        assert!(body_text(&long).ends_with("x\" and 3 more bytes"));
+    }
+}

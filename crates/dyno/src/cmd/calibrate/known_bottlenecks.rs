@@ -1,0 +1,257 @@
+//! Suites and subjects of servers with known bottlenecks, as text.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use dyno_analysis::trial::StepResult;
+use dyno_analysis::validation::User;
+use dyno_analysis::verdict::Resource;
+use dyno_testkit::{Behaviour, ExpectedVerdict, LoadLevel, Program, Runtime};
+
+/// The name of the back end in a suite.
+const BACK_END: &str = "backend";
+
+/// Warm-up of each step where the behaviour does not say otherwise. Shorter than users would
+/// choose: there are some three hundred steps.
+const WARMUP_MS: u32 = 200;
+
+/// Length of each measured window.
+const DURATION_MS: u32 = 600;
+
+/// The command of a server. `port` and `back_end`: ports, or placeholders for them.
+pub fn command(
+    behaviour: &Behaviour,
+    programs: &Path,
+    port: &str,
+    back_end: Option<&str>,
+) -> Vec<String> {
+    let file = |name: &str| programs.join(name).display().to_string();
+    let folder = || programs.display().to_string();
+    let words: Vec<String> = match behaviour.program {
+        Program::Testkit(..) => {
+            let words = [&file("testkit"), "--port", port, "--behaviour", behaviour.name];
+            let call = back_end.map_or([None; 2], |port| [Some("--backend"), Some(port)]);
+            words.into_iter().chain(call.into_iter().flatten()).map(Into::into).collect()
+        }
+        Program::Server { runtime, options, mode } => {
+            let (program, server) = match runtime {
+                Runtime::Java => {
+                    let nodelay = "-Dsun.net.httpserver.nodelay=true".into();
+                    ("java".into(), vec![nodelay, "-cp".into(), folder(), "Server".into()])
+                }
+                Runtime::Go => (file("goserver"), Vec::new()),
+                Runtime::Node => ("node".into(), vec![file("server.js")]),
+                Runtime::Python => ("python3".into(), vec![file("server.py")]),
+            };
+            let options = options.iter().map(ToString::to_string);
+            let rest = [port.into(), mode.into()];
+            std::iter::once(program).chain(options).chain(server).chain(rest).collect()
+        }
+    };
+    words
+}
+
+/// The command that says whether a runtime is there, and what is needed otherwise.
+pub const fn requirement(runtime: Runtime) -> (&'static str, &'static str) {
+    match runtime {
+        Runtime::Java => ("java -version && javac -version", "Install a JDK, version 17 or later."),
+        Runtime::Go => ("go version", "Install Go 1.24 or later."),
+        Runtime::Node => ("node --version", "Install Node.js 18 or later."),
+        Runtime::Python => ("python3 --version", "Install Python 3.8 or later."),
+    }
+}
+
+/// The text of `subject.toml` of the server that calls a back end, if any, at `back_end`.
+pub fn subject(behaviour: &Behaviour, programs: &Path, back_end: Option<u16>) -> String {
+    let monitored = format!("{{{BACK_END}.port}}");
+    let called = match behaviour.back_end {
+        Some(_) => back_end.map_or(Some(monitored), |port| Some(port.to_string())),
+        None => None,
+    };
+    let command = command(behaviour, programs, "{port}", called.as_deref());
+    let mut text = String::from("language = \"any\"\nprotocols = [\"h1\"]\n");
+    if let Program::Server { runtime, .. } = behaviour.program {
+        let (test, hint) = requirement(runtime);
+        // Built before; only what runs it must be there.
+        let test = test.split(" && ").next().unwrap_or(test);
+        let _ = writeln!(
+            text,
+            "[[requires]]\nname = {:?}\ntest = {test:?}\nhint = {hint:?}",
+            test.split(' ').next().unwrap_or(test)
+        );
+    }
+    let _ =
+        writeln!(text, "[start]\ncommand = {command:?}\n[ready]\npath = \"/\"\ndeadline = \"30s\"");
+    text
+}
+
+/// The text of the suite. `cpus`: all CPUs that dyno may use.
+pub fn suite(behaviour: &Behaviour, cpus: &[u32]) -> String {
+    let name = behaviour.name;
+    let conditions = behaviour.conditions;
+    let mut text = format!(
+        "subjects = [{name:?}]\n[suite]\nname = {name:?}\nrepeats = 1\norder = \"fixed\"\n\
+         contaminated = \"counts\"\n"
+    );
+    text.push_str(&limits(behaviour, cpus));
+    if let Some(back_end) = behaviour.back_end.filter(|back_end| back_end.is_monitored) {
+        let used = back_end.behaviour;
+        let _ = writeln!(text, "[[backends]]\nuse = {used:?}\nname = {BACK_END:?}");
+    }
+    text.push_str(&workloads(behaviour.loads));
+    let warmup = match conditions.is_cold {
+        true => "measured".into(),
+        false => format!("{}ms", conditions.warmup_ms.unwrap_or(WARMUP_MS)),
+    };
+    let _ = writeln!(
+        text,
+        "[load]\norder = \"fixed\"\nwarmup = {warmup:?}\nduration = \"{DURATION_MS}ms\"\n\
+         interval = \"100ms\"\ntimeout = \"5s\""
+    );
+    if let Some(requests) = conditions.requests_per_connection {
+        let _ = writeln!(text, "requests_per_connection = {requests}");
+    }
+    text
+}
+
+fn limits(behaviour: &Behaviour, cpus: &[u32]) -> String {
+    let conditions = behaviour.conditions;
+    let quota = conditions.quota_milli.map(|n| format!("cpus = {}", f64::from(n) / 1000.0));
+    let listed = || cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let cpuset = conditions.is_on_several_cpus.then(|| format!("cpuset = {:?}", listed()));
+    let memory = conditions.memory_mib.map(|mib| format!("memory = \"{mib}MiB\""));
+    let lines: Vec<String> = [quota, cpuset, memory].into_iter().flatten().collect();
+    if lines.is_empty() { String::new() } else { format!("[limits]\n{}\n", lines.join("\n")) }
+}
+
+/// Closed loops and rates are workloads of their own: only steps of one kind are compared.
+fn workloads(loads: &[ExpectedVerdict]) -> String {
+    let connections = |load: &ExpectedVerdict| match load.at {
+        LoadLevel::Connections(n) => Some(n),
+        LoadLevel::Rate(_) => None,
+    };
+    let rate = |load: &ExpectedVerdict| match load.at {
+        LoadLevel::Connections(_) => None,
+        LoadLevel::Rate(n) => Some(n),
+    };
+    let closed: Vec<u32> = loads.iter().filter_map(connections).collect();
+    let open: Vec<u32> = loads.iter().filter_map(rate).collect();
+    let mut text = String::new();
+    if !closed.is_empty() {
+        let _ = writeln!(
+            text,
+            "[[workloads]]\nname = \"closed\"\npath = \"/\"\nconnections = {closed:?}"
+        );
+    }
+    if !open.is_empty() {
+        let _ = writeln!(
+            text,
+            "[[workloads]]\nname = \"open\"\npath = \"/\"\nconnections = 16\nrate = {open:?}"
+        );
+    }
+    text
+}
+
+/// The load of the table that a step is of.
+pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static ExpectedVerdict> {
+    behaviour.loads.iter().find(|load| match load.at {
+        LoadLevel::Connections(n) => step.rate.is_none() && step.connections == n,
+        LoadLevel::Rate(n) => step.rate == Some(f64::from(n)),
+    })
+}
+
+/// A load in words.
+pub fn load_in_words(at: LoadLevel) -> String {
+    match at {
+        LoadLevel::Connections(1) => "1 connection".into(),
+        LoadLevel::Connections(n) => format!("{n} connections"),
+        LoadLevel::Rate(n) => format!("{n} requests/s"),
+    }
+}
+
+/// The verdicts that are right under a load. An ordinary user cannot see what threads wait for:
+/// that requests queue at one is all that can be named.
+pub fn right(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
+    let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
+    let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
+    let is_hidden =
+        right.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
+    if user == User::Ordinary && is_hidden && !right.contains(&Resource::Elsewhere) {
+        right.push(Resource::Elsewhere);
+    }
+    right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use dyno_testkit::{behaviours, find};
+
+    fn parsed(text: &str) -> toml::Table {
+        text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    #[test]
+    fn right_verdicts_are_names_of_resources() {
+        for behaviour in behaviours() {
+            for load in behaviour.loads {
+                assert_eq!(
+                    right(load, User::Root).len(),
+                    load.right.len(),
+                    "{}: {load:?}",
+                    behaviour.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_behaviour_has_valid_toml() {
+        for behaviour in behaviours() {
+            let suite = parsed(&suite(behaviour, &[0, 1]));
+            assert_eq!(suite["subjects"][0].as_str(), Some(behaviour.name));
+            let subject = parsed(&subject(behaviour, Path::new("/programs"), None));
+            assert!(subject["start"]["command"].as_array().is_some_and(|words| words.len() > 2));
+        }
+    }
+
+    #[test]
+    fn quota_becomes_a_limit() {
+        let suite = parsed(&suite(find("quota").unwrap(), &[0]));
+        assert_eq!(suite["limits"]["cpus"].as_float(), Some(0.3));
+        assert_eq!(suite["workloads"][0]["connections"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn server_on_several_cpus_gets_all_of_them() {
+        let suite = parsed(&suite(find("one-thread").unwrap(), &[0, 2, 3]));
+        assert_eq!(suite["limits"]["cpuset"].as_str(), Some("0,2,3"));
+    }
+
+    #[test]
+    fn monitored_back_end_is_called_by_placeholder() {
+        let behaviour = find("backend-serial-monitored").unwrap();
+        let suite = parsed(&suite(behaviour, &[0]));
+        assert_eq!(suite["backends"][0]["use"].as_str(), Some("lock-sleep"));
+        let text = subject(behaviour, Path::new("/programs"), None);
+        assert!(text.contains("{backend.port}"), "{text}");
+        let unmonitored = subject(find("backend-serial").unwrap(), Path::new("/p"), Some(9191));
+        assert!(unmonitored.contains("\"9191\""), "{unmonitored}");
+    }
+
+    #[test]
+    fn rates_are_a_workload_of_their_own() {
+        let suite = parsed(&suite(find("busy-poll").unwrap(), &[0]));
+        let workloads = suite["workloads"].as_array().unwrap();
+        assert_eq!(workloads.len(), 2);
+        assert!(workloads[0].get("rate").is_none() && workloads[1].get("rate").is_some());
+    }
+
+    #[test]
+    fn options_of_a_runtime_come_before_its_program() {
+        let words = command(find("java-gc").unwrap(), Path::new("/p"), "{port}", None);
+        let at = |word: &str| words.iter().position(|w| w == word).unwrap();
+        assert!(at("-Xmx60m") < at("Server") && words.ends_with(&["{port}".into(), "gc".into()]));
+    }
+}

@@ -1,0 +1,85 @@
+//! Numbers as the view writes them.
+
+use std::time::Duration;
+
+use dyno_report::format::{count, micros, number, or_dash};
+
+use crate::clock::clock;
+use crate::live::model::LiveResponseTime;
+
+pub(super) fn finite(x: f64) -> Option<f64> {
+    Some(x).filter(|x| x.is_finite())
+}
+
+pub(super) fn positive(x: Option<f64>) -> Option<f64> {
+    x.filter(|x| x.is_finite() && *x > 0.0)
+}
+
+/// A time in microseconds, or a dash.
+pub(super) fn time(us: Option<f64>) -> String {
+    or_dash(
+        us.and_then(finite),
+        |us| if us < 1e13 { micros(us) } else { format!("{:.0e} s", us / 1e6) },
+    )
+}
+
+pub(super) fn time_label(us: f64) -> String {
+    let text = time(Some(us));
+    text.split_once(' ')
+        .map_or_else(String::new, |(number, unit)| format!("{} {unit}", trim_zeros(number)))
+}
+
+/// A number without the zeros that end its decimals: a round value on an axis.
+pub(super) fn trim_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+}
+
+pub(super) fn rate(rps: Option<f64>) -> String {
+    or_dash(
+        rps.and_then(finite),
+        |rps| if rps < 100.0 { number(rps) } else { whole(rps.round() as u64) },
+    )
+}
+
+pub(super) fn rate_label(rps: f64) -> String {
+    match rps {
+        r if r < 1e6 => trim_zeros(&number(r)).into(),
+        r if r < 1e12 => format!("{} M", trim_zeros(&number(r / 1e6))),
+        r => format!("{r:.0e}"),
+    }
+}
+
+/// A whole number, exact below 10 million. Larger ones are rounded, to fit their column.
+pub(super) fn whole(n: u64) -> String {
+    match n {
+        0..10_000_000 => count(n),
+        10_000_000..1_000_000_000_000 => format!("{} M", number(n as f64 / 1e6)),
+        _ => format!("{:.2e}", n as f64),
+    }
+}
+
+pub(super) fn response_time_text(wait: Option<LiveResponseTime>) -> String {
+    match wait {
+        Some(LiveResponseTime::Beyond(us)) => time_text(Some(us), true),
+        Some(LiveResponseTime::At(us)) => time(Some(us)),
+        None => time(None),
+    }
+}
+
+/// A time in microseconds; `> 1.20 s` if it is only a lower bound.
+pub(super) fn time_text(us: Option<f64>, beyond: bool) -> String {
+    if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
+}
+
+pub(super) fn whole_percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+pub(super) fn seconds(s: f64) -> String {
+    let s = s.clamp(0.0, 1e15);
+    if s < 10.0 {
+        format!("{} s", (s * 10.0).round() / 10.0)
+    } else {
+        clock(Duration::from_secs_f64(s))
+    }
+}

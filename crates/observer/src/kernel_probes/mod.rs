@@ -1,0 +1,491 @@
+//! System calls of processes, and states of their threads over time, observed in the kernel.
+//!
+//! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and
+//! adds up; nothing is written per event. `calls` has the numbers of system calls, and `slices`
+//! decides when to count them. Where no program is available, `events` counts calls.
+
+mod calls;
+mod events;
+mod program;
+mod slices;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use dyno_archive::sample::{CallUse, CallsUse, PartyUse, SchedulerRecord, StateTimes, ThreadState};
+
+use crate::clock::monotonic_ns;
+use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
+use crate::{proc, read};
+use events::Events;
+use program::{CallCounts, ObserverProgram, PARTIES};
+use slices::{Price, SlicePlanner};
+
+/// Selection of observations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObservationChoice {
+    /// States of threads, wake-ups, migrations, threads that end.
+    pub states: bool,
+    /// User and system time by the kernel's entries and exits.
+    pub modes: bool,
+    pub calls: CallCounting,
+}
+
+impl ObservationChoice {
+    /// Whether account is kept of threads. They also know those whose modes change.
+    fn threads(self) -> bool {
+        self.states || self.modes
+    }
+}
+
+/// How system calls are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallCounting {
+    #[default]
+    None,
+    /// In slices, so that counting stays cheap.
+    Sliced,
+    Every,
+}
+
+const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and \
+                         CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may \
+                         forbid bpf(2).";
+
+/// Observer of any number of parties. Clones share it; dropping the last one detaches it.
+#[derive(Clone)]
+#[allow(missing_debug_implementations)] // Its maps have none.
+pub struct ProcessObserver {
+    looks: Arc<Mutex<Looks>>,
+    wanted: ObservationChoice,
+    /// Why there is no program in the kernel, so that calls are counted without one, and nothing
+    /// else; `None`: there is.
+    refusal: Option<Refusal>,
+}
+
+/// By what calls are counted, and who else looks.
+enum Looks {
+    Program(Box<ObserverProgram>),
+    Events(Box<Events>),
+}
+
+impl Looks {
+    fn place(&mut self) -> Option<u64> {
+        match self {
+            Looks::Program(program) => program.place(),
+            Looks::Events(events) => events.place(),
+        }
+    }
+
+    fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
+        match self {
+            Looks::Program(program) => program.watch(party, pid),
+            Looks::Events(events) => {
+                events.watch(party, pid);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_watched(&self, pid: u32) -> bool {
+        match self {
+            Looks::Program(program) => program.watched_since(pid).is_some(),
+            Looks::Events(events) => events.is_watched(pid),
+        }
+    }
+
+    fn forget(&mut self, party: u64) {
+        match self {
+            Looks::Program(program) => program.forget(party),
+            Looks::Events(events) => events.forget(party),
+        }
+    }
+
+    /// Has whatever runs all the time run, or not. Counters do not.
+    fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
+        match self {
+            Looks::Program(program) => program.attach(on),
+            Looks::Events(_) => Ok(()),
+        }
+    }
+
+    fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
+        match self {
+            Looks::Program(program) => program.arm(on),
+            Looks::Events(events) => events.arm(on),
+        }
+    }
+
+    fn count(&mut self, on: bool) -> Result<(), ProgramError> {
+        match self {
+            Looks::Program(program) => program.count(on),
+            Looks::Events(events) => events.count(on),
+        }
+    }
+
+    const fn price(&self) -> Price {
+        match self {
+            Looks::Program(_) => Price::PROGRAM,
+            Looks::Events(_) => Price::COUNTERS,
+        }
+    }
+
+    fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
+        match self {
+            Looks::Program(program) => program.calls(party),
+            Looks::Events(events) => events.calls(party),
+        }
+    }
+}
+
+impl ProcessObserver {
+    /// # Errors
+    /// This kernel cannot, or does not let this user.
+    pub fn load(wanted: ObservationChoice) -> Result<ProcessObserver, Refusal> {
+        let program = is_ours_to_ask().and_then(|()| {
+            ObserverProgram::load(wanted).map_err(|error| Refusal::from_error(&error, NOT_THERE))
+        });
+        let refusal = match program {
+            Ok(program) => {
+                let looks = Arc::new(Mutex::new(Looks::Program(Box::new(program))));
+                return Ok(ProcessObserver { looks, wanted, refusal: None });
+            }
+            Err(refusal) => refusal,
+        };
+        // If calls are not asked for or not allowed, the reason of the better method is kept.
+        let events = Some(())
+            .filter(|()| wanted.calls != CallCounting::None)
+            .and_then(|()| Events::load().ok());
+        let events = events.ok_or_else(|| refusal.clone())?;
+        let wanted = ObservationChoice { states: false, modes: false, ..wanted };
+        Ok(ProcessObserver {
+            looks: Arc::new(Mutex::new(Looks::Events(Box::new(events)))),
+            wanted,
+            refusal: Some(refusal),
+        })
+    }
+
+    /// Why nothing but calls can be seen, and of them only how often they were made; `None`: all
+    /// can.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
+    }
+
+    /// Begins to watch a process, and whatever it starts from then on.
+    ///
+    /// # Errors
+    /// There is no room for one more; as a sentence.
+    pub fn watch(&self, pid: u32) -> Result<Watching, String> {
+        let mut looks = self.lock();
+        let party = looks
+            .place()
+            .ok_or_else(|| format!("at most {PARTIES} parties can be monitored at once"))?;
+        let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
+        let base = match begun {
+            Ok(base) => base,
+            Err(error) => {
+                looks.forget(party);
+                return Err(format!("it cannot be monitored: {}", error.message));
+            }
+        };
+        drop(looks);
+        Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
+    }
+
+    /// Attaches or detaches all programs in the kernel, so that their cost can be measured. Times
+    /// of threads that are read afterwards count the detached time as the state before it.
+    ///
+    /// # Errors
+    /// The kernel's refusal, as a sentence.
+    pub fn attach(&self, on: bool) -> Result<(), String> {
+        self.lock().attach(on).map_err(|error| error.message)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Looks> {
+        lock(&self.looks)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// One party that is watched. It is forgotten when this is dropped.
+#[allow(missing_debug_implementations)] // Its maps have none.
+pub struct Watching {
+    inside: ProcessObserver,
+    party: u64,
+    /// Calls that the kernel had counted in this place before.
+    base: CallCounts,
+    /// Calls up to the end of the last slice.
+    counted: Mutex<CallsUse>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.inside.lock().forget(self.party);
+    }
+}
+
+impl Watching {
+    /// By what it is watched.
+    #[must_use]
+    pub fn inside(&self) -> &ProcessObserver {
+        &self.inside
+    }
+
+    /// Adds processes that existed before, or that the kernel did not report.
+    pub fn add(&self, pids: &[u32]) {
+        let mut looks = self.inside.lock();
+        for pid in pids {
+            if !looks.is_watched(*pid) {
+                // A full table shows as threads that are not seen.
+                let _ = looks.watch(self.party, *pid);
+            }
+        }
+    }
+
+    /// Living processes of the party, those included whose parent ended before anybody saw them.
+    /// Empty where only calls are counted.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        match &*self.inside.lock() {
+            Looks::Program(program) => program.pids(self.party),
+            Looks::Events(_) => Vec::new(),
+        }
+    }
+
+    /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
+    pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
+        if self.inside.wanted.threads() {
+            self.fill_threads(used, now_ns);
+        }
+        if self.inside.wanted.calls != CallCounting::None {
+            used.calls = Some(lock(&self.counted).clone());
+        }
+    }
+
+    fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
+        let looks = self.inside.lock();
+        let Looks::Program(program) = &*looks else { return };
+        // The states of a thread for which there was no room are unknown.
+        let knows_all = program.lost_threads() == 0;
+        for thread in &mut used.threads {
+            let seen = program.thread(thread.tid, now_ns);
+            thread.seen = seen.or_else(|| {
+                let since = program.watched_since(thread.pid).filter(|_| knows_all)?;
+                Some(record_of_unmoved_thread(thread.pid, thread.tid, now_ns.saturating_sub(since)))
+            });
+        }
+        used.ended = Some(program.ended_threads(self.party));
+    }
+
+    /// Adds the counts of a slice in which so many answers came. Without a count of answers, each
+    /// slice stands for the stretch of time that it ends: idle times are counted from end to end
+    /// and busy ones in slices, so idle times would otherwise weigh more.
+    fn add_slice(
+        &self,
+        before: &CallCounts,
+        now: &CallCounts,
+        slice: Length,
+        answers: Option<u64>,
+    ) {
+        let mut counted = lock(&self.counted);
+        counted.slices += 1;
+        if let Some(answers) = answers {
+            counted.counted_ns += slice.counted_ns;
+            counted.answers = Some(answers + counted.answers.unwrap_or(0));
+            counted.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
+            return;
+        }
+        counted.counted_ns += slice.stretch_ns;
+        let times = slice.stretch_ns as f64 / slice.counted_ns.max(1) as f64;
+        for (name, made) in CallUse::all_since(&now.by_name, &before.by_name) {
+            counted.by_name.entry(name).or_default().add(&made.scale(times));
+        }
+    }
+}
+
+/// A thread that did not move since it is watched: it has been in one state all the time.
+fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
+    let place = format!("/proc/{pid}/task/{tid}");
+    let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
+        .map(|stat| stat.state);
+    let number =
+        || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
+    let state = match state {
+        Some('R') => ThreadState::Running,
+        Some('D') => ThreadState::Disk,
+        _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(ThreadState::Other),
+    };
+    let mut states = StateTimes::default();
+    states.add(state, ns);
+    SchedulerRecord { states, ..SchedulerRecord::default() }
+}
+
+/// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else
+/// the generator, if it runs here, would just then be behind with the answers that it has.
+const SETTLES: Duration = Duration::from_millis(1);
+
+/// Complete answers of a load so far, by its number; `None`: they are not counted.
+type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
+
+/// The length of a slice, and of the stretch of time that it stands for: from the end of the slice
+/// before it, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    counted_ns: u64,
+    stretch_ns: u64,
+}
+
+/// Counter of the system calls of parties: calls and answers of the same stretches of time. The
+/// kernel has one switch for all monitored processes, so concurrent counters share their slices.
+#[allow(missing_debug_implementations)] // Maps in the kernel have none.
+pub struct CallCounter {
+    inside: ProcessObserver,
+    /// Each with the number of its load, whose answers it gives.
+    watched: Vec<(usize, Arc<Watching>)>,
+    slices: SlicePlanner,
+    /// Calls per second on the busiest CPU, in the last slice.
+    rate: Option<f64>,
+    /// Calls of each party, at the end of the last slice.
+    counted: Vec<CallCounts>,
+    /// The end of the last slice, nanoseconds of the monotonic clock; `None`: there was none.
+    ended_ns: Option<u64>,
+}
+
+impl CallCounter {
+    /// Creates a counter for the parties of concurrent loads, load by load. `None`: their calls are
+    /// not to be counted, or there are no parties.
+    #[must_use]
+    pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<CallCounter> {
+        let each = of_loads.into_iter().enumerate();
+        let watched: Vec<(usize, Arc<Watching>)> = each
+            .flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party)))
+            .collect();
+        let inside = watched.first()?.1.inside.clone();
+        if inside.wanted.calls == CallCounting::None {
+            return None;
+        }
+        let slices =
+            SlicePlanner::new(inside.wanted.calls == CallCounting::Every, inside.lock().price());
+        let mut counting = CallCounter {
+            inside,
+            watched,
+            slices,
+            rate: None,
+            counted: Vec::new(),
+            ended_ns: None,
+        };
+        // Earlier counts are not part of this.
+        counting.counted = counting.read().ok()?;
+        Some(counting)
+    }
+
+    /// Counts until `wait` returns true. `answers`: complete answers of a load so far, `None` if
+    /// they are not counted. `wait` sleeps.
+    ///
+    /// # Errors
+    /// The kernel does not count any more; as a sentence.
+    pub fn run(
+        &mut self,
+        answers: &AnswersOf<'_>,
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(), String> {
+        let counted = self.count(answers, wait).map_err(|error| error.message);
+        // Also where it failed half way.
+        let mut looks = self.inside.lock();
+        let ended = looks.count(false).and_then(|()| looks.arm(false));
+        counted.and(ended.map_err(|error| error.message))
+    }
+
+    fn count(
+        &mut self,
+        answers: &AnswersOf<'_>,
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(), ProgramError> {
+        let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
+        // Time and answers are read as counting begins and again as it ends: what is divided is of
+        // the same time.
+        let edge = || (monotonic_ns(), (0..loads).map(answers).collect::<Vec<Option<u64>>>());
+        let mut began = None;
+        loop {
+            let slice = self.slices.next(self.rate);
+            let (from_ns, before) = match began.take() {
+                Some(edge) => edge,
+                None => {
+                    self.inside.lock().arm(true)?;
+                    if wait(SETTLES) {
+                        return Ok(());
+                    }
+                    self.inside.lock().count(true)?;
+                    edge()
+                }
+            };
+            let is_over = wait(slice.counted);
+            let (to_ns, after) = edge();
+            let goes_on = slice.gap.is_zero() && !is_over;
+            if !goes_on {
+                self.inside.lock().count(false)?;
+            }
+            let since = |(after, before): (&Option<u64>, Option<u64>)| Some((*after)? - before?);
+            let came: Vec<Option<u64>> = after.iter().zip(before).map(since).collect();
+            let stretch_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
+            let most = self.take(Length { counted_ns: to_ns - from_ns, stretch_ns }, &came)?;
+            self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
+            if !goes_on {
+                self.inside.lock().arm(false)?;
+            }
+            if is_over || (!goes_on && wait(slice.gap)) {
+                return Ok(());
+            }
+            // Counting that goes on leaves nothing out between two slices.
+            began = goes_on.then_some((to_ns, after));
+        }
+    }
+
+    /// Takes what a slice counted, and the answers that came of each load. Returns the most calls
+    /// that were made on one CPU.
+    fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, ProgramError> {
+        let now = self.read()?;
+        for (((load, watching), before), counted) in
+            self.watched.iter().zip(&self.counted).zip(&now)
+        {
+            watching.add_slice(before, counted, slice, answers[*load]);
+        }
+        let before = std::mem::replace(&mut self.counted, now);
+        Ok(most_on_a_cpu(&before, &self.counted))
+    }
+
+    /// Calls of each party so far.
+    fn read(&self) -> Result<Vec<CallCounts>, ProgramError> {
+        let mut looks = self.inside.lock();
+        self.watched.iter().map(|(_, watching)| looks.calls(watching.party)).collect()
+    }
+}
+
+/// The most calls that parties together made on one CPU between two readings.
+fn most_on_a_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
+    let on_cpu = |parties: &[CallCounts], cpu: usize| {
+        parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>()
+    };
+    let cpus = now.iter().map(|of| of.of_cpus.len()).max().unwrap_or(0);
+    (0..cpus).map(|cpu| on_cpu(now, cpu) - on_cpu(before, cpu)).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_on_one_cpu_are_those_of_all_parties() {
+        let of =
+            |of_cpus: &[u64]| CallCounts { of_cpus: of_cpus.to_vec(), ..CallCounts::default() };
+        let before = [of(&[10, 100]), of(&[0, 5])];
+        let now = [of(&[15, 102]), of(&[1, 9])];
+        assert_eq!(most_on_a_cpu(&before, &now), 6);
+        assert_eq!(most_on_a_cpu(&[], &[of(&[3, 0])]), 3);
+        assert_eq!(most_on_a_cpu(&[], &[]), 0);
+    }
+}

@@ -1,0 +1,212 @@
+//! The section on everything but the load: start-up, stop, checks, builds, failures.
+
+use dyno_analysis::backend::BackendResult;
+use dyno_analysis::noise::STARTUP;
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
+use dyno_archive::start::Binary;
+use maud::{Markup, html};
+
+use super::part_scope::PartScope;
+use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
+use super::{figure, noise, note, repeats_of, swatch};
+use crate::format::{bytes, millis, number, percent, seconds};
+use crate::overview::killed_starts;
+
+pub(super) fn lifecycle_section(report: &Report) -> Markup {
+    let startup = table_of(
+        "sortable",
+        &[
+            ("Subject", &|s: &SubjectResult| subject(report, s)),
+            ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
+            ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
+            ("#First answer", &|s| value(s.startup_ms.first_answer.median, millis)),
+            ("#Each repeat", &|s| repeats_of(&s.startup_ms.first_answer, millis)),
+            ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
+            ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
+            ("#Stop", &|s| value(s.stop_ms.median, millis)),
+            ("#Killed", &|s| value(killed_starts(s).map(|n| n as f64), |n| format!("{n}"))),
+            ("#Build", &|s| value(s.build.as_ref().map(|b| b.wall_s), seconds)),
+            ("#Build CPU", &|s| value(s.build.as_ref().and_then(|b| b.cpu_s), seconds)),
+            ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),
+        ],
+        &report.subjects,
+        |s| PartScope::subject(report, &s.id),
+    );
+    let what = "From exec to the first answer with the status that its file names: a bar for the \
+                median, a dot per repeat.";
+    html! {
+        (figure("startup", "Start-up", &format!("{what}{}", noise(report, STARTUP)), &startup))
+        (backends(report))
+        (programs(report))
+        h3 { "Checks" } "\n"
+        (checks(report))
+        (failures(report))
+    }
+}
+
+/// The programs, and what they use when idle. Empty if they were not inspected.
+fn programs(report: &Report) -> Markup {
+    let looked: Vec<&SubjectResult> =
+        report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
+    if looked.is_empty() {
+        return Markup::default();
+    }
+    let of = |s: &SubjectResult, show: fn(&Binary) -> String| {
+        text(s.binary.as_ref().map_or("–".into(), show))
+    };
+    let shown = table_of(
+        "sortable",
+        &[
+            ("Subject", &|s: &&SubjectResult| subject(report, s)),
+            ("Program", &|s| of(s, |b| b.name.clone())),
+            ("#Size", &|s| value(s.binary.as_ref().map(|b| b.bytes as f64), bytes)),
+            ("Allocator", &|s| {
+                of(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))
+            }),
+            ("Names and debug information", &|s| of(s, names)),
+            ("Extensions of x86-64", &|s| {
+                of(s, |b| b.extensions.keys().cloned().collect::<Vec<_>>().join(" "))
+            }),
+            ("#Libraries", &|s| {
+                value(s.binary.as_ref().map(|b| b.libraries.len() as f64), number).with_hint(
+                    s.binary.as_ref().map(|b| b.libraries.join(", ")).filter(|l| !l.is_empty()),
+                )
+            }),
+            ("#Idle CPU", &|s| value(s.idle.and_then(|idle| idle.cpus), percent)),
+            ("#Idle wake-ups", &|s| {
+                value(s.idle.and_then(|idle| idle.wakeups_per_s), |n| format!("{}/s", number(n)))
+            }),
+            ("#Memory per connection", &|s| value(s.memory.per_connection.median, bytes)),
+        ],
+        &looked,
+        |s| PartScope::subject(report, &s.id),
+    );
+    html! {
+        h3 { "Programs" } "\n"
+        (shown)
+        (note("Of the process that used most CPU time. Extensions are those of which it has any \
+               instruction, whether or not it is ever run. Idle: the second before the first load. \
+               Memory per connection: the slope over the steps of a start."))
+    }
+}
+
+fn names(binary: &Binary) -> String {
+    match (binary.symbols, binary.debug_info) {
+        (_, true) => "both".into(),
+        (true, false) => "names".into(),
+        (false, false) => "none".into(),
+    }
+}
+
+/// Start-up and stop of the services behind subjects. Empty if there are none.
+fn backends(report: &Report) -> Markup {
+    type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
+    let rows: Vec<SubjectBackend<'_>> =
+        report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
+    if rows.is_empty() {
+        return Markup::default();
+    }
+    let shown = table_of(
+        "sortable",
+        &[
+            ("Subject", &|(s, _): &SubjectBackend<'_>| subject(report, s)),
+            ("Back end", &|(_, b)| text(&b.title)),
+            ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
+            ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),
+            ("#Ready", &|(_, b)| value(b.startup_ms.ready.median, millis)),
+            ("#Each repeat", &|(_, b)| repeats_of(&b.startup_ms.ready, millis)),
+            ("#CPU by then", &|(_, b)| value(b.startup_ms.cpu.median, millis)),
+            ("#Data loaded in", &|(_, b)| value(b.seeded_ms.median, millis)),
+            ("#Stop", &|(_, b)| value(b.stop_ms.median, millis)),
+            ("#Build", &|(_, b)| value(b.build.as_ref().map(|b| b.wall_s), seconds)),
+        ],
+        &rows,
+        |(s, _)| PartScope::subject(report, &s.id),
+    );
+    html! {
+        h3 { "Back ends" } "\n"
+        (shown)
+    }
+}
+
+fn subject(report: &Report, s: &SubjectResult) -> TableCell {
+    cell(html! { (swatch(report, &s.id)) (s.title) })
+}
+
+fn checks(report: &Report) -> Markup {
+    let mut names: Vec<&str> = Vec::new();
+    for check in report.subjects.iter().flat_map(|s| &s.checks) {
+        if !names.contains(&check.name.as_str()) {
+            names.push(&check.name);
+        }
+    }
+    let mut head = vec!["Subject"];
+    head.extend(&names);
+    let row = |s: &SubjectResult| {
+        let mut row = vec![subject(report, s)];
+        row.extend(names.iter().map(|n| check_cell(s, n)));
+        TableRow::new(PartScope::subject(report, &s.id), row)
+    };
+    let rows: Vec<TableRow> = report.subjects.iter().map(row).collect();
+    let failed = |s: &'_ SubjectResult| -> Vec<CheckSummary> {
+        s.checks.iter().filter(|c| !c.ok).cloned().collect()
+    };
+    html! {
+        (table("checks", &head, &rows))
+        (note("Each check ran before the load, in turn while it ran, and after the last step; \
+               those about a server's life ran once, in starts of their own. Hover for what was \
+               seen."))
+        @for s in &report.subjects {
+            @for c in failed(s) {
+                h4 { (s.title) ": " (c.name) } "\n"
+                pre { (c.detail) } "\n"
+            }
+        }
+    }
+}
+
+fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
+    let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
+    let (class, mark) = match c {
+        _ if c.ok => ("good", "✓"),
+        _ if c.late => ("late", "–"),
+        _ => ("bad", "✗"),
+    };
+    let shown = html! {
+        span class=(class) {
+            (mark) " " (c.passed) "/" (c.passed + c.failed)
+            @if c.late { " late" } @else if c.waived { " waived" }
+        }
+    };
+    cell(shown).with_hint(Some(c.detail.clone()))
+}
+
+fn failures(report: &Report) -> Markup {
+    let any = report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
+    html! {
+        @if any {
+            h3 { "Failures" } "\n"
+            @for s in &report.subjects {
+                @if let Some(why) = &s.skipped { p { b { (s.title) } " was skipped: " (why) } "\n" }
+                @for f in &s.failures { (failure(s, f)) }
+            }
+        }
+    }
+}
+
+fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
+    html! {
+        p.bad {
+            b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": "
+            (f.failure.message)
+        }
+        "\n"
+        @if let Some(log) = &f.log_tail {
+            @if let Some(whose) = f.log_of.as_ref().filter(|whose| **whose != s.id) {
+                p.note { "The last lines that " (whose) " wrote:" } "\n"
+            }
+            pre { (log) } "\n"
+        }
+    }
+}

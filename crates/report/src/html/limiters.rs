@@ -1,0 +1,175 @@
+//! The section on limits: a card per subject, with what limited each step, and the counters of its
+//! busiest steps.
+
+use std::collections::BTreeSet;
+
+use dyno_analysis::cell::Shape;
+use dyno_analysis::metric::Metric;
+use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::SubjectResult;
+use dyno_analysis::summary::Summary;
+use maud::{Markup, html};
+
+use super::overview::resource;
+use super::part_scope::PartScope;
+use super::probe_results::{inside, machine, use_table};
+use super::profile::profiles;
+use super::swatch;
+use super::table::{TableCell, TableRow, table, text, value};
+use crate::format::{number, quantity};
+use crate::overview::label_in_words;
+
+pub(super) fn limiters_section(report: &Report) -> Markup {
+    let steps = |subject: &SubjectResult| -> Vec<&Summary> {
+        report.summaries.iter().filter(|s| s.subject == subject.id).collect()
+    };
+    html! {
+        div.cards {
+            "\n"
+            @for subject in &report.subjects {
+                @let steps = steps(subject);
+                @if !steps.is_empty() { (card(report, subject, &steps)) }
+            }
+        }
+        "\n"
+        (profiles(report))
+    }
+}
+
+fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup {
+    let workloads: BTreeSet<usize> = steps.iter().map(|s| s.cell.workload).collect();
+    let of =
+        PartScope::subject(report, &subject.id).with_workloads(report, workloads.iter().copied());
+    html! {
+        article.card data-subject=[of.subject] data-workload=[&of.workloads] {
+            h3 { (swatch(report, &subject.id)) (subject.title) } "\n"
+            ol.strip { @for s in steps { (limiter_of_step(report, s)) } } "\n"
+            @for workload in workloads { (reason(report, workload, steps)) }
+        }
+        "\n"
+    }
+}
+
+/// The limiter of the busiest step of a workload, and the counters there.
+fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
+    let own = steps.iter().filter(|s| s.cell.workload == workload);
+    let Some(busiest) = own.max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
+        return Markup::default();
+    };
+    let said = html! {
+        p {
+            "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": "
+            (busiest.limiter_sentence)
+        }
+        "\n"
+        (counters(report, busiest))
+        (use_table(&busiest.use_table))
+        (machine(&busiest.machine))
+    };
+    match PartScope::default().with_workloads(report, [workload]).workloads {
+        Some(own) => html! { div.reason data-workload=(own) { (said) } },
+        None => said,
+    }
+}
+
+fn rate(s: &Summary) -> f64 {
+    s.throughput_rps.median.unwrap_or(0.0)
+}
+
+fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
+    let PartScope { workloads, step, .. } = PartScope::cell(report, s.cell);
+    html! {
+        li class=(s.limiter.name())
+            data-workload=[workloads]
+            data-step=[step]
+            title=(s.limiter_sentence) {
+            b { (step_label(report, s)) } " "
+            (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
+        }
+    }
+}
+
+/// `64` (connections), or `h2 64 × 10 at 1,000/s (2)`: a single workload, factors of 1, a missing
+/// rate and a first pass are left out.
+fn step_label(report: &Report, s: &Summary) -> String {
+    let workload =
+        if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
+    let Shape { connections, streams, pipeline, rate, pass } = s.shape();
+    let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
+    let rate = rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
+    let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
+    format!("{workload}{connections}{}{}{rate}{pass}", times(streams), times(pipeline))
+}
+
+/// `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
+pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
+    let workload =
+        if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
+    format!("{}{workload}", label_in_words(at))
+}
+
+/// Counters at the busiest step, compared with those of the reference arm at the same step of the
+/// same workload.
+fn counters(report: &Report, busiest: &Summary) -> Markup {
+    let is_baseline = |r: &&OverviewRow| {
+        r.baseline
+            && r.reference_cell.workload == busiest.cell.workload
+            && r.reference_cell.arm != busiest.cell.arm
+    };
+    let Some(baseline) = report.overview.iter().find(is_baseline) else {
+        let rows: Vec<TableRow> =
+            COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
+        let alone = table("counters", &["Per response", "#Here"], &rows);
+        return html! { (alone) (inside(&busiest.inside, None)) };
+    };
+    let base = report.summary(busiest.cell.with_arm(baseline.reference_cell.arm));
+    let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
+    let row = |counter: &Counter| {
+        let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);
+        let mut cells = counter.cells(&[Some(busiest), base]);
+        cells.push(value(ratio, |r| format!("× {}", number(r))));
+        cells.into()
+    };
+    let rows: Vec<TableRow> = COUNTERS.iter().map(row).collect();
+    let counters = table(
+        "counters",
+        &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"],
+        &rows,
+    );
+    let reference = base.map(|base| (baseline.title.as_str(), &base.inside));
+    html! { (counters) (inside(&busiest.inside, reference)) }
+}
+
+/// A metric under a name that is short enough for a card.
+struct Counter {
+    name: &'static str,
+    key: &'static str,
+}
+
+const COUNTERS: [Counter; 14] = [
+    Counter { name: "user CPU", key: "server_cpu_user_us_per_request" },
+    Counter { name: "system CPU", key: "server_cpu_sys_us_per_request" },
+    Counter { name: "context switches", key: "server_context_switches_per_request" },
+    Counter { name: "waiting for a CPU", key: "server_run_delay_us_per_request" },
+    Counter { name: "system calls", key: "server_syscalls_per_request" },
+    Counter { name: "bytes of a read", key: "server_bytes_per_read" },
+    Counter { name: "bytes of a write", key: "server_bytes_per_write" },
+    Counter { name: "events of a wait", key: "server_events_per_wait" },
+    Counter { name: "page faults", key: "server_page_faults_per_request" },
+    Counter { name: "TCP_NODELAY", key: "server_nodelay" },
+    Counter { name: "bytes received", key: "bytes_in_per_response" },
+    Counter { name: "segments received", key: "segments_per_response" },
+    Counter { name: "busiest thread", key: "server_busiest_thread" },
+    Counter { name: "threads", key: "server_threads" },
+];
+
+impl Counter {
+    /// Its name, and its median in each summary.
+    fn cells(&self, of: &[Option<&Summary>]) -> Vec<TableCell> {
+        let unit = Metric::from_key(self.key).unit;
+        let known = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
+        let medians = of.iter().map(|step| value(known(*step), |v| quantity(unit, v)));
+        [text(self.name)].into_iter().chain(medians).collect()
+    }
+}

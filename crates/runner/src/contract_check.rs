@@ -1,0 +1,153 @@
+//! Checks of a contract against a server: by single exchanges, and where requests are to be in
+//! flight together, by the load's own client.
+
+use std::time::Instant;
+
+use dyno_archive::plan::{Http2, Load, Step, Workload};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{LoadRecord, Outcome, Protocol};
+use dyno_contract::client::ProbeClient;
+use dyno_contract::contracts::Check;
+use dyno_contract::exchange::{self, Business, Problem};
+use dyno_contract::limits::CHECK;
+use dyno_contract::listener::Listener;
+use dyno_workload::compile;
+
+use crate::load::{self, StopWhen};
+use crate::load_at;
+
+/// Runs one check at a listener.
+#[must_use]
+pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResult {
+    let result = exchange::run(check, client, business);
+    let protocol = client.listener().protocol;
+    // Single exchanges do not upgrade, and are never in flight together.
+    let is_more = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
+    if !result.ok || !is_more {
+        return result;
+    }
+    let put = if check.requests.len() == 1 { send_requests } else { put_in_order };
+    // A common deadline, read before the first load. It is no measurement: it only ends slow
+    // checks.
+    let until = Instant::now() + 2 * CHECK;
+    exchange::result(check, client, put(check, client.listener(), until), business)
+}
+
+/// Sends the requests of a check. `until`: deadline of all answers.
+fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+    let workload = Workload {
+        name: check.name.clone(),
+        protocol: listener.protocol,
+        requests: check.requests.clone(),
+        page: None,
+        requests_per_connection: None,
+    };
+    let http2 = Http2::default();
+    let traffic =
+        compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
+            .map_err(Problem::Wrong)?;
+    let once = load_at::once(listener, traffic, http2);
+    let step = Step { streams: check.streams, ..once.step.clone() };
+    let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
+    ask(&load::LoadSpec { step, load, ..once }, until)?;
+    Ok(match check.times {
+        1 => "as expected".into(),
+        n => format!("{n} requests on one connection, each answered as expected"),
+    })
+}
+
+/// Sends the requests of a list in their order. Each has a connection of its own: a load draws its
+/// requests by weight, and only the first request of a connection can upgrade it.
+fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+    for _ in 0..check.times {
+        for request in &check.requests {
+            send_requests(
+                &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
+                listener,
+                until,
+            )?;
+        }
+    }
+    let n = u64::from(check.times) * check.requests.len() as u64;
+    Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
+}
+
+/// Sends the requests of `spec` on one connection. Every answer must be as expected, and arrive
+/// before `until`.
+fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
+    let mut watch = StopWhen(|| Instant::now() > until);
+    let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
+    let wanted = spec.load.requests.unwrap_or(1);
+    let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
+    let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
+    if let Some((outcome, n)) = worst(outcomes()) {
+        let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
+        let why: Vec<&str> =
+            kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
+        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+        let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
+        return Err(match outcome {
+            _ if is_late(outcome) => Problem::Late(words),
+            _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
+                Problem::Wrong(words)
+            }
+            _ => Problem::Closed(words),
+        });
+    }
+    if right != wanted {
+        return Err(Problem::Late(format!("{right} of {wanted} were answered in time")));
+    }
+    if record.connections.opened != 1 {
+        let n = record.connections.opened;
+        return Err(Problem::Wrong(format!(
+            "it took {n} connections, because the server closed them"
+        )));
+    }
+    check_protocol_use(spec, &record)
+}
+
+/// Returns the worst outcome that is not `Ok`: a wrong answer is worse than a late one.
+fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
+    let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
+    bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
+}
+
+/// Returns whether an exchange timed out, or an earlier one on its connection did.
+fn is_late(outcome: Outcome) -> bool {
+    outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
+}
+
+/// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the
+/// check needs.
+fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), Problem> {
+    let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else {
+        return Ok(());
+    };
+    if http2.fallen_back + http2.upgrades_declined > 0 {
+        return Err(Problem::Wrong("the server went on in HTTP/1.1".into()));
+    }
+    let streams = u64::from(spec.step.streams);
+    if http2.streams_most < streams && streams > 1 {
+        let most = http2.streams_most;
+        return Err(Problem::Wrong(format!(
+            "only {most} of {streams} requests could be in flight at a time"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_answers_are_not_wrong_ones() {
+        let late = [(Outcome::Ok, 97), (Outcome::Timeout, 1), (Outcome::Cancelled, 2)];
+        let (outcome, n) = worst(late.into_iter()).unwrap();
+        assert!(is_late(outcome) && n == 1, "{outcome:?}");
+        let both = [(Outcome::Timeout, 1), (Outcome::UnexpectedBody, 3)];
+        assert_eq!(worst(both.into_iter()), Some((Outcome::UnexpectedBody, 3)));
+        assert!(!is_late(Outcome::Reset) && !is_late(Outcome::ClosedEarly));
+        assert_eq!(worst([(Outcome::Ok, 5), (Outcome::Timeout, 0)].into_iter()), None);
+    }
+}

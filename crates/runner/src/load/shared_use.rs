@@ -1,0 +1,55 @@
+//! Exchanges resource use between the records of loads that take turns.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::sample::{OtherPartiesUse, PartyUse};
+use dyno_archive::{LoadRecord, Party, Sample};
+
+/// Adds to the samples of each load the resource use of the other loads' servers, read at about the
+/// same instant. Without it their CPU time would be attributed to unrelated processes. A single
+/// load is unchanged.
+pub fn see_each_other(records: &mut [LoadRecord]) {
+    let all: Vec<Vec<(u64, OtherPartiesUse)>> = records
+        .iter()
+        .map(|record| record.samples.iter().map(|s| (s.at_ns, other_parties_use(s))).collect())
+        .collect();
+    for (own, record) in records.iter_mut().enumerate() {
+        let others: Vec<&Vec<(u64, OtherPartiesUse)>> = all
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != own)
+            .map(|(_, samples)| samples)
+            .collect();
+        if !others.is_empty() {
+            record
+                .samples
+                .iter_mut()
+                .for_each(|sample| sample.beside = Some(sum(&others, sample.at_ns)));
+        }
+    }
+}
+
+/// Adds up the resource use of each at the sample nearest to an instant.
+fn sum(all: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
+    let nearest =
+        all.iter().map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
+    let none = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
+    nearest.fold(none, |sum, used| OtherPartiesUse {
+        cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
+        pids: sum
+            .pids
+            .into_iter()
+            .chain(used.into_iter().flat_map(|(_, used)| used.pids.clone()))
+            .collect(),
+    })
+}
+
+/// Returns the resource use of all parties of a start but the generator.
+fn other_parties_use(sample: &Sample) -> OtherPartiesUse {
+    let parties =
+        || sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)));
+    OtherPartiesUse {
+        cpu_ns: parties().map(PartyUse::cpu_ns).sum(),
+        pids: parties().flat_map(|used| &used.threads).map(|thread| thread.pid).collect(),
+    }
+}

@@ -1,0 +1,57 @@
+//! Facts that only the first start of an arm provides: its program, and its resource use without
+//! requests.
+
+use std::thread;
+
+use dyno_archive::sample::PartyUse;
+use dyno_archive::start::{IdleUse, PartStart};
+use dyno_archive::{Party, Sample};
+use dyno_observer::{Files, Reads, binary};
+
+use super::Runner;
+use super::running_parts::{Launched, MonitoredProcesses};
+use crate::limits::IDLE;
+
+impl Runner<'_> {
+    /// Inspects a subject that is ready, before its first load.
+    pub(super) fn look_at_first(
+        &self,
+        launch: usize,
+        record: &mut PartStart,
+        launched: &mut Launched<'_>,
+    ) {
+        if !self.plan.is_looked_at_first(launch) || self.interrupts.count() > 0 {
+            return;
+        }
+        let sampler = launched.subject.process.sampler.clone();
+        let watched = MonitoredProcesses {
+            subject: &mut launched.subject.process,
+            inside: launched.subject.inside.as_deref(),
+            backends: launched.backends,
+            files: Files::default(),
+        };
+        let (before, cpu_before) = (watched.sample(Reads::All), sampler.cpu_ns());
+        // There are no requests meanwhile: all resource use is the server's own.
+        thread::sleep(IDLE);
+        let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
+        let woken = |sample: &Sample| sample.party_use(Party::SUBJECT).and_then(wakeups);
+        let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        record.idle = Some(IdleUse {
+            length_ns: after.at_ns - before.at_ns,
+            cpu_ns: since(cpu_before, cpu_after),
+            wakeups: since(woken(&before), woken(&after)),
+        });
+        record.binary = after.party_use(Party::SUBJECT).and_then(busiest).and_then(binary::look);
+    }
+}
+
+fn wakeups(used: &PartyUse) -> Option<u64> {
+    used.threads.iter().map(|t| t.seen.map(|seen| seen.wakeups).or(t.switches_voluntary)).sum()
+}
+
+/// Returns the process whose threads ran longest.
+fn busiest(used: &PartyUse) -> Option<u32> {
+    let ran =
+        |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();
+    used.threads.iter().map(|t| t.pid).max_by_key(|pid| ran(*pid))
+}

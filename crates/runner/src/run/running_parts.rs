@@ -1,0 +1,410 @@
+//! The running parts of a start: their listeners, checks whether each is alive, and causes of
+//! failures.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpStream};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use dyno_analysis::drops::MachineDrops;
+use dyno_archive::plan::Workload;
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{LoadRecord, Party, Protocol, Sample};
+use dyno_contract::client::{BodyRetention, ProbeClient};
+use dyno_contract::contracts::{Check, checks_of};
+use dyno_contract::exchange::Business;
+use dyno_contract::listener::Listener;
+use dyno_launch::process::Process;
+use dyno_launch::supervision::Supervision;
+use dyno_launch::tool::OwnCommand;
+use dyno_observer::kernel_probes::Watching;
+use dyno_observer::{Files, Reads, Scope, sockets};
+use dyno_subject::definition::Definition;
+
+use super::judge::{LastEvent, judge, memory_first};
+use crate::contract_check;
+use crate::drops::{self, DropWatch};
+use crate::limits::ALIVE;
+use crate::runtime::SampledRuntime;
+
+/// All parts of a start.
+pub(super) struct Launched<'a> {
+    /// In the order of their starts.
+    pub(super) backends: &'a mut [RunningPart],
+    pub(super) subject: &'a mut RunningPart,
+}
+
+impl<'a> Launched<'a> {
+    /// Wraps the parts that are up, the subject last.
+    pub(super) fn new(up: &'a mut [RunningPart]) -> Self {
+        let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
+        Launched { backends, subject }
+    }
+    /// Checks that the subject still serves after a load; a failure is also added to the load's
+    /// record. If a service that it needs has failed, the service is blamed.
+    pub(super) fn after_load(
+        &mut self,
+        record: &mut LoadRecord,
+        supervision: &Supervision<'_>,
+    ) -> Result<(), Failure> {
+        let watch = DropWatch::begin();
+        let served =
+            self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
+        let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
+        let served = served.and_then(|()| {
+            let wrong =
+                self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
+            wrong.map_or(Ok(()), Err)
+        });
+        let served = served.map_err(|failure| {
+            let during = MachineDrops::from_load(record).unwrap_or_default();
+            drops::explain(&during, watch.explain(failure))
+        });
+        if let Err(failure) = &served {
+            // It is no failure of the server if the machine dropped its requests.
+            let is_of_machine = failure.kind == FailureKind::Harness;
+            record.server_failure = (!is_of_machine).then(|| failure.in_words());
+        }
+        served
+    }
+
+    /// Returns the failure of the subject, or of the back end that caused it.
+    pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
+        // A subject that exited did so by itself, unless a back end has exited, too.
+        let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
+        let silent = match is_silence {
+            true => self.silent_backend(Some(&failure), Asks::Everything, supervision),
+            false => None,
+        };
+        self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
+    }
+
+    /// Returns the failure of a running back end that does not answer. `seen`: failure of the
+    /// subject.
+    fn silent_backend(
+        &mut self,
+        seen: Option<&Failure>,
+        how: Asks,
+        supervision: &Supervision<'_>,
+    ) -> Option<Failure> {
+        let silent = |part: &mut RunningPart| {
+            let is_there = part.process.exit_status().is_none();
+            is_there
+                .then(|| part.silence(how, supervision))
+                .flatten()
+                .map(|why| (part.name.clone(), why))
+        };
+        let (name, why) = self.backends.iter_mut().find_map(silent)?;
+        let seen = seen.map(|failure| format!("; and so {}", failure.message)).unwrap_or_default();
+        let message = format!("back end {name}: alive, but {why}{seen}");
+        Some(Failure { kind: FailureKind::BackendFailed, message })
+    }
+
+    /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
+    /// what became of the subject.
+    fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
+        backend_failure(self.backends, seen)
+    }
+
+    /// Resets the data of all back ends.
+    pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
+        let failed = |name: &str, why: String| Failure {
+            kind: FailureKind::BackendFailed,
+            message: format!("back end {name}: its command for `reset` {why}"),
+        };
+        let each = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
+        each.into_iter().try_for_each(|(part, reset)| {
+            reset.run(supervision).map_err(|why| failed(&part.name, why)).map(drop)
+        })
+    }
+}
+
+/// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
+/// what became of the subject.
+pub(super) fn backend_failure(
+    backends: &mut [RunningPart],
+    seen: Option<&Failure>,
+) -> Option<Failure> {
+    let lost = |part: &mut RunningPart| {
+        let oom_kills = part.process.oom_kills();
+        let how = match part.process.exit_status() {
+            Some(status) => format!("ended with {status}"),
+            None if oom_kills > 0 => "goes on without them, or with new ones".into(),
+            None => return None,
+        };
+        Some((how, oom_kills, part.name.clone()))
+    };
+    let (how, oom_kills, name) = backends.iter_mut().find_map(lost)?;
+    let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
+    let message = format!("back end {name} {how}{seen}");
+    let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
+    Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+}
+
+/// A running part of a start.
+pub(super) struct RunningPart {
+    pub(super) party: Party,
+    pub(super) name: String,
+    pub(super) process: Process,
+    /// Probes inside its processes; `None`: not requested, or not available.
+    pub(super) inside: Option<Arc<Watching>>,
+    /// One per protocol that it speaks.
+    pub(super) listeners: Vec<Arc<CheckedListener>>,
+    pub(super) alive: AliveCheck,
+    /// Runtime statistics; `None`: not available, or not requested.
+    pub(super) runtime: Option<SampledRuntime>,
+    /// Command that resets its data; `None`: it has none.
+    pub(super) reset: Option<OwnCommand>,
+    /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
+    pub(super) list_compiled: Option<OwnCommand>,
+}
+
+/// Cost of a check whether a back end is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// Only checks of negligible cost.
+    AtNoCost,
+    /// Also its command, because there was a failure.
+    Everything,
+}
+
+/// Returns whether there were answers in the last part of a load.
+fn is_answered_at_its_end(record: &LoadRecord) -> bool {
+    let last = record.intervals.last();
+    last.is_some_and(|interval| {
+        interval.outcomes.iter().any(|(outcome, n)| outcome.is_completed() && n > 0)
+    })
+}
+
+/// Sign that a part is alive.
+pub(super) enum AliveCheck {
+    /// Every listener answers GET of this path with any status. `plain`: client for a part that
+    /// declares no protocol.
+    Answers { path: String, plain: Option<ProbeClient> },
+    /// These ports take connections.
+    Listens(Vec<u16>),
+    /// This command succeeds. It is run only after a failure, because it takes CPU time from all
+    /// parts.
+    Says(OwnCommand),
+}
+
+/// Returns the listener for a workload's protocol. `Err`: there is none, in words.
+pub(super) fn listener<'a>(
+    listeners: &'a [Arc<CheckedListener>],
+    workload: &Workload,
+) -> Result<&'a Arc<CheckedListener>, String> {
+    let protocol = workload.protocol;
+    let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
+    at.ok_or_else(|| {
+        format!("it does not speak {protocol} any more; was its subject.toml changed?")
+    })
+}
+
+impl RunningPart {
+    /// Runs the contract's checks at every listener. `None`: the user interrupted them. Stops at
+    /// the first failure of a part that no longer answers.
+    pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
+        let mut results = Vec::new();
+        for listener in &self.listeners {
+            for check in &listener.checks {
+                if is_ended() {
+                    return None;
+                }
+                let result = listener.run(check, Business::Idle);
+                let failed = !result.ok;
+                results.push(result);
+                if failed && self.answers().is_err() {
+                    return Some(results);
+                }
+            }
+        }
+        Some(results)
+    }
+
+    /// Judges failed checks. They are a failure if the part is dead, or if no protocol is left for
+    /// its trials. `is_left`: whether a protocol has trials left.
+    pub(super) fn after_checks(
+        &mut self,
+        results: &[CheckResult],
+        is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
+    ) -> Result<(), Failure> {
+        let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
+        if self.process.exit_status().is_some() || self.answers().is_err() {
+            return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
+        }
+        let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
+        let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
+        match broken.first() {
+            Some(check) if !is_left(&protocols) => {
+                self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the part still serves after a load; a failure is also added to the load's
+    /// record.
+    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
+        let failure = match &record.server_failure {
+            Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
+            None => self.judge(LastEvent::Step),
+        };
+        let Some(failure) = failure else { return Ok(()) };
+        record.server_failure = Some(failure.in_words());
+        Err(failure)
+    }
+
+    fn judge(&mut self, what: LastEvent<'_>) -> Option<Failure> {
+        let answered = self.answers();
+        // Without a failure there is no wait for its end.
+        judge(None, self.process.oom_kills(), &answered, what)?;
+        let ended = self.ended_by_now();
+        judge(ended, self.process.oom_kills(), &answered, what)
+    }
+
+    /// Checks whether it is alive, at negligible cost.
+    fn answers(&self) -> Result<(), String> {
+        let connect = |port: &u16| {
+            let addr = SocketAddr::from(([127, 0, 0, 1], *port));
+            TcpStream::connect_timeout(&addr, ALIVE).map(drop)
+        };
+        let seen = match &self.alive {
+            AliveCheck::Answers { path, plain } => {
+                self.listeners.iter().map(|listener| &listener.client).chain(plain).try_for_each(
+                    |client| client.ask(path, ALIVE, BodyRetention::Beginning).map(drop),
+                )
+            }
+            AliveCheck::Listens(ports) => ports.iter().try_for_each(connect),
+            AliveCheck::Says(_) => Ok(()),
+        };
+        seen.map_err(|error| error.to_string())
+    }
+
+    /// Returns why it counts as silent, as the end of a sentence; `None`: it is alive.
+    fn silence(&self, how: Asks, supervision: &Supervision<'_>) -> Option<String> {
+        match &self.alive {
+            AliveCheck::Says(command) if how == Asks::Everything => command
+                .run(supervision)
+                .err()
+                // A command that the user interrupted has no result.
+                .filter(|_| supervision.interrupts.count() == 0)
+                .map(|why| format!("its command for `ready`, run again, {why}")),
+            AliveCheck::Says(_) => None,
+            AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
+                self.answers().err().map(|why| format!("it does not answer: {why}"))
+            }
+        }
+    }
+
+    /// Returns the exit status of the first process. Waits a moment for it: sockets close before
+    /// the exit of a process is visible.
+    fn ended_by_now(&mut self) -> Option<ExitStatus> {
+        for _ in 0..100 {
+            if let Some(status) = self.process.exit_status() {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+}
+
+/// The processes of a start while it is loaded.
+pub(super) struct MonitoredProcesses<'a> {
+    pub(super) subject: &'a mut Process,
+    /// Probes inside the subject.
+    pub(super) inside: Option<&'a Watching>,
+    pub(super) backends: &'a mut [RunningPart],
+    /// Files that stay open from one sample to the next.
+    pub(super) files: Files,
+}
+
+impl MonitoredProcesses<'_> {
+    /// Reads the counters of all parts.
+    pub(super) fn sample(&self, reads: Reads) -> Sample {
+        dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
+    }
+
+    /// Reads the counters of all parts without those of probes.
+    pub(super) fn sample_outside(&self) -> Sample {
+        let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
+        dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
+    }
+
+    fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
+        let subject =
+            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
+        let backends = self.backends.iter().map(|part| Scope {
+            party: part.party,
+            sampler: &part.process.sampler,
+            inside: part.inside.as_deref(),
+        });
+        [subject].into_iter().chain(backends)
+    }
+
+    /// Adds the socket options of each part, and the queue lengths of their listeners.
+    pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
+        for scope in self.scopes() {
+            sample.party_use_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
+        }
+    }
+
+    /// Adds how many processes of each part have left its control group.
+    pub(super) fn look_for_strays(&self, sample: &mut Sample) {
+        for scope in self.scopes() {
+            sample.party_use_mut(scope.party).strays = Some(scope.sampler.strays());
+        }
+    }
+
+    /// Makes the kernel reset each part's memory peak. Returns the parties for which it succeeded.
+    pub(super) fn reset_peaks(&self) -> Vec<Party> {
+        self.scopes()
+            .filter(|scope| scope.sampler.group.reset_peak())
+            .map(|scope| scope.party)
+            .collect()
+    }
+
+    /// Returns the part that has exited, and its status, as the first half of a sentence.
+    pub(super) fn exited_part(&mut self) -> Option<String> {
+        if let Some(status) = self.subject.exit_status() {
+            return Some(format!("its process ended with {status}"));
+        }
+        self.backends.iter_mut().find_map(|part| {
+            let status = part.process.exit_status()?;
+            Some(format!("its back end {} ended with {status}", part.name))
+        })
+    }
+}
+
+/// A listener with the client that probes it and the checks of its contract.
+pub(super) struct CheckedListener {
+    pub(super) client: ProbeClient,
+    pub(super) checks: Vec<Check>,
+    /// Names of checks that it may fail.
+    waive: Vec<String>,
+}
+
+impl CheckedListener {
+    pub(super) fn new(
+        definition: &Definition,
+        listener: &Listener,
+    ) -> Result<CheckedListener, String> {
+        Ok(CheckedListener {
+            client: ProbeClient::new(listener)?,
+            checks: checks_of(&definition.contracts, listener.protocol).cloned().collect(),
+            waive: definition.waive.clone(),
+        })
+    }
+
+    pub(super) fn listener(&self) -> &Listener {
+        self.client.listener()
+    }
+
+    pub(super) fn run(&self, check: &Check, business: Business) -> CheckResult {
+        let waived = check.is_among(&self.waive, self.listener().protocol);
+        CheckResult { waived, ..contract_check::run(check, &self.client, business) }
+    }
+}

@@ -1,0 +1,266 @@
+//! Requests of the command line that change a suite.
+
+use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::workloads::{CheckedWorkload, OneOrMany, Rate};
+
+use super::experiment::{self, RawExperiment};
+use super::load::{RawLoad, locate_in_load};
+use super::subjects::{self, SuiteSubject};
+use crate::revisions::RevisionFolders;
+
+/// Way to read a suite.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SuiteReading<'a> {
+    /// As it is written. Rates that are shares of a capacity are left out; a closed loop that
+    /// measures the capacity replaces them.
+    AsWritten,
+    /// With revisions of one of its subjects.
+    Across(&'a AcrossRevisions),
+    /// With rates that are shares of these capacities.
+    At(&'a [Capacity]),
+}
+
+/// A comparison of revisions of a subject, which replaces the suite's own question.
+#[derive(Clone, Debug)]
+pub struct AcrossRevisions {
+    /// Index of the suite's entry.
+    pub place: usize,
+    /// Revisions, each of which is an arm. The first is the baseline.
+    pub revised: Vec<RevisionFolders>,
+}
+
+impl AcrossRevisions {
+    fn arms(&self, written: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
+        let entry = written.into_iter().find(|entry| entry.place == self.place);
+        let entry = entry.expect("the place is that of an entry");
+        let arm = |revised: &RevisionFolders| {
+            let label =
+                entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
+            SuiteSubject { revised: Some(revised.clone()), label, ..entry.clone() }
+        };
+        let arms: Vec<SuiteSubject> = self.revised.iter().map(arm).collect();
+        let names = arms.iter().map(SuiteSubject::id).collect();
+        (arms, Experiment { kind: ExperimentKind::Toggle, factor: None, arms: names })
+    }
+}
+
+impl SuiteReading<'_> {
+    /// Returns the subjects, and the experiment.
+    pub(super) fn arms(
+        self,
+        written: Vec<SuiteSubject>,
+        experiment: Option<RawExperiment>,
+        twin: Option<&str>,
+    ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
+        let SuiteReading::Across(revisions) = self else {
+            let (subjects, experiment) = experiment::arms(written, experiment)?;
+            return Ok((subjects::with_twin(subjects, twin)?, experiment));
+        };
+        if experiment.is_some() {
+            let message = "the suite already has an experiment, and revisions are another; use a \
+                           suite without an experiment";
+            return Err(mistake("experiment", message));
+        }
+        let (subjects, experiment) = revisions.arms(written);
+        Ok((subjects, Some(experiment)))
+    }
+
+    /// Returns the search, if there is one.
+    pub(super) fn search(
+        self,
+        written: Option<SearchOptions>,
+    ) -> Result<Option<SearchOptions>, Mistake> {
+        match (self, written) {
+            (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
+                "rate",
+                "revisions are compared by what is measured of both, and a rate that is looked for \
+                 is no such thing; leave `rate = \"find\"` out",
+            ))),
+            (_, written) => Ok(written),
+        }
+    }
+
+    /// Returns the suite's baseline, unless its subjects are replaced.
+    pub(super) fn baseline(self, written: Option<String>) -> Option<String> {
+        written.filter(|_| !matches!(self, SuiteReading::Across(_)))
+    }
+
+    /// Replaces shares of a capacity by rates. Returns the shares that are still to be measured.
+    pub(super) fn rates(
+        self,
+        load: &mut RawLoad,
+        workloads: &mut [CheckedWorkload],
+    ) -> Result<Vec<f64>, Mistake> {
+        let shares = shares(load)?;
+        if shares.is_empty() {
+            return Ok(shares);
+        }
+        load.rate = None;
+        match self {
+            SuiteReading::AsWritten => {
+                load.make_closed();
+                Ok(shares)
+            }
+            SuiteReading::Across(_) => Err(locate_in_load(mistake(
+                "rate",
+                "revisions are compared at rates that are written, or in closed loops; give the \
+                 rates as numbers, or leave them out",
+            ))),
+            SuiteReading::At(capacities) => {
+                for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
+                    let own = capacities
+                        .iter()
+                        .find(|capacity| capacity.workload == shaped.workload.name);
+                    let rates = own.map(|own| {
+                        shares.iter().map(|share| Rate::Number(round_rate(share * own.rps)))
+                    });
+                    shaped.steps.rate = rates.map(Iterator::collect);
+                }
+                // A workload that no subject serves has no capacity and no trials.
+                load.rate = Some(OneOrMany::one(Rate::Number(1.0)));
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+/// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
+fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
+    let all = load.rate.clone().map(OneOrMany::all).unwrap_or_default();
+    let share = |(place, rate): (usize, &Rate)| match rate {
+        Rate::Text(text) if text.trim().ends_with('%') => {
+            let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+            let share =
+                share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
+            let wrong =
+                || format!("{text:?} is no share of a capacity; write it like 50%, up to 1000%");
+            Some(
+                share
+                    .map(|percent| percent / 100.0)
+                    .ok_or_else(|| locate_in_load(mistake("rate", wrong()).with_child(place))),
+            )
+        }
+        _ => None,
+    };
+    let found: Vec<f64> = all.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
+    if !found.is_empty() && found.len() < all.len() {
+        let message =
+            "some rates are shares of a capacity and some are numbers; give all of one kind";
+        return Err(locate_in_load(mistake("rate", message)));
+    }
+    Ok(found)
+}
+
+/// Rounds a rate to three significant digits.
+fn round_rate(rate: f64) -> f64 {
+    let unit = 10f64.powf(rate.log10().floor() - 2.0);
+    // Below 100 a second, fractions of a request do not matter.
+    (rate / unit.max(1.0)).round().max(1.0) * unit.max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use dyno_archive::plan::Arrivals;
+
+    use super::super::{SuiteFile, tests::parse};
+    use super::*;
+
+    fn capacity(workload: &str, rps: f64) -> Capacity {
+        Capacity { workload: workload.into(), rps, subject: "a".into() }
+    }
+
+    fn rates(suite: &SuiteFile) -> Vec<Option<f64>> {
+        suite.load.load().steps.iter().map(|step| step.arrivals.rate()).collect()
+    }
+
+    #[test]
+    fn rates_may_be_shares_of_what_is_measured_first() {
+        let suite = parse(
+            "subjects = [\"a\", \"b\"]\n[load]\nrate = [\"25%\", \"50%\"]\narrival = \"poisson\"\n\
+             [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n\
+             [[workloads]]\nname = \"z\"\npath = \"/z\"\n",
+        );
+        // A workload with its own rate is no closed loop, and needs no capacity.
+        let suite = suite.unwrap();
+        assert_eq!(suite.shares, [0.25, 0.5]);
+        assert_eq!(rates(&suite), [None, Some(7.0)]);
+        let at = suite.with_capacities(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
+        assert_eq!(at.shares, [0.0; 0]);
+        assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
+        assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
+        assert_eq!(round_rate(0.2), 1.0);
+        assert_eq!(round_rate(1_234_567.0), 1_230_000.0);
+    }
+
+    #[test]
+    fn a_rate_may_be_looked_for() {
+        let suite = |of_load: &str, more: &str| {
+            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
+        };
+        let objective = "[report]\nobjective = \"p99<5ms\"\n";
+        let found = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
+            .unwrap();
+        let search = found.search.unwrap();
+        assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
+        assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
+        // After each closed loop.
+        assert_eq!(rates(&found), [None, None]);
+        assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
+        assert!(suite("rate = 100", objective).unwrap().search.is_none());
+        let own = format!(
+            "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \
+             \"/y\"\nrate = 7\n"
+        );
+        let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
+        let steps = &mixed.load.load().steps;
+        assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
+        let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
+        let page =
+            format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
+        for (of_load, more, says) in [
+            ("rate = \"find\"", "", "add `objective"),
+            ("rate = [\"find\", 100]", objective, "stands alone"),
+            ("rate = \"find\"\nmodel = \"closed\"", objective, "open loops"),
+            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is no width"),
+            ("find_width = \"5%\"", objective, "no search for a rate"),
+            ("rate = \"find\"", &page, "no rate to look for"),
+            ("rate = \"find\"", &all, "its own rate"),
+            (
+                "rate = \"find\"",
+                &format!("{objective}[suite]\norder = \"duet\"\n"),
+                "keep no objective",
+            ),
+        ] {
+            let error = suite(of_load, more).unwrap_err();
+            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_share_of_a_capacity_is_refused_with_its_place() {
+        for (of_load, says) in [
+            ("rate = [\"25%\", 100]", "all of one kind"),
+            ("rate = \"0%\"", "no share of a capacity"),
+            ("rate = [\"x%\"]", "no share of a capacity"),
+            ("rate = \"25%\"\nmodel = \"closed\"", "a closed loop has no `rate`"),
+            ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
+        ] {
+            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
+            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+        }
+        let revised = AcrossRevisions { place: 0, revised: Vec::new() };
+        let across = |text: &str| {
+            let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
+            suite.across(&revised).unwrap_err().to_string()
+        };
+        assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
+        let find = "subjects = [\"a\"]\n[load]\nrate = \"find\"\n[report]\nobjective = \"p99<5ms\"";
+        assert!(across(find).contains("leave `rate = \"find\"` out"));
+        let experiment =
+            "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
+        assert!(across(experiment).contains("already has an experiment"));
+    }
+}

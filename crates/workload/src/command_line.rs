@@ -1,0 +1,155 @@
+//! Requests, headers and expectations of the command line.
+//!
+//! Error messages do not name the option and its argument: the caller adds both.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::{Body, Expect, Request};
+
+use crate::{ReadFile, compile};
+
+/// Returns a request of weight 1 that is named by its method and path. Any status from 200 to 399
+/// is correct.
+#[must_use]
+pub fn request(
+    method: &str,
+    path: &str,
+    headers: Vec<(String, String)>,
+    body: Option<Body>,
+) -> Request {
+    Request {
+        name: format!("{method} {path}"),
+        weight: 1,
+        method: method.into(),
+        path: path.into(),
+        headers,
+        body,
+        expect: Expect::default(),
+    }
+}
+
+/// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
+/// @body.json`. `Err`: it has another form, or its body cannot be read.
+pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
+    const WRONG: &str = "write it like '80 GET /items' or '20 POST /items @body.json'";
+    let mut words = text.trim().splitn(4, ' ');
+    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
+    else {
+        return Err(WRONG.into());
+    };
+    let weight = weight.parse().map_err(|_| WRONG)?;
+    if !path.starts_with('/') {
+        return Err(WRONG.into());
+    }
+    let body = match words.next().map(|body| (body, body.strip_prefix('@'))) {
+        Some((_, Some(file))) => {
+            Some(Body(read(file).map_err(|error| format!("{file}: {error}"))?))
+        }
+        Some((text, None)) => Some(Body(text.as_bytes().to_vec())),
+        None => None,
+    };
+    Ok(Request { weight, ..request(method, path, Vec::new(), body) })
+}
+
+/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or it is a framing header.
+pub fn header(text: &str) -> Result<(String, String), String> {
+    // A pseudo-header field begins with a colon.
+    let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
+    let (name, value) =
+        colon.map(|(at, _)| (&text[..at], &text[at + 1..])).ok_or("write it like 'Name: value'")?;
+    let name = name.trim();
+    if compile::is_framing(name) {
+        return Err(compile::no_framing(name));
+    }
+    Ok((name.into(), value.trim().into()))
+}
+
+/// Reads an expected header: `Name`, or `Name: value` if it must have that value.
+#[must_use]
+pub fn expected_header(text: &str) -> (String, Option<String>) {
+    match text.split_once(':') {
+        Some((name, value)) => (name.trim().into(), Some(value.trim().into())),
+        None => (text.trim().into(), None),
+    }
+}
+
+/// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: it has no `=`.
+pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
+    let (pointer, value) = text.split_once('=').ok_or("write it like /items/0/name=\"ann\"")?;
+    // Invalid JSON is taken as text, because quotes within quotes are hard to type.
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    Ok((pointer.into(), value))
+}
+
+/// Adds a number to each of several requests of the same name.
+pub fn number_duplicates(requests: &mut [Request]) {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for request in requests {
+        let n = seen.entry(request.name.clone()).or_default();
+        *n += 1;
+        if *n > 1 {
+            request.name = format!("{} #{n}", request.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str) -> Result<Vec<u8>, String> {
+        if path == "body.json" { Ok(b"{}".to_vec()) } else { Err("no such file".into()) }
+    }
+
+    #[test]
+    fn a_mix_is_weight_method_path_and_body() {
+        let request = parse_mix_entry("20 POST /a/{seq} {\"n\": 1, \"m\": 2}", &read).unwrap();
+        assert_eq!(
+            (request.weight, request.method.as_str(), request.path.as_str()),
+            (20, "POST", "/a/{seq}")
+        );
+        assert_eq!(request.body.unwrap().0, b"{\"n\": 1, \"m\": 2}");
+        assert!(parse_mix_entry("80 GET /x", &read).unwrap().body.is_none());
+        assert_eq!(parse_mix_entry("1 PUT /x @body.json", &read).unwrap().body.unwrap().0, b"{}");
+        for text in ["GET /x", "x GET /x", "1 GET x", ""] {
+            assert!(
+                parse_mix_entry(text, &read).unwrap_err().contains("'80 GET /items'"),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            parse_mix_entry("1 POST /x @/no/such", &read).unwrap_err(),
+            "/no/such: no such file"
+        );
+    }
+
+    #[test]
+    fn a_header_is_a_name_and_a_value_and_frames_nothing() {
+        assert_eq!(header(" X-A : b: c ").unwrap(), ("X-A".into(), "b: c".into()));
+        assert_eq!(header(":path: /").unwrap(), (":path".into(), "/".into()));
+        assert!(header("X-A").unwrap_err().contains("'Name: value'"));
+        assert!(header("Content-Length: 3").unwrap_err().contains("leave it out"));
+    }
+
+    #[test]
+    fn an_expected_header_may_have_any_value() {
+        assert_eq!(expected_header(" ETag "), ("ETag".into(), None));
+        assert_eq!(expected_header("Server: a: b"), ("Server".into(), Some("a: b".into())));
+    }
+
+    #[test]
+    fn expected_json_may_be_text_without_quotes() {
+        assert_eq!(expected_json("/a=1").unwrap(), ("/a".into(), 1.into()));
+        assert_eq!(expected_json("/a=ann").unwrap(), ("/a".into(), "ann".into()));
+        assert!(expected_json("/a").is_err());
+    }
+
+    #[test]
+    fn requests_of_the_same_name_get_numbers() {
+        let named =
+            |name: &str| Request { name: name.into(), ..request("GET", "/", Vec::new(), None) };
+        let mut requests = ["a", "b", "a", "a"].map(named);
+        number_duplicates(&mut requests);
+        assert_eq!(requests.map(|r| r.name), ["a", "b", "a #2", "a #3"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Paths in suites and subject files. They stay within the folder of their file: absolute paths,
+//! and `..` that leads out of it, are refused.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Deserializer};
+
+use crate::text::parse_string;
+
+/// A relative path that stays within the folder it is relative to. Without `.` and `..`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelativePath(PathBuf);
+
+/// Why a text is no path within a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    Empty,
+    Nul,
+    Absolute,
+    Above,
+}
+
+impl RelativePath {
+    /// # Errors
+    /// A sentence on why the path is refused.
+    pub fn parse(text: &str) -> Result<RelativePath, String> {
+        RelativePath::from_text(text).map_err(|stray| match stray {
+            Stray::Empty => "a path is empty; leave it out, or name a file".into(),
+            Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
+            Stray::Absolute => {
+                format!(
+                    "the path {text:?} is absolute; paths here are relative to the folder of this \
+                     file"
+                )
+            }
+            Stray::Above => format!(
+                "the path {text:?} leaves its folder; put the file into the folder of this file, \
+                 and name it from there"
+            ),
+        })
+    }
+
+    /// # Errors
+    /// It is not within its folder, or no path at all.
+    pub fn from_text(text: &str) -> Result<RelativePath, Stray> {
+        if text.is_empty() {
+            return Err(Stray::Empty);
+        }
+        if text.contains('\0') {
+            return Err(Stray::Nul);
+        }
+        let mut path = PathBuf::new();
+        for component in Path::new(text).components() {
+            match component {
+                Component::Normal(name) => path.push(name),
+                Component::CurDir => {}
+                Component::ParentDir if path.pop() => {}
+                Component::ParentDir => return Err(Stray::Above),
+                Component::RootDir | Component::Prefix(_) => return Err(Stray::Absolute),
+            }
+        }
+        Ok(RelativePath(path))
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.0.as_os_str().is_empty() { OsStr::new(".") } else { self.0.as_os_str() };
+        text.display().fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for RelativePath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        parse_string(from, RelativePath::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_stays_within_its_folder() {
+        for (text, path) in
+            [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")]
+        {
+            assert_eq!(RelativePath::parse(text).unwrap().path(), Path::new(path), "{text}");
+        }
+        for (text, words) in [
+            ("/etc/passwd", "absolute"),
+            ("..", "leaves its folder"),
+            ("a/../../b", "leaves its folder"),
+            ("", "empty"),
+            ("a\0b", "NUL"),
+        ] {
+            assert!(RelativePath::parse(text).unwrap_err().contains(words), "{text}");
+        }
+    }
+}
