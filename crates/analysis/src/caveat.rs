@@ -1,5 +1,5 @@
 //! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning,
-//! which reports show.
+//! which reports show, and its explanation, which `dyno explain` prints.
 
 use std::fmt;
 
@@ -20,7 +20,10 @@ pub enum Severity {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(=> $reason:literal)?,)+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $variant:ident = $name:literal in $group:ident $(=> $reason:literal)?,
+    )+) => {
         /// Subject of a caveat, by its name in every report.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         pub enum Code { $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+ }
@@ -45,6 +48,22 @@ macro_rules! codes {
                 match self { $(Code::$variant => concat!($($doc,)+).trim_ascii_start(),)+ }
             }
 
+            /// The group in which references list the code.
+            #[must_use]
+            pub const fn group(self) -> CaveatGroup {
+                match self { $(Code::$variant => CaveatGroup::$group,)+ }
+            }
+
+            /// The observation, its consequence and the action, as Markdown.
+            #[must_use]
+            pub const fn explanation(self) -> &'static str {
+                match self {
+                    $(Code::$variant => {
+                        include_str!(concat!("../explain/caveats/", $name, ".md"))
+                    })+
+                }
+            }
+
             /// Short reason why a step is not valid; `None` for codes that never refuse a step.
             #[must_use]
             pub const fn reason(self) -> Option<&'static str> {
@@ -59,211 +78,261 @@ macro_rules! codes {
 codes! {
     /// HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol
     /// was measured.
-    FellBack = "fell_back" => "the server spoke HTTP/1.1",
+    FellBack = "fell_back" in Connections => "the server spoke HTTP/1.1",
     /// The server allows fewer streams on a connection than were asked for, so fewer requests were
     /// in flight.
-    StreamsNotGranted = "streams_not_granted",
+    StreamsNotGranted = "streams_not_granted" in Connections,
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
     /// dyno.
-    Books = "books" => "the books do not balance",
+    Books = "books" in Load => "the books do not balance",
     /// The mean number of requests in flight, once from their times and once from their count,
     /// differs by more than 5 %.
-    LittlesLaw = "littles_law" => "Little's law does not hold",
+    LittlesLaw = "littles_law" in Load => "Little's law does not hold",
     /// Half of the requests took longer than the measured window, so the window shows only part of
     /// them.
-    LongerThanWindow = "longer_than_window" => "half of the requests took longer than the window",
+    LongerThanWindow = "longer_than_window" in Load
+        => "half of the requests took longer than the window",
     /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or
     /// the threads of one CPU used more than 85 % of it. The generator may have been the limit.
-    GeneratorBusy = "generator_busy" => "the generator was the limit",
+    GeneratorBusy = "generator_busy" in Generator => "the generator was the limit",
     /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
-    GeneratorCrowded = "generator_crowded" => "the generator was the limit",
+    GeneratorCrowded = "generator_crowded" in Generator => "the generator was the limit",
     /// The CPU quota of dyno's own control group held the generator back, so it may have been the
     /// limit.
-    GeneratorThrottled = "generator_throttled" => "a CPU quota held the generator back",
+    GeneratorThrottled = "generator_throttled" in Generator
+        => "a CPU quota held the generator back",
     /// The control group of dyno has a CPU quota, which did not hold the generator back.
-    GeneratorQuota = "generator_quota",
+    GeneratorQuota = "generator_quota" in Generator,
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
-    Oversubscribed = "oversubscribed" => "the generator was the limit",
+    Oversubscribed = "oversubscribed" in Generator => "the generator was the limit",
     /// The generator was to run with real-time priority, and the kernel refused.
-    PriorityRefused = "priority_refused",
+    PriorityRefused = "priority_refused" in Generator,
     /// Another program, perhaps the server, also used the generator's CPUs.
-    SharedGenerator = "shared_generator",
+    SharedGenerator = "shared_generator" in Generator,
     /// Some answers had the wrong status or the wrong body.
-    WrongAnswers = "wrong_answers" => "answers were wrong",
+    WrongAnswers = "wrong_answers" in Responses => "answers were wrong",
     /// No request was answered as expected.
-    NoAnswers = "no_answers" => "nothing was answered",
+    NoAnswers = "no_answers" in Responses => "nothing was answered",
     /// Every connection was refused, as expected of a control with `refuses = true`.
-    Refusals = "refusals",
+    Refusals = "refusals" in Responses,
     /// The machine dropped packets or connections because a table or a limit of the kernel was
     /// full, so connections time out regardless of the server. Or it evicted connections from its
     /// full table of tracked ones, which drops nothing by itself.
-    DroppedPackets = "dropped_packets" => "the machine dropped packets",
+    DroppedPackets = "dropped_packets" in Connections => "the machine dropped packets",
     /// Some requests got no answer. In percentiles they rank above every right answer. If more than
     /// 1 % of the due requests got none, the numbers must not be used.
-    Errors = "errors" => "too many requests failed",
+    Errors = "errors" in Responses => "too many requests failed",
     /// Some requests were still unanswered at the end. In percentiles they rank above every right
     /// answer.
-    Unanswered = "unanswered",
+    Unanswered = "unanswered" in Responses,
     /// Fewer requests were answered per second than were scheduled.
-    RateNotReached = "rate_not_reached",
+    RateNotReached = "rate_not_reached" in Load,
     /// More requests were answered per second than were scheduled, because of a backlog of the
     /// warm-up.
-    WarmupBacklog = "warmup_backlog" => "requests of the warm-up were answered in the window",
+    WarmupBacklog = "warmup_backlog" in Load
+        => "requests of the warm-up were answered in the window",
     /// Requests of the warm-up had no correct response.
-    WarmupFailures = "warmup_failures",
+    WarmupFailures = "warmup_failures" in Load,
     /// Arrivals were dropped because too many were waiting already.
-    Dropped = "dropped",
+    Dropped = "dropped" in Load,
     /// In a closed loop no request was answered for a long part of the window although requests
     /// were in flight. Requests that would have been sent meanwhile are missing from the response
     /// times.
-    Stalled = "stalled",
+    Stalled = "stalled" in Responses,
     /// In a closed loop no request was answered for a tenth of the window or more, and requests
     /// failed meanwhile: the server was down. A closed loop sends few requests to such a server, so
     /// their number hides it.
-    Outage = "outage" => "the server was down for a part of the window",
+    Outage = "outage" in Responses => "the server was down for a part of the window",
     /// Complete responses came before their request had been sent in full: the server did not wait
     /// for all of it.
-    AnsweredEarly = "answered_early" => "the server answered before it had the whole requests",
+    AnsweredEarly = "answered_early" in Responses
+        => "the server answered before it had the whole requests",
     /// The generator did not run for part of the window: it was stopped, frozen or suspended, or
     /// its machine was.
-    GeneratorStopped = "generator_stopped" => "the generator did not run all the time",
+    GeneratorStopped = "generator_stopped" in Generator => "the generator did not run all the time",
     /// Fewer connections than asked for were open at the end of the window.
-    Connections = "connections",
+    Connections = "connections" in Connections,
     /// The server sent bytes that answer no request, so it is not known which requests its
     /// responses answer.
-    Unsolicited = "unsolicited" => "the server sent responses to no request",
+    Unsolicited = "unsolicited" in Responses => "the server sent responses to no request",
     /// Most of the response time's tail is waiting before sending, not service.
-    Queueing = "queueing",
+    Queueing = "queueing" in Load,
     /// The generator woke late; response times include the delay.
-    GeneratorLate = "generator_late",
+    GeneratorLate = "generator_late" in Generator,
     /// The generator had to wait for a CPU that another program used.
-    GeneratorStarved = "generator_starved",
+    GeneratorStarved = "generator_starved" in Generator,
     /// Requests left less evenly than intended, which is a different load for the server.
-    Clumped = "clumped",
+    Clumped = "clumped" in Load,
     /// How the throughput compares with the most that the generator reached on this machine.
-    Ceiling = "ceiling",
+    Ceiling = "ceiling" in Generator,
     /// Only some of the answers were checked in full; the message says how many.
-    PartlyChecked = "partly_checked",
+    PartlyChecked = "partly_checked" in Responses,
     /// The server failed during this step.
-    SubjectFailed = "subject_failed" => "the server failed",
+    SubjectFailed = "subject_failed" in Responses => "the server failed",
     /// A service that the server needs failed during the step.
-    BackendFailed = "backend_failed" => "a back end failed",
+    BackendFailed = "backend_failed" in Responses => "a back end failed",
     /// Contract checks failed while the load ran.
-    ChecksFailed = "checks_failed" => "contract checks failed during the load",
+    ChecksFailed = "checks_failed" in Responses => "contract checks failed during the load",
     /// The server fails checks of its contract that its own file allows to fail.
-    ChecksWaived = "checks_waived",
+    ChecksWaived = "checks_waived" in Responses,
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of
     /// its CPU time.
-    StillWarming = "still_warming" => "the server was still warming up",
+    StillWarming = "still_warming" in Levels => "the server was still warming up",
     /// The warm-up of this start reached its limit before the server was steady.
-    WarmupLimit = "warmup_limit",
+    WarmupLimit = "warmup_limit" in Levels,
     /// The server's CPU time could not be read, so its throughput alone decided when it was warm.
-    WarmupWithoutCpu = "warmup_without_cpu",
+    WarmupWithoutCpu = "warmup_without_cpu" in Levels,
     /// Server and generator share CPUs, so each slows the other.
-    SharedCpus = "shared_cpus",
+    SharedCpus = "shared_cpus" in Machine,
     /// The measured window is shorter than one second, or ends after fewer than 100 requests (`-n`)
     /// at an offered rate.
-    ShortWindow = "short_window",
+    ShortWindow = "short_window" in Load,
     /// The generator's threads finished their shares of a number of requests at different times.
-    ThreadsEndedApart = "threads_ended_apart",
+    ThreadsEndedApart = "threads_ended_apart" in Load,
     /// The user ended the load early.
-    CutShort = "cut_short",
+    CutShort = "cut_short" in Load,
     /// The kernel did not give TCP counters for the connections.
-    TcpNotMeasured = "tcp_not_measured",
+    TcpNotMeasured = "tcp_not_measured" in Connections,
     /// The server's use of CPU and memory could not be measured here.
-    ServerNotObserved = "server_not_observed",
+    ServerNotObserved = "server_not_observed" in Server,
     /// Without a control group the server's CPU time is summed over its threads and processes, and
     /// memory is their anonymous and shared memory.
-    NoCgroup = "no_cgroup",
+    NoCgroup = "no_cgroup" in Server,
     /// Threads or processes of the server ended before their counters were read: counters that held
     /// their share are unknown.
-    CountersUnread = "counters_unread",
+    CountersUnread = "counters_unread" in Server,
     /// Processes of the server left its control group, so the group's counters and limits do not
     /// cover them.
-    LeftGroup = "left_group",
+    LeftGroup = "left_group" in Server,
     /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
-    NotServed = "not_served",
+    NotServed = "not_served" in Comparisons,
     /// A limit that the suite asks for could not be set here.
-    LimitsNotSet = "limits_not_set",
+    LimitsNotSet = "limits_not_set" in Server,
     /// The kernel samples the split of CPU time into user and system with its tick; the sum is
     /// exact.
-    TickAccounting = "tick_accounting",
+    TickAccounting = "tick_accounting" in Server,
     /// More threads of the server were busy than it has CPUs, so they waited for each other's time
     /// slices.
-    MoreThreadsThanCpus = "more_threads_than_cpus",
+    MoreThreadsThanCpus = "more_threads_than_cpus" in Server,
     /// The server's threads had to wait for CPUs while other programs used some of this machine's.
-    ServerStarved = "server_starved",
+    ServerStarved = "server_starved" in Server,
     /// Servers were started so that profiles can name their functions, which may cost CPU time.
-    StartedForProfiles = "started_for_profiles",
+    StartedForProfiles = "started_for_profiles" in Server,
     /// Processes outside of the run used this machine's CPUs.
-    Contaminated = "contaminated",
+    Contaminated = "contaminated" in Machine,
     /// Trials were re-run because another program used the machine, or heat slowed it, during the
     /// first measurement. Both measurements are kept.
-    DoneAgain = "done_again",
+    DoneAgain = "done_again" in Machine,
     /// The machine did a fixed piece of work faster before some starts than before others.
-    MachineChanged = "machine_changed",
+    MachineChanged = "machine_changed" in Machine,
     /// All blocks started the subjects in the same order: a drift of the machine is part of every
     /// difference between them.
-    FixedOrder = "fixed_order",
+    FixedOrder = "fixed_order" in Comparisons,
     /// A subject's throughput rose or fell from repeat to repeat.
-    Trend = "trend",
+    Trend = "trend" in Comparisons,
     /// Throughput fell within the measured window.
-    Slowdown = "slowdown",
+    Slowdown = "slowdown" in Levels,
     /// Throughput rose within the measured window.
-    Speedup = "speedup",
+    Speedup = "speedup" in Levels,
     /// Throughput went up and down between levels within the measured window.
-    Cyclic = "cyclic",
+    Cyclic = "cyclic" in Levels,
     /// CPU time per request changed its level within the measured window.
-    CostLevels = "cost_levels",
+    CostLevels = "cost_levels" in Levels,
     /// At an offered rate, response times changed their level within the measured window.
-    ResponseLevels = "response_levels",
+    ResponseLevels = "response_levels" in Levels,
     /// The server got faster within the measured window, and counts by its last level.
-    LastLevel = "last_level",
+    LastLevel = "last_level" in Levels,
     /// The server kept using CPU time during other servers' turns.
-    BusyInOthersTurns = "busy_in_others_turns",
+    BusyInOthersTurns = "busy_in_others_turns" in Comparisons,
     /// Requests took so long that many reached from their server's turn into another server's turn.
-    LongerThanTurns = "longer_than_turns",
+    LongerThanTurns = "longer_than_turns" in Comparisons,
     /// Other servers were loaded, or were planned to be loaded, at the same time on the same CPUs.
     /// Throughput and times include the wait for each other.
-    AtOnce = "at_once" => "it was not loaded with the same servers as in most repeats",
+    AtOnce = "at_once" in Comparisons
+        => "it was not loaded with the same servers as in most repeats",
     /// The CPUs of a duet were idle at times, and its servers were switched between requests.
-    IdleDuet = "idle_duet" => "the CPUs of its duet were idle at times",
+    IdleDuet = "idle_duet" in Comparisons => "the CPUs of its duet were idle at times",
     /// The server was loaded alone here, and in turns with others in other repeats of this step.
-    OutOfTurn = "out_of_turn" => "it was loaded alone here and in turns in other repeats",
+    OutOfTurn = "out_of_turn" in Comparisons
+        => "it was loaded alone here and in turns in other repeats",
     /// Connections found the server's queue of connections full.
-    AcceptQueueFull = "accept_queue_full",
+    AcceptQueueFull = "accept_queue_full" in Connections,
     /// The server or the generator had to retransmit segments.
-    Retransmissions = "retransmissions",
+    Retransmissions = "retransmissions" in Connections,
     /// The server writes an answer in several parts, each of which becomes a separate segment.
-    ManyWrites = "many_writes",
+    ManyWrites = "many_writes" in Connections,
     /// The hypervisor gave the machine's CPUs to other guests for part of the time.
-    Steal = "steal",
+    Steal = "steal" in Machine,
     /// A CPU of this machine was slowed for part of the time because it was too hot.
-    ThermalThrottling = "thermal_throttling",
+    ThermalThrottling = "thermal_throttling" in Machine,
     /// Some counters of the server could not be read here; they are empty.
-    NotMeasured = "not_measured",
+    NotMeasured = "not_measured" in Server,
     /// System calls per request were not counted; the message says why.
-    SyscallsNotMeasured = "syscalls_not_measured",
+    SyscallsNotMeasured = "syscalls_not_measured" in Server,
     /// The metrics of the server's runtime are not known; the message says why.
-    RuntimeNotMeasured = "runtime_not_measured",
+    RuntimeNotMeasured = "runtime_not_measured" in Server,
     /// A requested probe could not run here; its values are empty.
-    ProbeRefused = "probe_refused",
+    ProbeRefused = "probe_refused" in Server,
     /// With fewer than five repeats there are no confidence intervals. Ranges over the repeats are
     /// shown instead.
-    FewRepeats = "few_repeats",
+    FewRepeats = "few_repeats" in Comparisons,
     /// The run was resumed although subjects, machine or dyno had changed, so its parts are not one
     /// experiment.
-    Mixed = "mixed",
+    Mixed = "mixed" in Comparisons,
     /// Some trials were served by a process started after an interruption of the run.
-    Resumed = "resumed",
+    Resumed = "resumed" in Comparisons,
     /// Files appeared in a server's folder during the run: its later starts may have read them.
-    NewFiles = "new_files",
+    NewFiles = "new_files" in Comparisons,
     /// Some peaks are lower bounds: the server may have done more at steps that do not count, for
     /// reasons outside of the server.
-    PeakLowerBound = "peak_lower_bound",
+    PeakLowerBound = "peak_lower_bound" in Comparisons,
     /// Subjects of different kinds have nearly the same throughput: a shared resource may limit
     /// them.
-    SameNumbers = "same_numbers",
+    SameNumbers = "same_numbers" in Comparisons,
+}
+
+/// Subjects of caveats that references list together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaveatGroup {
+    Responses,
+    Load,
+    Generator,
+    Connections,
+    Levels,
+    Server,
+    Machine,
+    Comparisons,
+}
+
+impl CaveatGroup {
+    pub const ALL: [CaveatGroup; 8] = [
+        CaveatGroup::Responses,
+        CaveatGroup::Load,
+        CaveatGroup::Generator,
+        CaveatGroup::Connections,
+        CaveatGroup::Levels,
+        CaveatGroup::Server,
+        CaveatGroup::Machine,
+        CaveatGroup::Comparisons,
+    ];
+
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            CaveatGroup::Responses => "Responses and failures",
+            CaveatGroup::Load => "The load and its window",
+            CaveatGroup::Generator => "The generator",
+            CaveatGroup::Connections => "Protocols and connections",
+            CaveatGroup::Levels => "Warm-up and levels",
+            CaveatGroup::Server => "The server's counters and limits",
+            CaveatGroup::Machine => "The machine",
+            CaveatGroup::Comparisons => "Repeats and comparisons",
+        }
+    }
+
+    pub fn codes(self) -> impl Iterator<Item = Code> {
+        Code::ALL.iter().copied().filter(move |code| code.group() == self)
+    }
 }
 
 impl fmt::Display for Code {

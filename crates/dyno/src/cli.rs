@@ -124,6 +124,8 @@ pub enum Command {
                       0 for any finding, 2 wrong usage, 141 the output pipe was closed."
     )]
     Doctor(SubjectsPlace),
+    /// Explain a caveat, a limiter or an exit status; without a code, list them all.
+    Explain(ExplainArgs),
     /// Measure this machine with controls: what the generator can reach, and how late it is.
     Calibrate(CalibrateArgs),
     /// A closed port: nothing listens on it. Suites start it themselves, as the subject
@@ -161,10 +163,11 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only \
-                  go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit \
-                  status: 0 the run is valid, 1 some of it is not, 2 wrong usage or a wrong suite, \
-                  3 the machine or a subject failed, or the run was ended early, 141 the \
-                  output pipe was closed."
+                  go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nThe \
+                  line of a step names its limiter and its gravest caveat; `dyno explain CODE` \
+                  explains them.\n\nExit status: 0 the run is valid, 1 some of it is not, 2 wrong \
+                  usage or a wrong suite, 3 the machine or a subject failed, or the run was ended \
+                  early, 141 the output pipe was closed."
 )]
 pub struct RunArgs {
     /// The suite file; not with --resume.
@@ -371,6 +374,19 @@ pub struct SubjectSelection {
     /// times.
     #[arg(long, value_name = "NAME")]
     pub except: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dyno explain\n  dyno explain still_warming\n  dyno explain server \
+                  cpu\n  dyno explain 3\n\nCase, hyphens and underscores do not matter.\n\nExit \
+                  status: 0 the explanation is printed, 2 the code is unknown, 141 the output \
+                  pipe was closed."
+)]
+pub struct ExplainArgs {
+    /// The code, as JSON or a report names it: a caveat, a limiter or an exit status [default: list
+    /// all].
+    pub code: Vec<String>,
 }
 
 #[derive(Debug, Args)]

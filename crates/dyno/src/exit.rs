@@ -24,6 +24,27 @@ pub enum Exit {
     Unread = 141,
 }
 
+impl Exit {
+    pub const ALL: [Exit; 5] =
+        [Exit::Valid, Exit::Invalid, Exit::Usage, Exit::Failed, Exit::Unread];
+
+    /// The meaning, the observation, its consequence and the action, as Markdown.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Exit::Valid => include_str!("../explain/exit/0.md"),
+            Exit::Invalid => include_str!("../explain/exit/1.md"),
+            Exit::Usage => include_str!("../explain/exit/2.md"),
+            Exit::Failed => include_str!("../explain/exit/3.md"),
+            Exit::Unread => include_str!("../explain/exit/141.md"),
+        }
+    }
+
+    /// The meaning, as a sentence.
+    pub fn meaning(self) -> &'static str {
+        self.explanation().lines().next().unwrap_or_default()
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)

@@ -37,7 +37,8 @@ impl Style {
         }
     }
 
-    pub(crate) fn bold(self, text: &str) -> String {
+    #[must_use]
+    pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
@@ -413,7 +414,8 @@ fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
 
 /// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made
 /// visible.
-fn wrap(text: &str, width: usize, indent: &str) -> String {
+#[must_use]
+pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = escape_controls(text);
     let mut out = String::new();
     let mut at = 0;

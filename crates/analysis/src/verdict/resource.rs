@@ -51,60 +51,60 @@ pub enum Resource {
     Unknown,
 }
 
-impl Resource {
-    pub const ALL: [Resource; 22] = [
-        Resource::Failure,
-        Resource::DroppedPackets,
-        Resource::Refusal,
-        Resource::OtherPrograms,
-        Resource::Generator,
-        Resource::Jit,
-        Resource::CpuQuota,
-        Resource::ServerCpu,
-        Resource::ServerThread,
-        Resource::OfferedRate,
-        Resource::Concurrency,
-        Resource::Backend,
-        Resource::Gc,
-        Resource::DelayedAck,
-        Resource::AcceptQueue,
-        Resource::Link,
-        Resource::Memory,
-        Resource::Disk,
-        Resource::Lock,
-        Resource::Workers,
-        Resource::Elsewhere,
-        Resource::Unknown,
-    ];
+macro_rules! resources {
+    ($($variant:ident = $name:literal,)+) => {
+        impl Resource {
+            pub const ALL: [Resource; 22] = [$(Resource::$variant,)+];
 
-    /// The name in results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Resource::Failure => "failure",
-            Resource::DroppedPackets => "dropped_packets",
-            Resource::Refusal => "refusal",
-            Resource::OtherPrograms => "other_programs",
-            Resource::Generator => "generator",
-            Resource::Jit => "jit",
-            Resource::CpuQuota => "cpu_quota",
-            Resource::ServerCpu => "server_cpu",
-            Resource::ServerThread => "server_thread",
-            Resource::OfferedRate => "offered_rate",
-            Resource::Concurrency => "concurrency",
-            Resource::Backend => "backend",
-            Resource::Gc => "gc",
-            Resource::DelayedAck => "delayed_ack",
-            Resource::AcceptQueue => "accept_queue",
-            Resource::Link => "link",
-            Resource::Memory => "memory",
-            Resource::Disk => "disk",
-            Resource::Lock => "lock",
-            Resource::Workers => "workers",
-            Resource::Elsewhere => "elsewhere",
-            Resource::Unknown => "unknown",
+            /// The name in results.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Resource::$variant => $name,)+ }
+            }
+
+            /// The meaning, the observation, its consequence, the action and the refutation, as
+            /// Markdown.
+            #[must_use]
+            pub const fn explanation(self) -> &'static str {
+                match self {
+                    $(Resource::$variant => {
+                        include_str!(concat!("../../explain/limiters/", $name, ".md"))
+                    })+
+                }
+            }
+
+            /// The meaning, as a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                self.explanation().lines().next().unwrap_or_default()
+            }
         }
-    }
+    };
+}
+
+resources! {
+    Failure = "failure",
+    DroppedPackets = "dropped_packets",
+    Refusal = "refusal",
+    OtherPrograms = "other_programs",
+    Generator = "generator",
+    Jit = "jit",
+    CpuQuota = "cpu_quota",
+    ServerCpu = "server_cpu",
+    ServerThread = "server_thread",
+    OfferedRate = "offered_rate",
+    Concurrency = "concurrency",
+    Backend = "backend",
+    Gc = "gc",
+    DelayedAck = "delayed_ack",
+    AcceptQueue = "accept_queue",
+    Link = "link",
+    Memory = "memory",
+    Disk = "disk",
+    Lock = "lock",
+    Workers = "workers",
+    Elsewhere = "elsewhere",
+    Unknown = "unknown",
 }
 
 /// Confidence in a verdict, the highest first.

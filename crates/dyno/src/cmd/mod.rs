@@ -3,6 +3,7 @@
 mod calibrate;
 mod compare;
 mod doctor;
+mod explain;
 mod load;
 mod plan;
 mod prepare;
@@ -37,6 +38,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Watch(args) => watch::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor(subjects) => doctor::run(&subjects),
+        Command::Explain(args) => explain::run(&args),
         Command::ServeClosed { port } => {
             dyno_responder::hold_closed(port)?;
             Ok(Exit::Valid)

@@ -229,6 +229,7 @@ fn closed_output_is_never_a_valid_result() {
         &["load", &url, "-n", "10"][..],
         &["subjects", "list"],
         &["doctor"],
+        &["explain"],
         &["plan", "suite.toml", "--format", "json"],
     ] {
         place.write_suite(&["null"], "");

@@ -1,0 +1,156 @@
+//! The explanations of caveats and limiters, and the reference pages that are made of them.
+//! `UPDATE_GOLDEN=1` writes the pages anew.
+#![allow(clippy::disallowed_methods)] // A test may look at files.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dyno_analysis::Code;
+use dyno_analysis::caveat::CaveatGroup;
+use dyno_analysis::verdict::Resource;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+
+/// Bytes of a page.
+const PAGE: usize = 19_000;
+
+fn check_shape(name: &str, text: &str, labels: &[&str]) {
+    let words = text.split_whitespace().count();
+    assert!((60..=150).contains(&words), "{name}: {words} words");
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{name}: a line is too long");
+    assert!(text.ends_with(".\n") && !text.ends_with("\n\n"), "{name}: its end");
+    let found: Vec<&str> = text
+        .split("\n\n")
+        .filter_map(|paragraph| Some(paragraph.strip_prefix("**")?.split_once("**: ")?.0))
+        .collect();
+    assert_eq!(found, labels, "{name}");
+}
+
+#[test]
+fn caveats_have_their_sections() {
+    for code in Code::ALL {
+        check_shape(code.name(), code.explanation(), &["Observed", "Consequence", "Action"]);
+        assert!(code.explanation().starts_with("**Observed**"), "{code}");
+    }
+}
+
+#[test]
+fn limiters_have_their_sections_and_refutation() {
+    for resource in Resource::ALL {
+        let (name, text) = (resource.name(), resource.explanation());
+        check_shape(name, text, &["Observed", "Consequence", "Action", "Refutation"]);
+        let meaning = resource.meaning();
+        assert!(meaning.ends_with('.') && text.starts_with(&format!("{meaning}\n\n")), "{name}");
+        let refutation = resource.refutation().trim_start_matches("Refuted if ");
+        assert!(text.replace('\n', " ").contains(refutation), "{name} lacks: {refutation}");
+    }
+}
+
+#[test]
+fn every_code_is_in_one_group() {
+    let grouped: usize = CaveatGroup::ALL.into_iter().map(|group| group.codes().count()).sum();
+    assert_eq!(grouped, Code::ALL.len());
+}
+
+#[test]
+fn no_explanation_is_left_over() {
+    let names = |folder: &str| -> BTreeSet<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("explain").join(folder);
+        files(&path).iter().map(|name| name.trim_end_matches(".md").into()).collect()
+    };
+    let codes: BTreeSet<String> = Code::ALL.iter().map(|code| code.name().into()).collect();
+    assert_eq!(names("caveats"), codes);
+    let limiters: BTreeSet<String> = Resource::ALL.map(|one| one.name().into()).into();
+    assert_eq!(names("limiters"), limiters);
+}
+
+#[test]
+fn the_caveats_are_documented() {
+    let mut index = String::from(
+        "# Caveats\n\nReports mark numbers with these caveats. `dyno explain CODE` prints the \
+         same texts. A step\nwith a caveat of severity `invalid` does not count. This page is \
+         generated.\n",
+    );
+    for group in CaveatGroup::ALL {
+        let (title, file) = (group.title(), file(group));
+        let _ = write!(index, "\n## {title}\n\n| caveat | meaning |\n|---|---|\n");
+        let mut page = format!("# Caveats: {}\n\nThis page is generated.\n", title.to_lowercase());
+        for code in group.codes() {
+            let (name, meaning) = (code.name(), code.meaning());
+            let _ = writeln!(index, "| [`{name}`](caveats/{file}#{name}) | {meaning} |");
+            let meaning = wrapped(meaning);
+            let _ = write!(page, "\n## `{name}`\n\n{meaning}\n\n{}", code.explanation());
+        }
+        check_page(&format!("caveats/{file}"), &page);
+    }
+    check_page("caveats.md", &index);
+    let expected: BTreeSet<String> = CaveatGroup::ALL.map(|group| file(group).into()).into();
+    assert_eq!(files(&reference().join("caveats")), expected);
+}
+
+#[test]
+fn the_limiters_are_documented() {
+    let mut page = String::from(
+        "# Limiters\n\nA limiter is the resource that bound a step. Reports name the first rule \
+         that holds. `dyno explain\nCODE` prints the same texts. This page is generated.\n",
+    );
+    for resource in Resource::ALL {
+        let _ = write!(page, "\n## `{}`\n\n{}", resource.name(), resource.explanation());
+    }
+    check_page("limiters.md", &page);
+}
+
+fn file(group: CaveatGroup) -> &'static str {
+    match group {
+        CaveatGroup::Responses => "responses.md",
+        CaveatGroup::Load => "load.md",
+        CaveatGroup::Generator => "generator.md",
+        CaveatGroup::Connections => "connections.md",
+        CaveatGroup::Levels => "levels.md",
+        CaveatGroup::Server => "server.md",
+        CaveatGroup::Machine => "machine.md",
+        CaveatGroup::Comparisons => "comparisons.md",
+    }
+}
+
+/// A sentence in lines.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(word.into());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn reference() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
+}
+
+fn check_page(name: &str, text: &str) {
+    assert!(text.len() <= PAGE, "{name}: {} bytes, of at most {PAGE}", text.len());
+    let path = reference().join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "docs/reference/{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test \
+         explain`"
+    );
+}

@@ -1,0 +1,190 @@
+//! `dyno explain`: explains a caveat, a limiter or an exit status.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::Code;
+use dyno_analysis::caveat::CaveatGroup;
+use dyno_analysis::verdict::Resource;
+use dyno_report::text::{Style, wrap};
+use dyno_workload::text::nearest;
+
+use crate::cli::ExplainArgs;
+use crate::exit::{Exit, bad};
+use crate::terminal;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+
+/// Similar codes that an error names.
+const SIMILAR: usize = 3;
+
+pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let style = terminal::style();
+    let text = if args.code.is_empty() { list(style) } else { explain(&args.code, style)? };
+    terminal::print(&text)?;
+    Ok(Exit::Valid)
+}
+
+/// A code that has an explanation.
+struct ExplainedCode {
+    name: String,
+    /// What the code names, such as `limiter`.
+    kind: &'static str,
+    /// The meaning, if the explanation does not begin with it.
+    meaning: Option<&'static str>,
+    explanation: &'static str,
+}
+
+impl ExplainedCode {
+    fn all() -> Vec<ExplainedCode> {
+        let caveats = Code::ALL.iter().map(|code| ExplainedCode {
+            name: code.name().into(),
+            kind: "caveat",
+            meaning: Some(code.meaning()),
+            explanation: code.explanation(),
+        });
+        let limiters = Resource::ALL.into_iter().map(|resource| ExplainedCode {
+            name: resource.name().into(),
+            kind: "limiter",
+            meaning: None,
+            explanation: resource.explanation(),
+        });
+        let statuses = Exit::ALL.into_iter().map(|exit| ExplainedCode {
+            name: (exit as u8).to_string(),
+            kind: "exit status",
+            meaning: None,
+            explanation: exit.explanation(),
+        });
+        caveats.chain(limiters).chain(statuses).collect()
+    }
+
+    fn print(&self, style: Style) -> String {
+        let head = style.bold(&format!("{} ({})", self.name, self.kind));
+        let meaning = self
+            .meaning
+            .map_or_else(String::new, |words| format!("{}\n\n", wrap(words, WIDTH, "")));
+        format!("{head}\n\n{meaning}{}", without_marks(self.explanation, style))
+    }
+}
+
+/// The text of every code with this name: a caveat and a limiter may share one.
+fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
+    let asked = normalised(&words.join("_"));
+    let all = ExplainedCode::all();
+    let found: Vec<String> =
+        all.iter().filter(|code| code.name == asked).map(|code| code.print(style)).collect();
+    if !found.is_empty() {
+        return Ok(found.join("\n"));
+    }
+    let mut names: Vec<&str> = all.iter().map(|code| code.name.as_str()).collect();
+    let mut similar = Vec::new();
+    while let Some(near) =
+        nearest(&asked, names.iter().copied()).filter(|_| similar.len() < SIMILAR)
+    {
+        similar.push(near);
+        names.retain(|name| *name != near);
+    }
+    let hint = match similar.is_empty() {
+        true => String::new(),
+        false => format!("similar codes are {}; ", similar.join(", ")),
+    };
+    Err(bad(format!(
+        "explain {:?}: unknown code\nhint: {hint}`dyno explain` lists all codes",
+        words.join(" ")
+    )))
+}
+
+/// A code as results name it.
+fn normalised(code: &str) -> String {
+    code.trim().to_lowercase().replace(['-', ' '], "_")
+}
+
+/// All codes, grouped, each with its meaning.
+fn list(style: Style) -> String {
+    let mut out = String::new();
+    for group in CaveatGroup::ALL {
+        put_head(&mut out, &format!("Caveats: {}", group.title()), style);
+        group.codes().for_each(|code| put_line(&mut out, code.name(), code.meaning()));
+    }
+    put_head(&mut out, "Limiters", style);
+    Resource::ALL.iter().for_each(|one| put_line(&mut out, one.name(), one.meaning()));
+    put_head(&mut out, "Exit statuses", style);
+    for exit in Exit::ALL {
+        put_line(&mut out, &(exit as u8).to_string(), exit.meaning());
+    }
+    out + "\n`dyno explain CODE` explains one of them.\n"
+}
+
+fn put_head(out: &mut String, title: &str, style: Style) {
+    let gap = if out.is_empty() { "" } else { "\n" };
+    let _ = writeln!(out, "{gap}{}", style.bold(title));
+}
+
+/// A code, and the first sentence of its meaning.
+fn put_line(out: &mut String, name: &str, meaning: &str) {
+    /// Columns of the names.
+    const NAMES: usize = 24;
+    let sentence = meaning.split_inclusive(". ").next().unwrap_or(meaning).trim_end();
+    let indent = " ".repeat(NAMES + 2);
+    let _ = writeln!(out, "  {name:<NAMES$}{}", wrap(sentence, WIDTH - NAMES - 2, &indent));
+}
+
+/// A Markdown text without the marks of bold and emphasised words.
+fn without_marks(markdown: &str, style: Style) -> String {
+    let parts = markdown.split("**").enumerate();
+    let shown = parts.map(|(place, part)| match place % 2 {
+        0 => part.replace('*', ""),
+        _ => style.bold(part),
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_found_however_it_is_typed() {
+        for code in ExplainedCode::all() {
+            for typed in [code.name.clone(), code.name.replace('_', "-").to_uppercase()] {
+                let text = explain(&[typed], Style::Plain).unwrap();
+                assert!(text.contains(&format!("{} ({})", code.name, code.kind)), "{text}");
+                assert!(text.contains("\nAction: ") && !text.contains("**"), "{text}");
+            }
+        }
+        let text = explain(&["few".into(), "repeats".into()], Style::Plain).unwrap();
+        assert!(text.starts_with("few_repeats (caveat)\n\n"), "{text}");
+    }
+
+    #[test]
+    fn shared_name_explains_both() {
+        let text = explain(&["dropped_packets".into()], Style::Plain).unwrap();
+        assert!(text.contains("(caveat)") && text.contains("\n\ndropped_packets (limiter)"));
+    }
+
+    #[test]
+    fn unknown_code_names_similar_ones() {
+        let message = |code: &str| explain(&[code.into()], Style::Plain).unwrap_err().to_string();
+        let near = message("still_warm");
+        assert!(near.starts_with("explain \"still_warm\": unknown code\nhint: "), "{near}");
+        assert!(near.contains("similar codes are still_warming"), "{near}");
+        assert!(message("9").contains("hint: `dyno explain` lists all codes"));
+    }
+
+    #[test]
+    fn list_has_every_code_within_the_width() {
+        let text = list(Style::Plain);
+        for code in ExplainedCode::all() {
+            assert!(text.contains(&format!("\n  {} ", code.name)), "{}", code.name);
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(list(Style::Colour).starts_with("\x1b[1mCaveats: "));
+    }
+
+    #[test]
+    fn marks_become_bold_or_nothing() {
+        let text = "**Observed**: a *guess*.";
+        assert_eq!(without_marks(text, Style::Plain), "Observed: a guess.");
+        assert_eq!(without_marks(text, Style::Colour), "\x1b[1mObserved\x1b[0m: a guess.");
+    }
+}
