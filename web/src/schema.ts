@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f5d840cde1fd9cb4ff6e0a224d397d081d3984ea4b74acab7ce6c81a82ca4600
+// Made by types.mjs from docs/schema/report.schema.json fd38f4b7445546c323f05735440aa3b0af434c575db1aaab11991ee9957671f3
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -1826,7 +1826,7 @@ export interface Page {
 }
 /**
  * A request and the answer it should get. Path, header values and body may hold placeholders
- * (docs/suites.md).
+ * (docs/reference/suite-keys.md).
  */
 export interface Request {
   body: Body | null;

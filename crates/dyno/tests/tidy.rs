@@ -199,6 +199,6 @@ fn each_rule_fires() {
 
 #[test]
 fn fixtures_and_generated_files_are_skipped() {
-    assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/load.md"));
+    assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/reference/load.md"));
     assert!(!is_read("tests/golden/hello/report.md") && !is_read("picture.png"));
 }
