@@ -1835,7 +1835,7 @@ export interface Page {
 }
 /**
  * A request and the answer it should get. Path, header values and body may hold placeholders
- * (docs/suites.md).
+ * (docs/reference/suite-keys.md).
  */
 export interface Request {
   body: Body | null;

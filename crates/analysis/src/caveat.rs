@@ -369,11 +369,11 @@ mod tests {
     /// The methodology and the reports explain each code in the same words.
     #[test]
     fn the_methodology_explains_every_code() {
-        let lines = include_str!("../../../docs/methodology.md").lines();
+        let lines = include_str!("../../../docs/methodology/caveats.md").lines();
         let methodology = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         for code in Code::ALL {
             let line = format!("- `{code}`: {}", code.meaning());
-            assert!(methodology.contains(&line), "docs/methodology.md, Caveats, lacks: {line}");
+            assert!(methodology.contains(&line), "docs/methodology/caveats.md lacks: {line}");
         }
     }
 

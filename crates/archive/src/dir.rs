@@ -1,5 +1,5 @@
-//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md
-//! describes the layout.
+//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`.
+//! docs/reference/archive-format.md describes the layout.
 //!
 //! Every file is written under a temporary name in the same folder and then renamed, so that a
 //! crash leaves whole files or none.

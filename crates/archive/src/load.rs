@@ -237,7 +237,7 @@ impl TcpCounters {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUse {
     /// One entry per worker thread. Its run time is exact; the split into user and system is
-    /// sampled by the kernel's tick (see docs/methodology.md).
+    /// sampled by the kernel's tick (see docs/methodology/counters.md).
     pub threads: Vec<ThreadUse>,
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,

@@ -59,7 +59,7 @@ pub struct Page {
 }
 
 /// A request and the answer it should get. Path, header values and body may hold placeholders
-/// (docs/suites.md).
+/// (docs/reference/suite-keys.md).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     pub name: String,

@@ -1,5 +1,5 @@
-//! Contracts: the promised responses of a server, from `contracts/NAME.toml`. docs/contracts.md
-//! describes every key.
+//! Contracts: the promised responses of a server, from `contracts/NAME.toml`.
+//! docs/reference/contracts.md describes every key.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

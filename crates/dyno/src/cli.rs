@@ -309,9 +309,10 @@ pub struct PlanArgs {
 #[command(
     after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno \
                   subjects check nginx node-http\n  dyno subjects check --all --subjects \
-                  my/subjects\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is \
-                  well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or \
-                  a subject failed, or it was ended early, 141 the output pipe was closed."
+                  my/subjects\n\ndocs/guides/your-server.md shows how to add one.\n\nExit status: \
+                  0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the \
+                  machine or a subject failed, or it was ended early, 141 the output pipe was \
+                  closed."
 )]
 pub struct SubjectsArgs {
     #[command(subcommand)]

@@ -283,6 +283,6 @@ fn shared_type_name_is_a_fault() {
 
 #[test]
 fn fixtures_and_generated_files_are_skipped() {
-    assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/load.md"));
+    assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/reference/load.md"));
     assert!(!is_read("tests/golden/hello/report.md") && !is_read("picture.png"));
 }

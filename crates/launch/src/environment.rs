@@ -24,7 +24,7 @@ const LANGUAGE: &str = "C.UTF-8";
 /// `requires`): places of toolchains, their caches and their registries. Variables that change the
 /// generated code (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the
 /// like) are excluded: `inherit` or `env` of `[build]` adds them. A `*` at the end matches any
-/// rest. docs/subjects.md shows this list.
+/// rest. docs/reference/environment.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies, and whom to trust.
     "http_proxy",
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_them_all() {
-        let docs = include_str!("../../../docs/subjects.md");
+        let docs = include_str!("../../../docs/reference/environment.md");
         let is_there = |name: &str| docs.contains(&format!("`{name}`"));
         // Proxies have their names in capitals too.
         let is_listed = |name: &str| is_there(name) || is_there(&name.to_ascii_lowercase());

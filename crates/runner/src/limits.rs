@@ -143,9 +143,9 @@ pub const RUNTIME_VALUES: usize = 64;
 pub const INTERVALS_OF_SLICE: u64 = 4;
 
 /// Default lengths of turns: the first that fits the load's duration. The machine changes less
-/// between short turns (docs/performance.md), but a long load has too many of them. Also the
-/// shortest and the longest turn of a suite: a shorter one is mostly edges, and during a longer one
-/// the machine changes.
+/// between short turns (docs/performance/reports-and-turns.md), but a long load has too many of
+/// them. Also the shortest and the longest turn of a suite: a shorter one is mostly edges, and
+/// during a longer one the machine changes.
 pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
 pub const LEAST_TURN_NS: u64 = 100_000_000;
 pub const MOST_TURN_NS: u64 = 2_000_000_000;

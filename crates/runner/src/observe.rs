@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn docs_name_every_probe_with_its_default() {
-        let docs = include_str!("../../../docs/suites.md");
+        let docs = include_str!("../../../docs/reference/probes.md");
         for probe in Probe::ALL {
             let key = probe.name().replace('-', "_");
             let default = if probe.is_enabled_by_default() { "yes" } else { "no" };
             assert!(
                 docs.contains(&format!("| `{key}` | {default} |")),
-                "docs/suites.md: {key} is {default} by default"
+                "docs/reference/probes.md: {key} is {default} by default"
             );
         }
         let words = docs.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -116,7 +116,9 @@ impl SampledRuntime {
             RuntimeSpec::Node => {
                 "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS."
             }
-            RuntimeSpec::Own => "docs/subjects.md describes how a server provides statistics.",
+            RuntimeSpec::Own => {
+                "docs/reference/subject-keys.md describes how a server provides statistics."
+            }
         };
         RefusedProbe { probe: Probe::Runtime, why, hint: hint.into() }
     }

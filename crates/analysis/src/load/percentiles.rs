@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::stats::ranks;
 
-/// Samples that must lie beyond a percentile for it to be reported (docs/methodology.md).
+/// Samples that must lie beyond a percentile for it to be reported (docs/methodology/times.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
 /// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right

@@ -73,8 +73,8 @@ pub struct Syscalls {
     pub bytes_written_per_s: Option<f64>,
 }
 
-/// What counting costs a call, in seconds, as measured with h2o (docs/methodology.md, *System
-/// Cost of counting a call, in seconds, as measured with h2o (docs/methodology.md, *System calls*).
+/// Cost of counting a call, in seconds, as measured with h2o (docs/methodology/inside-a-server.md,
+/// *System calls*).
 const COUNTING_COST_S: f64 = 300e-9;
 
 /// Least share of a CPU that counting takes, from which on rates are lower bounds.

@@ -579,9 +579,9 @@ mod tests {
         assert_eq!(Estimate::from_pairs_at(Looks::AfterEach, &[1.0; 8]).unwrap().p, 1.0);
     }
 
-    /// Intervals at every look with skewed pairs, as in docs/methodology.md: they hold too seldom.
-    /// Most such runs show their skew when they have all their pairs. Symmetric pairs seldom look
-    /// skewed.
+    /// Intervals at every look with skewed pairs, as in docs/methodology/statistics.md: they hold
+    /// too seldom. Most such runs show their skew when they have all their pairs. Symmetric pairs
+    /// seldom look skewed.
     #[test]
     fn skewed_pairs_break_intervals_at_every_look_and_show() {
         let skewed_pairs = |normal: &mut Normal| -> Vec<f64> {

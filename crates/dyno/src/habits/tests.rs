@@ -204,7 +204,7 @@ fn options_that_mean_another_thing_here_are_told() {
 #[test]
 fn letters_with_another_meaning_here_are_documented() {
     let load = load();
-    let docs = include_str!("../../../../docs/load.md");
+    let docs = include_str!("../../../../docs/reference/other-tools.md");
     for tool in &TOOLS {
         for (names, here) in tool.options.iter().filter(|(_, here)| *here != SAME) {
             for name in names.split(' ').filter(|name| name.chars().count() == 1) {
@@ -213,7 +213,7 @@ fn letters_with_another_meaning_here_are_documented() {
                 let is_told = !has(&load, &format!("-{name}")) || row.contains(tool.name);
                 assert!(
                     is_told,
-                    "docs/load.md does not say of -{name} what it is in {} ({here})",
+                    "docs/reference/other-tools.md lacks what -{name} is in {} ({here})",
                     tool.name
                 );
             }

@@ -1,5 +1,5 @@
-//! The tutorial of docs/subjects.md, block by block: its files are written as they stand there, its
-//! commands run, and what it says that they print is held against what they print.
+//! The tutorial of docs/guides/your-server.md, block by block. Its files are written, its commands
+//! run, and their output is compared with the page.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ struct Block {
 }
 
 fn blocks() -> Vec<Block> {
-    let text = fs::read_to_string(repository().join("docs/subjects.md")).unwrap();
+    let text = fs::read_to_string(repository().join("docs/guides/your-server.md")).unwrap();
     let section = text.split("\n## ").find(|section| section.starts_with("Tutorial")).unwrap();
     let mut all = Vec::new();
     let mut open: Option<Block> = None;
@@ -66,7 +66,7 @@ fn hold(wanted: &[String], printed: &str) {
 #[test]
 fn every_block_of_the_tutorial_is_true() {
     if Command::new("python3").arg("--version").output().is_err() {
-        return not_run("the tutorial of docs/subjects.md: no python3");
+        return not_run("the tutorial of docs/guides/your-server.md: no python3");
     }
     let place = Place::new();
     let bin = Path::new(DYNO).parent().unwrap().display().to_string();

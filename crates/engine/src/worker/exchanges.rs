@@ -124,7 +124,7 @@ impl Worker {
     }
 
     /// In a closed loop a pipeline is filled again only when half of it is free: filling each place
-    /// as it falls free would make a segment of every request (docs/performance.md).
+    /// as it falls free would make a segment of every request (docs/internals/timing.md).
     fn is_batch_under_way(&self, conn: ConnId) -> bool {
         let ProtocolState::H1(h1) = &self.slots[conn as usize].talk else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2

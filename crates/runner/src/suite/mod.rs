@@ -1,4 +1,4 @@
-//! Suite files. docs/suites.md describes every key.
+//! Suite files. docs/reference/suite-keys.md describes every key.
 //!
 //! Each part is read as it is written (`Raw…`), then checked and completed with defaults for the
 //! planner: `workloads` has the requests, `load` their number and schedule.

@@ -1,5 +1,5 @@
 //! Definitions of servers under test and of back ends: `subjects/NAME/subject.toml`,
-//! `backends/NAME/backend.toml`. docs/subjects.md describes every key.
+//! `backends/NAME/backend.toml`. docs/reference/subject-keys.md describes every key.
 
 mod file;
 pub mod find;

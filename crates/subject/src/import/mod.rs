@@ -275,7 +275,8 @@ impl Writer<'_> {
         if !self.is_of_contract() {
             self.left.push(
                 "None of its responses is checked: the contract `techempower` asks for /plaintext \
-                 and /json, and it does not have both. Write a contract for it (docs/contracts.md)."
+                 and /json, and it does not have both. Write a contract for it \
+                 (docs/reference/contracts.md)."
                     .into(),
             );
         }
