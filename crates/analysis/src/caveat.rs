@@ -220,8 +220,8 @@ codes! {
     StartedForProfiles = "started_for_profiles" in Server,
     /// Processes outside of the run used this machine's CPUs.
     Contaminated = "contaminated" in Machine,
-    /// Trials were re-run because another program used the machine, or heat slowed it, during the
-    /// first measurement. Both measurements are kept.
+    /// Trials were re-run because during the first measurement another program used the machine,
+    /// heat slowed it, or the generator did not run. Both measurements are kept.
     DoneAgain = "done_again" in Machine,
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed" in Machine,

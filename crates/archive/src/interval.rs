@@ -82,12 +82,21 @@ pub struct EarlyResponses {
     pub responses: u64,
     /// Bytes of their requests that had not been sent by then.
     pub unsent_bytes: u64,
+    /// Those of them that refuse the request: a status of 400 or above. `None`: not counted, as in
+    /// older archives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusals: Option<u64>,
 }
 
 impl EarlyResponses {
     pub fn add(&mut self, other: &EarlyResponses) {
         self.responses += other.responses;
         self.unsent_bytes += other.unsent_bytes;
+        self.refusals = match (self.responses, other.refusals) {
+            // Nothing was there to count.
+            (responses, refusals) if responses == other.responses => refusals,
+            (_, refusals) => self.refusals.zip(refusals).map(|(one, two)| one + two),
+        };
     }
 }
 

@@ -99,7 +99,7 @@ impl Progress {
             }
             RunEvent::Contaminated { trial } => {
                 let what = format!(
-                    "{}: something else used the machine, or heat slowed it; once more",
+                    "{}: the machine or the generator was disturbed; once more",
                     shape(plan, *trial)
                 );
                 self.line(&line(&what));

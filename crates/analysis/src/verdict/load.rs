@@ -405,7 +405,8 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
             early.responses
         );
         // Servers that refuse a request may do so from its head alone.
-        let refused: u64 = result.outcomes.statuses[3..].iter().sum();
+        let of_any: u64 = result.outcomes.statuses[3..].iter().sum();
+        let refused = early.refusals.unwrap_or(of_any);
         let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({

@@ -57,7 +57,7 @@ impl Worker {
         {
             h1.said_close = true;
             self.count_answered_instead(status);
-            self.count_early(held.bytes.len() as u64);
+            self.count_early(held.bytes.len() as u64, status);
             if held.is_wanted
                 && let Some(books) = &mut self.continues
             {

@@ -615,7 +615,7 @@ impl Worker {
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let verdict = h1.answer.judge(&self.config.traffic.request(exchange.request).expect);
         if exchange.ends_at > self.left {
-            self.count_early(exchange.ends_at - self.left);
+            self.count_early(exchange.ends_at - self.left, verdict.status);
         }
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }

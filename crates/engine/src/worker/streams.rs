@@ -262,7 +262,7 @@ impl Worker {
         h2.client.finish(key, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
         self.frames.responses += 1;
         if unsent > 0 {
-            self.count_early(unsent);
+            self.count_early(unsent, verdict.status);
         }
         self.end_block(blocked_since, now);
         self.end_exchange(conn, &exchange, verdict, now, received_at);

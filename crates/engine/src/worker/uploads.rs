@@ -45,11 +45,12 @@ impl Worker {
         }
     }
 
-    /// A response was complete before its request had been sent in full (RFC 9112 §9.3): so many
-    /// bytes were not.
+    /// A response of this status was complete before its request had been sent in full (RFC 9112
+    /// §9.3): so many bytes were not.
     #[cold]
-    pub(super) fn count_early(&mut self, unsent_bytes: u64) {
+    pub(super) fn count_early(&mut self, unsent_bytes: u64, status: u16) {
         let early = self.recorder.current().answered_early.get_or_insert_default();
-        early.add(&EarlyResponses { responses: 1, unsent_bytes });
+        let refusals = Some(u64::from(status >= 400));
+        early.add(&EarlyResponses { responses: 1, unsent_bytes, refusals });
     }
 }

@@ -228,7 +228,9 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
 ];
 
 fn early(w: &mut JudgedWorld, responses: u64) {
-    w.interval().answered_early = Some(EarlyResponses { responses, unsent_bytes: responses * 300 });
+    let unsent_bytes = responses * 300;
+    w.interval().answered_early =
+        Some(EarlyResponses { responses, unsent_bytes, refusals: None });
 }
 
 pub(super) const EARLY: &[Case<JudgedWorld>] = &[
@@ -240,6 +242,23 @@ pub(super) const EARLY: &[Case<JudgedWorld>] = &[
         evidence: r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#,
         trips: |w| early(w, 11),
         just_not: |w| early(w, 10),
+        otherwise: Some(Severity::Warning),
+    },
+    // Only refusals among the early responses are excused, whatever other requests are refused.
+    Case {
+        code: Code::AnsweredEarly,
+        severity: Severity::Invalid,
+        says: "20 of 1000 responses",
+        evidence: "{}",
+        trips: |w| {
+            early(w, 20);
+            w.interval().answered_early.as_mut().expect("early").refusals = Some(9);
+            (0..1000).for_each(|_| w.interval().outcomes.count_status(404));
+        },
+        just_not: |w| {
+            early(w, 20);
+            w.interval().answered_early.as_mut().expect("early").refusals = Some(10);
+        },
         otherwise: Some(Severity::Warning),
     },
     // Refusals may come from the head alone, if they are expected.

@@ -69,9 +69,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        says: "One step was measured again, because something else used the machine meanwhile, or \
-               heat slowed it. The second measurement counts, whatever it says; the first is in \
-               the archive",
+        says: "One step was measured again, because something else used the machine meanwhile, \
+               heat slowed it, or the generator did not run. The second measurement counts, \
+               whatever it says; the first is in the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trips: |w| {
             w.run.header.plan.trials.push(Trial {
