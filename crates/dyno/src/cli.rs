@@ -2,6 +2,8 @@
 //! `-n`, `-r`.
 
 mod compare;
+#[cfg(test)]
+mod documented;
 mod load;
 mod profile;
 mod report;
