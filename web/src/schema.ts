@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 933a69c142abe957a367da48138793c62ba9c5a261b3602b4af3d79dcfd5d21d
+// Made by types.mjs from docs/schema/report.schema.json a175e2fc47100584f093623011c43226772014ea1cdf55b4cfa77448e0e2969a
 
 /**
  * Subject of a caveat, by its name in every report.

@@ -233,7 +233,7 @@ fn fill_gaps(seen: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
         0.0 => 0.5 / (one.end_s - one.start_s),
         known => known,
     };
-    let responses = |one: &Seen| one.throughput_rps * (one.end_s - one.start_s);
+    let responses = |one: &IntervalValues| one.throughput_rps * (one.end_s - one.start_s);
     let answered: Vec<f64> = seen.iter().map(responses).filter(|number| *number > 0.0).collect();
     let is_known = empty as f64 <= EMPTY * values.len() as f64
         || median(&answered).is_some_and(|number| number >= MANY);

@@ -53,7 +53,7 @@ pub fn is_perhaps_secret(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
-/// Words that mark a secret in names of headers, besides [`PERHAPS`]. DPoP is the proof of RFC 9449.
+/// Words that mark a secret in names of headers, besides [`PERHAPS`]. DPoP is a proof of RFC 9449.
 const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
 
 /// Returns whether the value of a header of this name may be a secret: one of its words marks it.

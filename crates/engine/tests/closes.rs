@@ -155,7 +155,7 @@ fn a_pause_in_which_requests_fail_is_one_silence() {
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.connect_timeout_ns = timeout_ms * MS;
         let played = sim::play(World::new(7, model), config);
-        let all = silence::within(&played.report.silences, played.report.window_ns);
+        let all = silence::long_silences(&played.report.silences, played.report.window_ns);
         let case = format!("time-out {timeout_ms} ms, at {at_ms} ms");
         let [pause] = all[..] else { panic!("{case}: {all:?}") };
         let length_ms = (1000 - at_ms).min(400);

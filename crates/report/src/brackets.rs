@@ -66,7 +66,7 @@ fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
 }
 
 /// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
-fn searched_by(searched: &SearchCounts) -> String {
+fn search_text(searched: &SearchCounts) -> String {
     let SearchCounts { starts, failed_starts, loads, settled, holds_s, .. } = searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let open = starts - settled;

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn links_to_other_pages_lead_to_shown_sections() {
-        let (refused, duets) = (caveat_section(Code::Books).unwrap(), caveat_section(Code::AtOnce).unwrap());
+        let (refused, duets) =
+            (caveat_section(Code::Books).unwrap(), caveat_section(Code::AtOnce).unwrap());
         let link = "<a href=\"#method-both-at-once\">duets</a>";
         assert!(refused.html(&[refused, duets]).contains(link));
         let alone = refused.html(&[refused]);

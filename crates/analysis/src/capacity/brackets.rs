@@ -146,7 +146,7 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
     // A server none of whose starts succeeded has no trials, but votes.
-    let planned: BTreeSet<CellKey> = plan.trials.iter().map(CellKey::of_trial).collect();
+    let planned: BTreeSet<CellKey> = plan.trials.iter().map(CellKey::from_trial).collect();
     for key in planned {
         let shape = Shape::from_step(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
@@ -444,7 +444,7 @@ mod tests {
             }));
             let good = run.trials.len() as u64;
             let rate = (good >= 3).then_some(1000.0);
-            assert_eq!(kept(&run), (rate, vec![(good, 5)]), "lost: {lost:b}");
+            assert_eq!(kept_rates(&run), (rate, vec![(good, 5)]), "lost: {lost:b}");
             let found = crate::report::report(&run).brackets.remove(0);
             let missed = (good < 3).then_some(1000.0);
             assert_eq!((found.missed_rps, found.failures_at_any_rate), (missed, false));

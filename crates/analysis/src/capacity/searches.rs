@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::brackets::{Bracket, SearchCounts, failed_starts};
-use super::{CapacityResult, RateSearch, CapacitySearch, Width, least_rps};
+use super::{CapacityResult, CapacitySearch, RateSearch, Width, least_rps};
 use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
 use crate::duet::CoRunners;
@@ -132,7 +132,7 @@ pub(crate) fn brackets_of(
     // Rates are searched after closed loops.
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals.rate().is_none();
     let cells: BTreeSet<CellKey> =
-        plan.trials.iter().map(CellKey::of_trial).filter(is_closed).collect();
+        plan.trials.iter().map(CellKey::from_trial).filter(is_closed).collect();
     let bracket = |key: CellKey| {
         let own: Vec<&SearchResult> = searches.iter().filter(|of| of.cell == key).collect();
         let failed = failed_starts((plan, grid), &subjects[key.arm], key).count();
@@ -147,7 +147,8 @@ fn bracket_of(
     own: &[&SearchResult],
     failed: usize,
 ) -> Bracket {
-    let Shape { connections, streams, pipeline, pass, .. } = Shape::from_step(&plan.load.steps[key.step]);
+    let Shape { connections, streams, pipeline, pass, .. } =
+        Shape::from_step(&plan.load.steps[key.step]);
     // A search without any answered request found nothing.
     let begun: Vec<&CapacityResult> = own
         .iter()

@@ -97,7 +97,8 @@ const DOWN: f64 = 0.1;
 
 /// The stalls of a closed loop: times without a complete response that are long for this server.
 fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
-    let ordinary_ns = median_ns(record).filter(|_| result.config.model == LoadModel::Closed)? as f64;
+    let ordinary_ns =
+        median_ns(record).filter(|_| result.config.model == LoadModel::Closed)? as f64;
     let least_ns = (MANY_TIMES * ordinary_ns).max(STALL_NS);
     let silences = record.silences.as_deref()?.iter().filter_map(|s| s.clip(record.window_ns));
     Some(silences.filter(|silence| silence.length_ns() as f64 > least_ns).collect())

@@ -151,14 +151,16 @@ fn remeasured(run: &Run) -> Option<Caveat> {
         .collect();
     let message = match places.len() {
         0 => return None,
-        1 => "One step was measured again, because something else used the machine meanwhile, heat \
+        1 => {
+            "One step was measured again, because something else used the machine meanwhile, heat \
               slowed it, or the generator did not run. The second measurement counts, whatever it \
               says"
-            .to_string(),
+                .to_string()
+        }
         n => format!(
-            "{n} steps were measured again, because something else used the machine meanwhile, heat \
-             slowed it, the generator did not run, or they shared a turn with such a step. The \
-             second measurement counts, whatever it says"
+            "{n} steps were measured again, because something else used the machine meanwhile, \
+             heat slowed it, the generator did not run, or they shared a turn with such a step. \
+             The second measurement counts, whatever it says"
         ),
     };
     let mut message = format!("{message}; the first is in the archive (`contaminated/`).");

@@ -57,7 +57,7 @@ fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
 
 /// The words of a command, without the remark behind it and without what follows a pipe.
 fn words(text: &str) -> Vec<String> {
-    let remark = text.char_indices().skip(1).find(|(at, _)| text[*at..].starts_with("   "));
+    let remark = text.char_indices().skip(1).find(|(at, _)| text[*at..].starts_with("  "));
     let command = remark.map_or(text, |(at, _)| &text[..at]);
     let all = shlex::split(command).unwrap_or_else(|| panic!("quotes are open in {text}"));
     let ends = |word: &String| matches!(&**word, "|" | "||" | "&&" | "&" | ">" | "2>" | ";" | "#");
@@ -67,7 +67,9 @@ fn words(text: &str) -> Vec<String> {
 fn is_accepted(text: &str) -> Result<(), String> {
     let words: Vec<OsString> = words(text).into_iter().map(OsString::from).collect();
     match Cli::read(&words) {
-        Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+        Err(error)
+            if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
             Err(error.to_string())
         }
         _ => Ok(()),
@@ -85,7 +87,12 @@ fn commands_of_the_pages_are_accepted() {
     for command in found {
         let seen = is_accepted(&command.text);
         let place = format!("{}:{}: {}", command.page.display(), command.line, command.text);
-        assert_eq!(seen.is_err(), command.is_refused, "{place}\n{}", seen.err().unwrap_or_default());
+        assert_eq!(
+            seen.is_err(),
+            command.is_refused,
+            "{place}\n{}",
+            seen.err().unwrap_or_default()
+        );
     }
 }
 

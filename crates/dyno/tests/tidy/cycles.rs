@@ -197,9 +197,11 @@ mod tests {
 
     #[test]
     fn modules_that_import_in_one_direction_are_no_cycle() {
-        let found = crate_of(&[("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "")]);
+        let found =
+            crate_of(&[("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "")]);
         assert_eq!(cycles(&found), []);
-        let ring = [("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "use crate::a;")];
+        let ring =
+            [("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "use crate::a;")];
         assert_eq!(cycles(&crate_of(&ring))[0].len(), 3);
     }
 }

@@ -229,8 +229,7 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
 
 fn early(w: &mut JudgedWorld, responses: u64) {
     let unsent_bytes = responses * 300;
-    w.interval().answered_early =
-        Some(EarlyResponses { responses, unsent_bytes, refusals: None });
+    w.interval().answered_early = Some(EarlyResponses { responses, unsent_bytes, refusals: None });
 }
 
 pub(super) const EARLY: &[Case<JudgedWorld>] = &[

@@ -3,8 +3,8 @@
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
 use dyno_archive::profile::ProfileRecord;
-use dyno_archive::resumption::{ResumptionDifference, Resumption};
-use dyno_archive::run::{RunHeader, Run};
+use dyno_archive::resumption::{Resumption, ResumptionDifference};
+use dyno_archive::run::{Run, RunHeader};
 use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, NewFiles, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
