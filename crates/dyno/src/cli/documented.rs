@@ -28,29 +28,50 @@ fn pages(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands in the code blocks of a page. A backslash joins two lines.
+/// The code blocks of a page, each with the number of its first line.
+fn blocks(text: &str) -> Vec<(usize, Vec<&str>)> {
+    let mut all: Vec<(usize, Vec<&str>)> = Vec::new();
+    let mut is_block = false;
+    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+        if content.starts_with("```") {
+            is_block = !is_block;
+            all.extend(is_block.then(|| (line + 1, Vec::new())));
+        } else if is_block && let Some((_, block)) = all.last_mut() {
+            block.push(content);
+        }
+    }
+    all
+}
+
+/// The commands in the code blocks of a page. A backslash joins two lines. Where lines begin with a
+/// prompt, the others are output.
 fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
     let mut all: Vec<DocumentedCommand> = Vec::new();
-    let (mut is_block, mut is_open) = (false, false);
-    for (line, content) in (1..).zip(text.lines()) {
-        let content = content.trim();
-        if content.starts_with("```") {
-            (is_block, is_open) = (!is_block, false);
-            continue;
+    for (first, block) in blocks(text) {
+        let prompt = if block.iter().any(|line| line.starts_with("$ ")) { "$ " } else { "" };
+        let mut is_open = false;
+        for (line, content) in (first..).zip(block) {
+            let words = content.strip_prefix(prompt).filter(|words| words.starts_with("dyno "));
+            match (words, all.last_mut()) {
+                (_, Some(before)) if is_open => {
+                    before.text.push_str(content.trim_end_matches('\\'));
+                }
+                (Some(words), _) => {
+                    let text = words.trim_end_matches('\\').into();
+                    all.push(DocumentedCommand {
+                        page: page.into(),
+                        line,
+                        text,
+                        is_refused: false,
+                    });
+                }
+                (None, Some(before)) if line > first && content.starts_with("error: ") => {
+                    before.is_refused = true;
+                }
+                _ => {}
+            }
+            is_open = content.ends_with('\\') && (is_open || words.is_some());
         }
-        let words = content.strip_prefix("$ ").unwrap_or(content);
-        let before = all.last_mut().filter(|_| is_block);
-        if is_open && let Some(before) = before {
-            before.text.push_str(words.trim_end_matches('\\'));
-        } else if let Some(before) = before.filter(|_| words.starts_with("error: ")) {
-            before.is_refused = true;
-        } else if is_block && words.starts_with("dyno ") {
-            let text = words.trim_end_matches('\\').into();
-            all.push(DocumentedCommand { page: page.into(), line, text, is_refused: false });
-        } else {
-            continue;
-        }
-        is_open = words.ends_with('\\');
     }
     all
 }
@@ -84,16 +105,14 @@ fn commands_of_the_pages_are_accepted() {
     let read = |page: &PathBuf| commands(page, &std::fs::read_to_string(page).unwrap());
     let found: Vec<DocumentedCommand> = all.iter().flat_map(read).collect();
     assert!(found.len() >= 60, "{} commands", found.len());
-    for command in found {
+    let fault = |command: &DocumentedCommand| {
         let seen = is_accepted(&command.text);
-        let place = format!("{}:{}: {}", command.page.display(), command.line, command.text);
-        assert_eq!(
-            seen.is_err(),
-            command.is_refused,
-            "{place}\n{}",
-            seen.err().unwrap_or_default()
-        );
-    }
+        let DocumentedCommand { page, line, text, is_refused } = command;
+        let message = seen.clone().err().unwrap_or_else(|| "it is accepted".into());
+        (seen.is_err() != *is_refused).then(|| format!("{page:?}:{line}: {text}\n{message}"))
+    };
+    let faults: Vec<String> = found.iter().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
