@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use dyno_archive::RunDir;
-use dyno_report::ReportFormat;
+use dyno_report::Format;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -35,9 +35,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(run) = RunDir::open(folder.path()).and_then(|dir| dir.read()) {
         let report = dyno_analysis::report::report(&run);
-        for format in ReportFormat::ALL {
+        for format in Format::ALL {
             let text = dyno_report::render(&report, format);
-            if format == ReportFormat::Html {
+            if format == Format::Html {
                 assert_eq!(text.matches("</script").count(), 2);
             }
         }

@@ -79,11 +79,11 @@ impl Progress {
                 self.now("starting and checking");
             }
             RunEvent::Warming { slice, .. } => {
-                self.now(&format!("warming up · {}", warming(slice)))
+                self.now(&format!("warming up · {}", warming(slice)));
             }
             RunEvent::Warmed { launch, warmup } => self.show_warmed(plan, *launch, warmup),
             RunEvent::TrialStarted { trial } => {
-                self.now(&format!("{} · begins", shape(plan, *trial)))
+                self.now(&format!("{} · begins", shape(plan, *trial)));
             }
             RunEvent::Interval { trial, interval } => self.interval(plan, *trial, interval),
             RunEvent::Profiling { trial } => {

@@ -387,7 +387,7 @@ mod tests {
             rest = &rest[used..];
             match event {
                 ResponseEvent::Head(head) => {
-                    answer.see_head(head.status, || head.fields(), expect, true)
+                    answer.see_head(head.status, || head.fields(), expect, true);
                 }
                 ResponseEvent::Body(data) => answer.see_body(data, expect),
                 ResponseEvent::End(_) => {

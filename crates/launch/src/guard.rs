@@ -1,6 +1,6 @@
 //! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what
 //! we have started, and if we end without having cleaned up (killed, crashed), it ends that and
-//! removes its control groups and folders ([`crate::aftermath`]).
+//! removes its control groups and folders ([`crate::guard_process`]).
 //!
 //! The guard learns by messages on its standard input, each ended by a NUL, which no path holds:
 //! `+session 17`, `-group /sys/…`. The end of that input is our end.

@@ -43,7 +43,7 @@ impl NoRevision {
     }
 
     /// Makes the error of a git command whose request was valid.
-    fn as_git_failure(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+    fn into_git_failure(self, sentence: impl Fn(&str) -> String) -> NoRevision {
         let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
         NoRevision::Failed(sentence(&why))
     }
@@ -188,7 +188,7 @@ impl<'a> WorkTrees<'a> {
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
-            why.as_git_failure(|why| format!("revision {name} cannot be checked out: {why}"))
+            why.into_git_failure(|why| format!("revision {name} cannot be checked out: {why}"))
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {

@@ -30,7 +30,7 @@ fn read(bytes: &[u8], piece: usize) -> Result<Vec<Seen>, Http1Error> {
                     body: Vec::new(),
                 }),
                 RequestEvent::Body(data) => {
-                    seen.last_mut().expect("a head came first").body.extend(data)
+                    seen.last_mut().expect("a head came first").body.extend(data);
                 }
                 RequestEvent::End => {}
             }

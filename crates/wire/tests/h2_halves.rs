@@ -169,7 +169,7 @@ impl World {
         match plan.fate {
             Fate::Prompt => self.answer(stream),
             Fate::Refused => {
-                self.server.reset(stream, ErrorCode::RefusedStream, &mut self.to_client)
+                self.server.reset(stream, ErrorCode::RefusedStream, &mut self.to_client);
             }
             Fate::Deferred => {
                 self.server.defer(stream);
@@ -205,7 +205,7 @@ impl World {
                     self.seen[index].end = Some(End::Reset(code));
                 }
                 ClientEvent::Settings | ClientEvent::Window => {
-                    self.client.resume(&mut io, &mut |_| {})
+                    self.client.resume(&mut io, &mut |_| {});
                 }
                 ClientEvent::Handled | ClientEvent::NeedMore => {}
                 other => panic!("{other:?}"),

@@ -20,12 +20,12 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
     let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
     for request in &mut workload.requests {
         sent_texts_of(request).into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &value))
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &value));
         });
         // Expectations have no other placeholders.
         let expected = expected_texts_of(&mut request.expect);
         expected.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::IsItself, &value))
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::IsItself, &value));
         });
     }
     workload
@@ -43,11 +43,11 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
         };
         let sent = sent_texts_of(request);
         sent.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note))
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
         });
         let expected = expected_texts_of(&mut request.expect);
         expected.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note))
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
         });
     }
     found.into_inner()

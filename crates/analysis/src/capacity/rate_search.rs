@@ -75,7 +75,7 @@ impl RateSearch {
             self.combined_trial(rate_rps).map_or(own, |all| TrialVerdict::from_trial(&all));
         match confirms {
             true if own == TrialVerdict::Kept => {
-                self.search.record_confirmation(rate_rps, together)
+                self.search.record_confirmation(rate_rps, together);
             }
             true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
             false => self.search.record(rate_rps, own, together),

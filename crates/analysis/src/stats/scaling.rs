@@ -335,7 +335,7 @@ mod tests {
         ] {
             let law = Law::fit(&points(truth)).unwrap();
             LEVELS.iter().for_each(|n| {
-                assert!((law.throughput(*n) / truth.throughput(*n) - 1.0).abs() < 1e-6, "{law:?}")
+                assert!((law.throughput(*n) / truth.throughput(*n) - 1.0).abs() < 1e-6, "{law:?}");
             });
         }
         let law = Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 };
@@ -371,7 +371,7 @@ mod tests {
                 .collect();
             let law = Law::fit(&noisy).unwrap();
             LEVELS.iter().for_each(|n| {
-                assert!((law.throughput(*n) / truth.throughput(*n)).ln().abs() < 0.08, "{law:?}")
+                assert!((law.throughput(*n) / truth.throughput(*n)).ln().abs() < 0.08, "{law:?}");
             });
         }
     }

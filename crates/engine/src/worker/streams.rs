@@ -190,7 +190,7 @@ impl Worker {
                 }
                 ClientEvent::Window => self.resume_streams(conn, now),
                 ClientEvent::Reset { stream, code } => {
-                    self.reset_by_server(conn, stream, code, now)?
+                    self.reset_by_server(conn, stream, code, now)?;
                 }
                 ClientEvent::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);

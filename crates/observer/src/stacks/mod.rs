@@ -149,7 +149,7 @@ impl Sampling {
         while !wait(WAITING_PERIOD) {
             let Sampling { program, unwinder, seen, .. } = self;
             program.take_waiting(&mut |raw| {
-                *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1
+                *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1;
             })?;
             looks += 1;
             if looks % LOOKS_FOR_NEW == 0 {

@@ -38,7 +38,7 @@ pub enum RequestEvent<'a> {
     End,
 }
 
-/// Reads the requests of one connection, in order. Used like [`super::response::RequestReader`].
+/// Reads the requests of one connection, in order. Used like [`super::response::ResponseReader`].
 #[derive(Debug, Default)]
 pub struct RequestReader {
     body: Option<BodyReader>,

@@ -89,10 +89,14 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
         ..case(
             Code::Speedup,
             |w| {
-                w.set_seconds(&[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat())
+                w.set_seconds(
+                    &[[(1000, 500 * MS); 17].as_slice(), &[(1600, 500 * MS); 3]].concat(),
+                );
             },
             |w| {
-                w.set_seconds(&[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat())
+                w.set_seconds(
+                    &[[(1000, 500 * MS); 18].as_slice(), &[(1600, 500 * MS); 2]].concat(),
+                );
             },
         )
     },
