@@ -18,7 +18,9 @@ function stamp(schema) {
 function inOlderWords(node) {
   if (Array.isArray(node)) return node.map(inOlderWords);
   if (node === null || typeof node !== "object") return node;
-  const { $ref, prefixItems, ...rest } = Object.fromEntries(Object.entries(node).map(([k, v]) => [k, inOlderWords(v)]));
+  const { $ref, prefixItems, ...rest } = Object.fromEntries(
+    Object.entries(node).map(([k, v]) => [k, inOlderWords(v)]),
+  );
   if (prefixItems) return { ...rest, items: prefixItems };
   if (!$ref) return rest;
   // Directly beside a description, the type would be made once more, under another name. A default is for who reads archives.
@@ -27,7 +29,11 @@ function inOlderWords(node) {
 
 async function types() {
   const schema = readFileSync(SCHEMA, "utf8");
-  const options = { additionalProperties: false, bannerComment: stamp(schema), style: { printWidth: 128 } };
+  const options = {
+    additionalProperties: false,
+    bannerComment: stamp(schema),
+    style: { printWidth: 128 },
+  };
   return compile(inOlderWords(JSON.parse(schema)), "Report", options);
 }
 

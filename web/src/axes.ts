@@ -23,13 +23,24 @@ export const roomAbove = { grid: { top: 40 }, axis: { nameGap: 28 } };
 export function zoomOf(xAxisIndex: number[]): NonNullable<Option["dataZoom"]> {
   return [
     { type: "inside", filterMode: "none", xAxisIndex },
-    { type: "slider", filterMode: "none", xAxisIndex, height: 18, bottom: 10, showDataShadow: false },
+    {
+      type: "slider",
+      filterMode: "none",
+      xAxisIndex,
+      height: 18,
+      bottom: 10,
+      showDataShadow: false,
+    },
   ];
 }
 
 export function yAxis(report: Report, name: string, show: Show, choice: Choice): object {
   const fontWeight = hasSeveralWorkloads(report) ? "bold" : "normal";
-  const axis = { name, nameTextStyle: { align: "left", fontWeight }, axisLabel: { formatter: show } };
+  const axis = {
+    name,
+    nameTextStyle: { align: "left", fontWeight },
+    axisLabel: { formatter: show },
+  };
   return choice.logY ? { type: "log", ...axis } : { type: "value", min: 0, ...axis };
 }
 
@@ -42,7 +53,14 @@ export const NAMES_MOVED = 8;
 /** How lines have their names at their ends, of so many. */
 export function namesOfLines(choice: Choice, lines: number): (name: string) => object {
   return (name) => ({
-    endLabel: { show: true, formatter: name, color: ink(choice), fontSize: 11, lineHeight: LABEL_HEIGHT, distance: 6 },
+    endLabel: {
+      show: true,
+      formatter: name,
+      color: ink(choice),
+      fontSize: 11,
+      lineHeight: LABEL_HEIGHT,
+      distance: 6,
+    },
     // Names of a few lines move apart. Those of many would end up far from their lines: better some than wrong ones.
     labelLayout: lines > NAMES_MOVED ? { hideOverlap: true } : { moveOverlap: "shiftY" },
   });
@@ -51,15 +69,29 @@ export function namesOfLines(choice: Choice, lines: number): (name: string) => o
 /** Texts at places of a chart, without marks. */
 export function written(choice: Choice, data: object[]): object {
   return {
-    type: "scatter", silent: true, symbolSize: 0, z: 3, data, tooltip: { show: false },
+    type: "scatter",
+    silent: true,
+    symbolSize: 0,
+    z: 3,
+    data,
+    tooltip: { show: false },
     label: { show: true, position: "top", distance: 4, fontSize: 11, color: ink(choice) },
   };
 }
 
 /** What lies above the end of an axis, written there from a place on. */
-export function atEnd(choice: Choice, end: number | null, place: number, texts: string[]): object[] {
+export function atEnd(
+  choice: Choice,
+  end: number | null,
+  place: number,
+  texts: string[],
+): object[] {
   if (end === null || texts.length === 0) return [];
-  return [written(choice, [{ value: [place, end], label: { formatter: `↑ ${texts.join(", ")}`, align: "left" } }])];
+  return [
+    written(choice, [
+      { value: [place, end], label: { formatter: `↑ ${texts.join(", ")}`, align: "left" } },
+    ]),
+  ];
 }
 
 export function ink(choice: Choice): string {

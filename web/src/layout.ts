@@ -29,7 +29,10 @@ export function furthest(places: number[]): number {
 
 /** The first and the last of these places; both are 0 where there are none. */
 export function ends(places: number[]): [number, number] {
-  return places.reduce(([from, to], place) => [place < from ? place : from, place > to ? place : to], [places[0] ?? 0, places[0] ?? 0]);
+  return places.reduce(
+    ([from, to], place) => [place < from ? place : from, place > to ? place : to],
+    [places[0] ?? 0, places[0] ?? 0],
+  );
 }
 
 /** Room beside the outermost ratios, as a factor. */
@@ -69,7 +72,9 @@ const CUT_AT = 0.8;
  */
 export function barEnd(others: number[], controls: number[]): number {
   const most = furthest(others);
-  return most > 0 && furthest(controls) > FAR_ABOVE * most ? most / CUT_AT : furthest([...others, ...controls]);
+  return most > 0 && furthest(controls) > FAR_ABOVE * most
+    ? most / CUT_AT
+    : furthest([...others, ...controls]);
 }
 
 /** The length of a bar in a cell that a bar of `whole` fills, in CSS. */
@@ -93,7 +98,13 @@ export interface PageOf {
 export function pageOf(page: number, rows: number): PageOf {
   const from = page * PAGE;
   const to = Math.min(rows, from + PAGE);
-  return { from, to, first: from + 1, before: page > 0 ? page - 1 : null, after: to < rows ? page + 1 : null };
+  return {
+    from,
+    to,
+    first: from + 1,
+    before: page > 0 ? page - 1 : null,
+    after: to < rows ? page + 1 : null,
+  };
 }
 
 /** The ends of an axis on which so many stops stand at 0, 1, 2 …, with half a place on either side. */
@@ -116,7 +127,10 @@ export function placesAmong(stops: number[], at: number): number[] {
 
 /** Pixels for the names of bars on the left: what the longest needs, as far as a narrow page has them. */
 export function labelRoom(names: string[], isNarrow: boolean): number {
-  return Math.min(isNarrow ? 130 : 320, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));
+  return Math.min(
+    isNarrow ? 130 : 320,
+    Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))),
+  );
 }
 
 /** How names are shown in so many pixels. */
@@ -141,7 +155,10 @@ export const ROW_HEIGHT = 20;
 const ABOVE_ROWS = 60;
 
 /** Where the panels of a chart of rows stand, given how many each has, and the pixels that all of them need. */
-export function rowPanels(rows: number[]): { all: { top: number; height: number }[]; height: number } {
+export function rowPanels(rows: number[]): {
+  all: { top: number; height: number }[];
+  height: number;
+} {
   const all: { top: number; height: number }[] = [];
   let top = ABOVE_ROWS;
   for (const count of rows) {

@@ -17,7 +17,9 @@ const whenDrawn = () => {
     return bottom > 0 && top < window.innerHeight;
   };
   const inSight = [...document.querySelectorAll("figure .plot")].filter(isInSight);
-  const isDrawn = document.querySelector("header .theme") && inSight.every((plot) => plot.matches("[data-drawn]"));
+  const isDrawn =
+    document.querySelector("header .theme") &&
+    inSight.every((plot) => plot.matches("[data-drawn]"));
   return isDrawn ? window.performance.now() : null;
 };
 
@@ -26,7 +28,9 @@ for (let round = 0; round < Number(rounds); round += 1) {
   try {
     const { page, problems } = await browser.open(file, { ready: null });
     const drawn = await (await page.waitForFunction(whenDrawn)).jsonValue();
-    const loaded = await page.evaluate(() => window.performance.getEntriesByType("navigation")[0].loadEventEnd);
+    const loaded = await page.evaluate(
+      () => window.performance.getEntriesByType("navigation")[0].loadEventEnd,
+    );
     if (problems.length > 0) throw new Error(problems.join("\n"));
     console.log(JSON.stringify({ loaded_ms: Math.round(loaded), drawn_ms: Math.round(drawn) }));
   } finally {

@@ -16,7 +16,9 @@ function urlOf(name) {
 
 async function make(name) {
   const text = await readFile(new URL(`../../src/${name}`, import.meta.url), "utf8");
-  let { outputText } = ts.transpileModule(text, { compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 } });
+  let { outputText } = ts.transpileModule(text, {
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 },
+  });
   for (const [whole, imported] of outputText.matchAll(/from "\.\/([^"]+)"/g)) {
     outputText = outputText.replace(whole, `from ${JSON.stringify(await urlOf(imported))}`);
   }
