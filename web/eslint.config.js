@@ -1,8 +1,9 @@
 import js from "@eslint/js";
 import tseslint from "typescript-eslint";
 
-// Every number after the archive is computed once, in crates/analysis; the viewer picks and shows. These files compute: places on
-// the page, texts of numbers, colours, and costs at the reader's prices. None of them may import another, so what was measured comes to them one number at a time.
+// Every number after the archive is computed once, in crates/analysis; the viewer picks and shows.
+// These files compute: places on the page, texts of numbers, colours, and costs at the reader's
+// prices. None of them may import another, so what was measured comes to them one number at a time.
 const MAY_COMPUTE = [
   "src/cost.ts",
   "src/format.ts",
@@ -11,7 +12,8 @@ const MAY_COMPUTE = [
   "src/theme.ts",
 ];
 const COMPUTES =
-  "what is measured is computed in crates/analysis, and places on the page in src/layout.ts; texts are joined by templates";
+  "what is measured is computed in crates/analysis, and places on the page in src/layout.ts; " +
+  "texts are joined by templates";
 const ARITHMETIC = [
   "BinaryExpression[operator=/^([-+*\\/%&|^]|\\*\\*|<<|>>>?)$/]",
   "AssignmentExpression[operator=/^([-+*\\/%&|^]|\\*\\*|<<|>>>?)=$/]",

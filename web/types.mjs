@@ -9,9 +9,13 @@ import { compile } from "json-schema-to-typescript";
 const SCHEMA = new URL("../docs/schema/report.schema.json", import.meta.url);
 const TYPES = new URL("src/schema.ts", import.meta.url);
 
-/** The first line of the types. crates/report/tests/viewer.rs knows by it, without Node, whether they are fresh. */
+/**
+ * The first line of the types. crates/report/tests/viewer.rs knows by it, without Node, whether
+ * they are fresh.
+ */
 function stamp(schema) {
-  return `// Made by types.mjs from docs/schema/report.schema.json ${createHash("sha256").update(schema).digest("hex")}`;
+  const hash = createHash("sha256").update(schema).digest("hex");
+  return `// Made by types.mjs from docs/schema/report.schema.json ${hash}`;
 }
 
 /** What json-schema-to-typescript does not know of JSON Schema 2020-12, in words that it does. */
@@ -23,7 +27,8 @@ function inOlderWords(node) {
   );
   if (prefixItems) return { ...rest, items: prefixItems };
   if (!$ref) return rest;
-  // Directly beside a description, the type would be made once more, under another name. A default is for who reads archives.
+  // Directly beside a description, the type would be made once more, under another name. A default
+  // is for who reads archives.
   return rest.description ? { description: rest.description, allOf: [{ $ref }] } : { $ref };
 }
 

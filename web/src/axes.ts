@@ -14,7 +14,10 @@ export function base(name: string): Option {
   };
 }
 
-/** The place of the one panel of a chart, with room on the right for the names at the ends of the lines. */
+/**
+ * The place of the one panel of a chart, with room on the right for the names at the ends of the
+ * lines.
+ */
 export const ALONE = { left: 70, right: 110, top: 24, bottom: 84 };
 
 /** Room for the values of controls between the name of a panel and its axis. */
@@ -44,7 +47,10 @@ export function yAxis(report: Report, name: string, show: Show, choice: Choice):
   return choice.logY ? { type: "log", ...axis } : { type: "value", min: 0, ...axis };
 }
 
-/** In CSS pixels. Left to itself, ECharts takes it from the width of a letter that few servers have a font for. */
+/**
+ * In CSS pixels. Left to itself, ECharts takes it from the width of a letter that few servers have
+ * a font for.
+ */
 const LABEL_HEIGHT = 13;
 
 /** Of so many lines the names still find room beside each other. */
@@ -61,7 +67,8 @@ export function namesOfLines(choice: Choice, lines: number): (name: string) => o
       lineHeight: LABEL_HEIGHT,
       distance: 6,
     },
-    // Names of a few lines move apart. Those of many would end up far from their lines: better some than wrong ones.
+    // Names of a few lines move apart. Those of many would end up far from their lines: better some
+    // than wrong ones.
     labelLayout: lines > NAMES_MOVED ? { hideOverlap: true } : { moveOverlap: "shiftY" },
   });
 }

@@ -1,4 +1,5 @@
-// The bar that stays in sight: which workload, protocol, step and subjects are shown, in charts, tables and cards alike.
+// The bar that stays in sight: which workload, protocol, step and subjects are shown, in charts,
+// tables and cards alike.
 import { choose, offer, Radios } from "./button.ts";
 import {
   type Choice,

@@ -14,7 +14,10 @@ interface Row {
   step: Summary;
 }
 
-/** Those of the workloads and subjects to draw of which the CPU time is known, in the overview's order. */
+/**
+ * Those of the workloads and subjects to draw of which the CPU time is known, in the overview's
+ * order.
+ */
 function splitRows(report: Report, choice: Choice): Row[] {
   const shown = shownWorkloads(report, choice);
   return report.overview
@@ -30,7 +33,10 @@ function splitRows(report: Report, choice: Choice): Row[] {
     });
 }
 
-/** User and system CPU per request at the reference step of each workload: a bar per row of the overview. */
+/**
+ * User and system CPU per request at the reference step of each workload: a bar per row of the
+ * overview.
+ */
 export const split: Figure = {
   height: (report, choice) => barsHeight(splitRows(report, choice).length),
   option: (report, choice) => {

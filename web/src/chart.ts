@@ -19,7 +19,10 @@ interface Zoom {
 /** Charts are drawn when they come near: of a large report, most of them never do. */
 const NEAR = "100% 0px";
 
-/** So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none of them. */
+/**
+ * So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none
+ * of them.
+ */
 const STAYS = 40;
 
 export class Chart {
@@ -86,7 +89,9 @@ export class Chart {
     if (this.isNear) this.draw();
   }
 
-  /** Light and as wide as the paper, right now: the page is laid out for print when this returns. */
+  /**
+   * Light and as wide as the paper, right now: the page is laid out for print when this returns.
+   */
   forPrint(printing: boolean): void {
     this.isStale = true;
     if (printing) {

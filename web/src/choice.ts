@@ -17,7 +17,10 @@ export interface Choice {
   workload: string | null;
   /** The one protocol whose workloads are shown; null: any. */
   protocol: string | null;
-  /** The one step that is shown where there is a row for each, by its index in the plan; null: all of them. */
+  /**
+   * The one step that is shown where there is a row for each, by its index in the plan; null: all
+   * of them.
+   */
   step: number | null;
   /** What charts of a single step are of. */
   at: { workload: string; step: number };
@@ -43,7 +46,9 @@ export function firstChoice(report: Report, dark: boolean): Choice {
   return first === undefined ? start : chosen(report, start, { workload: first });
 }
 
-/** The choice after a change of a part of it. What would no longer be shown gives way to what is. */
+/**
+ * The choice after a change of a part of it. What would no longer be shown gives way to what is.
+ */
 export function chosen(report: Report, before: Choice, part: Partial<Choice>): Choice {
   const choice = { ...before, ...part };
   const of = workloadsOfProtocol(report, choice.protocol);
@@ -99,7 +104,10 @@ export function shownWorkloads(
   );
 }
 
-/** The steps of the shown workloads, in the plan's order: of each the first cell that was measured at it. */
+/**
+ * The steps of the shown workloads, in the plan's order: of each the first cell that was measured
+ * at it.
+ */
 export function stepsOf(report: Report, choice: Pick<Choice, "workload" | "protocol">): Summary[] {
   const shown = shownWorkloads(report, choice);
   const first = new Map<number, Summary>();

@@ -1,5 +1,5 @@
-// What the changes of an experiment do: a row for each metric of each change, its pairs as dots and its interval as a line, on a
-// logarithmic axis of ratios.
+// What the changes of an experiment do: a row for each metric of each change, its pairs as dots and
+// its interval as a line, on a logarithmic axis of ratios.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
@@ -30,7 +30,10 @@ function linesOf(report: Report, choice: Choice): Line[] {
     );
 }
 
-/** Whether its interval holds for these few starts alone: it is told in words, and a line would look like one that holds for others. */
+/**
+ * Whether its interval holds for these few starts alone: it is told in words, and a line would look
+ * like one that holds for others.
+ */
 const isOfStarts = ({ row }: Line): boolean => row.over === "rounds";
 
 export const effects: Figure = {

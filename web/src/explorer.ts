@@ -8,7 +8,10 @@ import type { Show } from "./quantity.ts";
 import type { IntervalResult, ServerInterval } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
-/** A percentile of an interval that lies among what was never answered, in its middle: p99, or p50 where few were due. */
+/**
+ * A percentile of an interval that lies among what was never answered, in its middle: p99, or p50
+ * where few were due.
+ */
 function unansweredInterval(i: IntervalResult): Dot | null {
   const { longest_wait } = i.response_time_us;
   if (!(i.response_unanswered.p99 || i.response_unanswered.p50) || longest_wait === null)

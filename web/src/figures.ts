@@ -1,5 +1,5 @@
-// All charts by name. Nothing is computed here, only chosen: eslint.config.js forbids arithmetic outside of the files that know
-// nothing of the report.
+// All charts by name. Nothing is computed here, only chosen: eslint.config.js forbids arithmetic
+// outside of the files that know nothing of the report.
 import { split, startup } from "./bars.ts";
 import type { Choice, Quantile } from "./choice.ts";
 import { effects } from "./effects.ts";
@@ -12,7 +12,10 @@ import type { Bounds, Quantity } from "./quantity.ts";
 import { overSubjects, subjectsHeight } from "./rows.ts";
 import { isOnePlace, overSteps, stepsHeight } from "./steps.ts";
 
-/** A chart over steps, or, of a single one, over subjects; with a linear axis or a logarithmic one to begin with. */
+/**
+ * A chart over steps, or, of a single one, over subjects; with a linear axis or a logarithmic one
+ * to begin with.
+ */
 function ofSteps(logY: boolean, quantity: (choice: Choice) => Quantity): Figure {
   return {
     logY,

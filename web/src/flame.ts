@@ -23,7 +23,10 @@ export function callsOf(flame: Flame): Call[] {
   });
 }
 
-/** What a search asks for: a part of a name in small or capital letters, or a regular expression between slashes. null: nothing, or no such thing. */
+/**
+ * What a search asks for: a part of a name in small or capital letters, or a regular expression
+ * between slashes. null: nothing, or no such thing.
+ */
 export function matcher(text: string): ((name: string) => boolean) | null {
   const expression = /^\/(.+)\/$/.exec(text);
   if (expression?.[1]) {
@@ -144,7 +147,9 @@ class FlameGraph {
     const { us_per_request: us, samples: all } = this.flame;
     const each = us === null ? "" : `, ${micros(partOf(us, samples, all))} per response`;
     const where = module ?? { kernel: "kernel", jit: "compiled just in time" }[kind];
-    return `${name}${where === undefined ? "" : ` (${where})`}: ${percent(share(samples, all))}, ${number(samples)} samples${each}`;
+    const place = where === undefined ? "" : ` (${where})`;
+    const part = percent(share(samples, all));
+    return `${name}${place}: ${part}, ${number(samples)} samples${each}`;
   }
 
   private tell(call: Call | null): void {
@@ -197,10 +202,14 @@ class FlameGraph {
         letters > 0
           ? `<text x="${textX}" y="${textY}">${escaped(name.slice(0, letters))}</text>`
           : "";
-      const rect = `<rect x="${x}" y="${y}" width="${wide}" height="${high}" fill="${this.fill(one.call)}"/>`;
+      const size = `width="${wide}" height="${high}"`;
+      const rect = `<rect x="${x}" y="${y}" ${size} fill="${this.fill(one.call)}"/>`;
       return `<g><title>${escaped(this.words(one.call))}</title>${rect}${text}</g>`;
     });
-    const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${PICTURE} ${heightOf(shown)}" font-family="monospace" font-size="11">${shapes.join("")}</svg>`;
+    const box = `viewBox="0 0 ${PICTURE} ${heightOf(shown)}"`;
+    const font = 'font-family="monospace" font-size="11"';
+    const head = `<svg xmlns="http://www.w3.org/2000/svg" ${box} ${font}>`;
+    const svg = `${head}${shapes.join("")}</svg>`;
     download(URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), this.file);
   }
 }

@@ -1,4 +1,5 @@
-// Where calls stand in a flame graph, from the top down: arithmetic on samples and pixels. Nothing in this file knows of the report.
+// Where calls stand in a flame graph, from the top down: arithmetic on samples and pixels. Nothing
+// in this file knows of the report.
 
 /** The height of a call in pixels. */
 export const ROW = 19;
@@ -27,7 +28,10 @@ export interface Placed {
   width: number;
 }
 
-/** What is seen when one call takes the whole width: it, those that led to it, and all that it calls. null: everything. */
+/**
+ * What is seen when one call takes the whole width: it, those that led to it, and all that it
+ * calls. null: everything.
+ */
 export function placed(calls: Call[], samples: number, at: Call | null): Placed[] {
   const [from, width] = at ? [at.start, at.samples] : [0, samples];
   const isSeen = (c: Call): boolean =>

@@ -1,4 +1,5 @@
-// Charts of lines that are of trials or starts each: percentiles of one step, its throughput over time, and whole lives.
+// Charts of lines that are of trials or starts each: percentiles of one step, its throughput over
+// time, and whole lives.
 import { ALONE, atEnd, base, NAMES_MOVED, namesOfLines, roomAbove, yAxis, zoomOf } from "./axes.ts";
 import { type Choice, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
@@ -60,7 +61,9 @@ function lineOf({ subject, trial, colour, dash }: OfStep, data: [number, number]
   };
 }
 
-/** The workload and the step that a chart is of, before its name, where there are several workloads. */
+/**
+ * The workload and the step that a chart is of, before its name, where there are several workloads.
+ */
 function stepBefore(report: Report, { at }: Choice): string {
   const summary = summaryAt(report, at);
   return summary ? workloadPrefix(report, at.workload, `, ${stepName(summary)} · `) : "";
@@ -78,7 +81,10 @@ function summaryAt(report: Report, at: Choice["at"], subject?: string): Summary 
 /** So many lines a list beside the pointer has room for. */
 const LISTED = 20;
 
-/** What is under the pointer, the highest first: a list of all lines of a large report would cover the chart. */
+/**
+ * What is under the pointer, the highest first: a list of all lines of a large report would cover
+ * the chart.
+ */
 function listed(
   of: (place: number) => string,
   show: (value: number) => string,
@@ -198,7 +204,10 @@ export const overTime: Figure = {
   },
 };
 
-/** Where each interval begins, and its rate; at last where the load ends. What came in after that was not asked for any more. */
+/**
+ * Where each interval begins, and its rate; at last where the load ends. What came in after that
+ * was not asked for any more.
+ */
 function series({ load }: TrialResult): [number, number][] {
   const own = load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
   const last = own.at(-1);

@@ -1,4 +1,5 @@
-// The marks of single values: what limited them, what is not valid, what lies above the place where it stands.
+// The marks of single values: what limited them, what is not valid, what lies above the place where
+// it stands.
 import { beyond } from "./format.ts";
 import { wrap } from "./layout.ts";
 import type { IntervalResult, Resource, TrialResult } from "./schema.ts";

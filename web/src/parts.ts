@@ -1,5 +1,5 @@
-// Parts of the page say what they are of, by indices in the plan: rows, columns, cards and what stands in them. The choice shows
-// and hides them by that alone.
+// Parts of the page say what they are of, by indices in the plan: rows, columns, cards and what
+// stands in them. The choice shows and hides them by that alone.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Report } from "./schema.ts";
 
@@ -34,7 +34,10 @@ export function isShown(part: HTMLElement, shown: Shown): boolean {
   );
 }
 
-/** Everything that is shown and hidden and is no row of a table. Gives what is to be called at every change. */
+/**
+ * Everything that is shown and hidden and is no row of a table. Gives what is to be called at every
+ * change.
+ */
 export function followingParts(): (shown: Shown) => void {
   const blocks = new Map<Element | null, HTMLElement[]>();
   for (const part of document.querySelectorAll<HTMLElement>(
@@ -57,7 +60,10 @@ export function followingParts(): (shown: Shown) => void {
   };
 }
 
-/** Does something now, or, of a folded block, when that is opened: of a large report most is never looked at. */
+/**
+ * Does something now, or, of a folded block, when that is opened: of a large report most is never
+ * looked at.
+ */
 export function whenOpen<T>(inside: Element | null, act: (of: T) => void): (of: T) => void {
   const block = inside?.closest("details");
   if (!block) return act;
@@ -87,6 +93,7 @@ export function cardsNote(): () => void {
     ]);
     const all = document.querySelectorAll("#why .strip li").length;
     note.hidden = shown.length === cards.length && steps.length === all;
-    note.textContent = `${shown.length} of ${cards.length} subjects and ${steps.length} of ${all} steps are selected.`;
+    const some = `${shown.length} of ${cards.length} subjects`;
+    note.textContent = `${some} and ${steps.length} of ${all} steps are selected.`;
   };
 }

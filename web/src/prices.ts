@@ -1,4 +1,5 @@
-// Prices that the reader sets: what a billion requests cost is a sum of hours that are paid for, each at its price.
+// Prices that the reader sets: what a billion requests cost is a sum of hours that are paid for,
+// each at its price.
 import { costOf } from "./cost.ts";
 import { number } from "./format.ts";
 

@@ -13,7 +13,10 @@ export interface Quantity {
   ofStep: (s: Summary) => Over | null;
   ofTrial: (t: TrialResult) => number | null;
   bounds?: Bounds;
-  /** Whether a linear axis ends where the others do if a control is far above them; else it has room for all. */
+  /**
+   * Whether a linear axis ends where the others do if a control is far above them; else it has room
+   * for all.
+   */
   controls?: "cut";
 }
 

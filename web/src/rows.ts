@@ -1,4 +1,5 @@
-// What charts over steps become where there is but one step: a row for each subject, the best of the overview first.
+// What charts over steps become where there is but one step: a row for each subject, the best of
+// the overview first.
 import { base } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
@@ -28,7 +29,10 @@ interface Panel {
   end: number | null;
 }
 
-/** A dot per repeat and a bar to the median; on a logarithmic axis, which has no zero for bars to begin at, a mark there. */
+/**
+ * A dot per repeat and a bar to the median; on a logarithmic axis, which has no zero for bars to
+ * begin at, a mark there.
+ */
 export function overSubjects(report: Report, choice: Choice, quantity: Quantity): Option {
   const panels = shownWorkloads(report, choice).map((workload) =>
     panelOf(report, choice, quantity, workload),

@@ -1,4 +1,5 @@
-// Charts over steps: a panel for each workload that is shown, with a y axis of its own; all of them share the x axis.
+// Charts over steps: a panel for each workload that is shown, with a y axis of its own; all of them
+// share the x axis.
 import {
   ALONE,
   base,
@@ -33,7 +34,10 @@ type StepOf = Summary | TrialResult["step"];
 interface Across {
   name: string;
   of: (step: StepOf) => number;
-  /** The names of stops, which stand at 0, 1, 2 …; null: places are numbers of their own, on a logarithmic axis. */
+  /**
+   * The names of stops, which stand at 0, 1, 2 …; null: places are numbers of their own, on a
+   * logarithmic axis.
+   */
   stops: string[] | null;
   /** Where a marker at so many connections stands. */
   placesOf: (connections: number) => number[];
@@ -81,7 +85,10 @@ export function stepsHeight(report: Report, choice: Choice): number | null {
   return panels > 1 ? panelsHeight(panels) : null;
 }
 
-/** The quantity that varies over the steps, or, where the same steps come again, the steps in the order of the suite. */
+/**
+ * The quantity that varies over the steps, or, where the same steps come again, the steps in the
+ * order of the suite.
+ */
 function xOf(report: Report): Across {
   const quantity = quantityOf(report);
   // A closed loop has no rate to stand at.
@@ -92,8 +99,9 @@ function xOf(report: Report): Across {
 const RATE = "offered requests/s";
 
 /**
- * Connections, or the rate where that varies instead. Where steps of different connections have the same number of requests in
- * flight, that is what makes them comparable; markers stand at connections.
+ * Connections, or the rate where that varies instead. Where steps of different connections have the
+ * same number of requests in flight, that is what makes them comparable; markers stand at
+ * connections.
  */
 function quantityOf(report: Report): Across {
   const different = (of: (s: Summary) => number | null): number =>
@@ -112,7 +120,10 @@ function quantityOf(report: Report): Across {
   return { ...across("connections", (s) => s.connections), placesOf: (at) => [at] };
 }
 
-/** A place for each step, one after the other: at the same connections their points would lie on each other. */
+/**
+ * A place for each step, one after the other: at the same connections their points would lie on
+ * each other.
+ */
 function inOrder(report: Report, quantity: Across): Across {
   const nameOf = (s: StepOf): string =>
     quantity.name === RATE && s.rate === null ? "closed loop" : axisNumber(quantity.of(s));
@@ -269,7 +280,10 @@ function dotsOf(panel: Panel, all: { subject: SubjectResult; index: number }[]):
 /** The name of the series of dots. */
 export const DOTS = "repeats";
 
-/** What one line joins: steps of a workload that differ in connections alone, or, at one number of these, in the rate alone. */
+/**
+ * What one line joins: steps of a workload that differ in connections alone, or, at one number of
+ * these, in the rate alone.
+ */
 function seriesKey(all: Summary[]): (s: Summary) => string {
   const isOfRates = new Set(all.map((s) => s.connections)).size === 1;
   return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : s.rate}`;
@@ -300,8 +314,8 @@ function line(
   const last = own.at(-1);
   if (own.length < 2 || !last) return [];
   const lines = lineCount(panel.summaries);
-  // The names of many lines that all lie on zero would cover the axis, and say nothing; those of lines that end before the others
-  // would cover these.
+  // The names of many lines that all lie on zero would cover the axis, and say nothing; those of
+  // lines that end before the others would cover these.
   const isNamed =
     own.some((s) => (median(s) ?? 0) > 0) &&
     !isBeyond(panel, median(last)) &&
@@ -351,7 +365,8 @@ function dots(panel: Panel, subject: SubjectResult, colour: string): Dot[] {
 function dotOf(panel: Panel, subject: SubjectResult, colour: string, t: TrialResult): Dot | null {
   const { report, choice, quantity, x, end } = panel;
   const y = quantity.ofTrial(t);
-  const note = `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: `;
+  const where = `${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}`;
+  const note = `${subject.title}\n${where}: `;
   if (y !== null && end !== null && y > end) {
     return hanging(
       dot(t, [x.of(t.step), end], colour, `${note}${quantity.show(y)}, above the end of this axis`),
@@ -369,7 +384,10 @@ interface Cut {
   value: string;
 }
 
-/** The values of controls above the end of the axis, written there; the last of them with whose they are. */
+/**
+ * The values of controls above the end of the axis, written there; the last of them with whose they
+ * are.
+ */
 function cutValues(panel: Panel): object[] {
   const { choice, x, end } = panel;
   if (end === null) return [];
@@ -411,7 +429,10 @@ function cutOf(panel: Panel, s: Summary): Cut | null {
   };
 }
 
-/** What is written of a step above the end of the axis: its median, or else the first trial that lies there; null: none does. */
+/**
+ * What is written of a step above the end of the axis: its median, or else the first trial that
+ * lies there; null: none does.
+ */
 function valueAbove(panel: Panel, s: Summary): number | null {
   const own = panel.trials
     .filter((t) => t.subject_id === s.subject && t.step.index === s.step)

@@ -1,4 +1,5 @@
-// Who is shown: a toggle for each subject, in a row where they are few, and else in a panel that can be searched.
+// Who is shown: a toggle for each subject, in a row where they are few, and else in a panel that
+// can be searched.
 import type { Change, Control } from "./bar.ts";
 import { button } from "./button.ts";
 import type { Choice } from "./choice.ts";

@@ -1,5 +1,5 @@
-// Tables that sort by a click on a column, show what is chosen, and show that by pages where there is much of it. Without a viewer
-// and on paper all rows are there.
+// Tables that sort by a click on a column, show what is chosen, and show that by pages where there
+// is much of it. Without a viewer and on paper all rows are there.
 import { button } from "./button.ts";
 import { amount } from "./format.ts";
 import { barEnd, barLength, pageOf, type PageOf } from "./layout.ts";
@@ -79,8 +79,8 @@ export class Table {
   private say(): void {
     this.table.deleteCaption();
     const [some, all] = [this.selected.length, this.rows.length];
-    if (some !== all)
-      this.table.createCaption().textContent = `${amount(some)} of ${amount(all)} rows are selected`;
+    const note = `${amount(some)} of ${amount(all)} rows are selected`;
+    if (some !== all) this.table.createCaption().textContent = note;
   }
 
   private makeSortable(): void {
@@ -145,7 +145,10 @@ class Pager {
   }
 }
 
-/** Makes the longest bar among these rows fill its cell, column by column, for each workload by itself. */
+/**
+ * Makes the longest bar among these rows fill its cell, column by column, for each workload by
+ * itself.
+ */
 export function scaleBars(rows: HTMLTableRowElement[]): void {
   for (const workload of new Set(rows.map((row) => row.dataset["workload"]))) {
     const cells = rows

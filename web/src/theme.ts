@@ -1,4 +1,5 @@
-// Colours: one per subject everywhere, told apart by the colour-blind too (Okabe and Ito, "Color Universal Design").
+// Colours: one per subject everywhere, told apart by the colour-blind too (Okabe and Ito, "Color
+// Universal Design").
 
 const LIGHT = [
   "#0072B2",

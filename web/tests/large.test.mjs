@@ -1,5 +1,5 @@
-// A report of many subjects, trials, workloads and protocols: what is chosen holds everywhere, and tables have pages. REPORT names
-// the page.
+// A report of many subjects, trials, workloads and protocols: what is chosen holds everywhere, and
+// tables have pages. REPORT names the page.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -101,7 +101,7 @@ test("on paper and without a viewer all rows are there", async () => {
   await page.close();
 });
 
-test("subjects are searched for and chosen in a panel, for charts, tables, cards and trials alike", async () => {
+test("subjects are searched for and chosen in a panel, for all parts of the page", async () => {
   await onPage(browser, file, { height: TALL }, async (page) => {
     await areDrawn(page);
     const { subjects, summaries, trials } = await data(page);

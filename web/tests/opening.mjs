@@ -1,5 +1,6 @@
-// How long a report takes to open, in a fresh browser each time: until its document is loaded, and until the charts in sight are
-// drawn. Prints milliseconds since navigation began, one line of JSON per round. Nothing is asserted: benches/opening calls this.
+// How long a report takes to open, in a fresh browser each time: until its document is loaded, and
+// until the charts in sight are drawn. Prints milliseconds since navigation began, one line of JSON
+// per round. Nothing is asserted: benches/opening calls this.
 //   node tests/opening.mjs REPORT.html [ROUNDS]
 import { argv, exit } from "node:process";
 import { launch } from "./browser.mjs";
@@ -10,7 +11,10 @@ if (!file) {
   exit(2);
 }
 
-/** Read when the viewer is there and each chart in sight is drawn: the first frame in which a reader sees a whole screen. */
+/**
+ * Read when the viewer is there and each chart in sight is drawn: the first frame in which a reader
+ * sees a whole screen.
+ */
 const whenDrawn = () => {
   const isInSight = (plot) => {
     const { top, bottom } = plot.getBoundingClientRect();

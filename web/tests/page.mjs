@@ -1,4 +1,5 @@
-// What tests do with a page: open it, hold that nothing went wrong on the way, and look at what is shown.
+// What tests do with a page: open it, hold that nothing went wrong on the way, and look at what is
+// shown.
 import assert from "node:assert/strict";
 
 /** So tall that every chart is in sight: they are drawn when they come near. */

@@ -1,4 +1,5 @@
-// A report of one workload and few subjects: nothing to choose that is not there. REPORT names the page.
+// A report of one workload and few subjects: nothing to choose that is not there. REPORT names the
+// page.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -16,7 +17,7 @@ after(async () => {
   await browser?.close();
 });
 
-test("a report of one workload has no switch, and shows what the page has without a viewer", async () => {
+test("a report of one workload has no switch, and shows what the page shows alone", async () => {
   await onPage(browser, file, { height: TALL }, async (page) => {
     await areDrawn(page);
     assert.equal(await page.getByRole("radio").count(), 0);
@@ -42,7 +43,7 @@ test("a report of one workload has no switch, and shows what the page has withou
   });
 });
 
-test("few subjects have their toggles in the bar, and overview, tables and cards follow them", async () => {
+test("few subjects have toggles in the bar, which overview, tables and cards follow", async () => {
   await onPage(browser, file, {}, async (page) => {
     const { subjects, summaries } = await data(page);
     assert.equal(await page.locator("#legend [data-toggle]").count(), subjects.length);

@@ -100,7 +100,8 @@ test("every chart is drawn, with its table one click away", async () => {
 test("the legend hides a subject in every chart of several, by keyboard too", async () => {
   await onPage({}, async (page) => {
     const toggle = page.locator("#legend button").first();
-    // By colour: the number of all shapes may even grow, for an axis has other lines for what is left on it.
+    // By colour: the number of all shapes may even grow, for an axis has other lines for what is
+    // left on it.
     const colour = await toggle
       .locator(".swatch")
       .evaluate((swatch) => window.getComputedStyle(swatch).backgroundColor);
@@ -285,7 +286,10 @@ const chosen = (page) =>
     };
   });
 
-/** Holds that in every column with bars the longest one fills its cell, but for a control far above all others, and others in proportion. */
+/**
+ * Holds that in every column with bars the longest one fills its cell, but for a control far above
+ * all others, and others in proportion.
+ */
 function areScaled(rows) {
   const cells = rows
     .flatMap(({ bars, isControl }) =>
@@ -334,7 +338,8 @@ test("the overview and the cards follow the workload, with bars scaled within it
       assert.deepEqual(reasons, Array(subjects).fill(workload));
       const all = new Set(summaries.map((s) => s.subject)).size;
       assert.deepEqual(note, [
-        `${subjects} of ${all} subjects and ${own.length} of ${summaries.length} steps are selected.`,
+        `${subjects} of ${all} subjects and ` +
+          `${own.length} of ${summaries.length} steps are selected.`,
       ]);
     }
     await page.getByRole("radio", { name: "all workloads" }).check();
@@ -398,7 +403,8 @@ test("a percentile among the unanswered is an arrow, and no point of the line", 
 
 test("what stands in the data is never run", async () => {
   const hostile =
-    '</script><script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">';
+    '</script><script>document.title="owned"</script>' +
+    "<img src=x onerror=\"document.title='owned'\">";
   await onChanged(
     (report) => {
       report.subjects.forEach((s) => {
@@ -447,7 +453,8 @@ test("a chart saves as a picture of its own", async () => {
     ]);
     assert.match(download.suggestedFilename(), /-throughput\.svg$/);
     const svg = await readFile(await download.path(), "utf8");
-    // Elsewhere: the page's policy would hold for what it parses, and a picture brings a style of its own.
+    // Elsewhere: the page's policy would hold for what it parses, and a picture brings a style of
+    // its own.
     const elsewhere = await page.context().newPage();
     const error = await elsewhere.evaluate(
       (text) =>
@@ -505,7 +512,7 @@ test("what has no number comes last, whichever way a column is sorted", async ()
   assert.ok(without > 0, "the page has no cell without a number");
 });
 
-test("failures are told with what the server wrote, and invalid steps with their reason", async () => {
+test("failures show what the server wrote, and invalid steps show their reason", async () => {
   await onPage({}, async (page) => {
     const life = await page.locator("#life").textContent();
     assert.match(life, /crashed/);

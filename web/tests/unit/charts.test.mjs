@@ -162,7 +162,7 @@ test("the list beside the pointer is cut where it would cover the chart", () => 
   ]);
 });
 
-test("a life is a line through its running totals, and each point says whose and when it was", () => {
+test("a life is a line through its running totals, and each point says whose and when", () => {
   const lived = changed(clean, ({ run, summaries, subjects }) => {
     const [{ step }] = summaries;
     const points = [

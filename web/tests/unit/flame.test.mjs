@@ -38,7 +38,7 @@ test("calls are those of the report, by name and kind", () => {
   ]);
 });
 
-test("the whole is as wide as the page, and one call with those that led to it when it is opened", () => {
+test("the whole is as wide as the page, and so is an opened call with its callers", () => {
   const whole = placed(calls, 100, null);
   assert.deepEqual(whole.map(({ left, width }) => [left, width])[4], [0.1, 0.5]);
   const open = placed(calls, 100, a);
@@ -66,7 +66,7 @@ test("what is too narrow to be seen is not drawn, and what is narrow has no name
   assert.equal(rectOf(whole[0], 100).letters, 14);
 });
 
-test("a search finds parts of names in any letters, or by an expression, and counts what lies within once", () => {
+test("a search finds parts of names, or by an expression, and counts nested calls once", () => {
   assert.equal(samplesFound(calls, matcher("A")), 90, "main holds a");
   assert.equal(samplesFound(calls, matcher("/^a$/")), 60);
   assert.equal(samplesFound(calls, matcher("/^(a|b)$/")), 90);

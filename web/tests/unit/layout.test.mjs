@@ -6,7 +6,7 @@ import { source } from "./source.mjs";
 
 const layout = await source("layout.ts");
 
-test("an axis ends above the others where a control is more than twice as high, at a round number", () => {
+test("an axis ends at a round number above the others if a control is twice as high", () => {
   for (const [others, controls, end] of [
     [[31_900, 27_700], [96_500], 40_000],
     [[38_300], [120_000], 50_000],

@@ -1,4 +1,5 @@
-// A source of the viewer as a module that Node can run: its types are taken off, and what it imports is made the same way.
+// A source of the viewer as a module that Node can run: its types are taken off, and what it
+// imports is made the same way.
 import { readFile } from "node:fs/promises";
 import ts from "typescript";
 

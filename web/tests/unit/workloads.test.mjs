@@ -90,7 +90,7 @@ test("where there is one workload, none is named", () => {
   assert.equal(drawn(hello, "spectrum", "plaintext").yAxis.name, "response time");
 });
 
-test("a step is chosen for charts of one step and for the trials to pick from, where the workload has it", () => {
+test("a chosen step holds for charts of one step and for the trials to pick from", () => {
   const other = http2.summaries.find(
     (s) => s.workload === "h1" && s.step !== firstChoice(http2, false).at.step,
   );
@@ -159,7 +159,7 @@ function withControl(times) {
   return { report, control, trials: report.trials.filter((t) => t.subject_id === control.id) };
 }
 
-test("a control far above the others is cut, with an arrow for each trial and its value in words", () => {
+test("a control far above the others is cut, with an arrow and a value for each trial", () => {
   const { report, control, trials } = withControl(1000);
   const { yAxis, series } = drawn(report, "throughput", "plaintext");
   const end = yAxis[0].max;
@@ -179,7 +179,7 @@ test("a control far above the others is cut, with an arrow for each trial and it
   assert.ok(labels.every((text) => /\d/.test(text)));
 });
 
-test("a control is whole on a logarithmic axis, beside nobody, and where it is not far above", () => {
+test("a control is whole on a logarithmic axis, alone, and where it is not far above", () => {
   const far = withControl(1000);
   const others = new Set(far.report.subjects.filter((s) => s !== far.control).map((s) => s.id));
   for (const { yAxis } of [
