@@ -1,5 +1,4 @@
-%% Answers whoever connects to the socket that DYNO_RUNTIME names with what the BEAM knows of
-%% itself, as JSON.
+%% Writes the BEAM's statistics as JSON to every client of the socket that DYNO_RUNTIME names.
 -module(dyno_runtime).
 
 -export([start/0]).

@@ -17,7 +17,7 @@ test("an axis ends at a round number above the others if a control is twice as h
     assert.equal(layout.fittedEnd(others, controls), end, `${others} beside ${controls}`);
 });
 
-test("an axis has room for all where no control is far above, or nobody else is there", () => {
+test("an axis has room for all where no control is far above, or there are only controls", () => {
   for (const [others, controls] of [
     [[100], [200]],
     [[100], [50]],

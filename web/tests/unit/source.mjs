@@ -9,7 +9,7 @@ export async function source(name) {
   return import(await urlOf(name));
 }
 
-/** One module for each file, whoever imports it. */
+/** One module for each file, however many import it. */
 function urlOf(name) {
   if (!made.has(name)) made.set(name, make(name));
   return made.get(name);
