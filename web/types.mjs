@@ -9,25 +9,36 @@ import { compile } from "json-schema-to-typescript";
 const SCHEMA = new URL("../docs/schema/report.schema.json", import.meta.url);
 const TYPES = new URL("src/schema.ts", import.meta.url);
 
-/** The first line of the types. crates/report/tests/viewer.rs knows by it, without Node, whether they are fresh. */
+/**
+ * The first line of the types. crates/report/tests/viewer.rs knows by it, without Node, whether
+ * they are fresh.
+ */
 function stamp(schema) {
-  return `// Made by types.mjs from docs/schema/report.schema.json ${createHash("sha256").update(schema).digest("hex")}`;
+  const hash = createHash("sha256").update(schema).digest("hex");
+  return `// Made by types.mjs from docs/schema/report.schema.json ${hash}`;
 }
 
 /** What json-schema-to-typescript does not know of JSON Schema 2020-12, in words that it does. */
 function inOlderWords(node) {
   if (Array.isArray(node)) return node.map(inOlderWords);
   if (node === null || typeof node !== "object") return node;
-  const { $ref, prefixItems, ...rest } = Object.fromEntries(Object.entries(node).map(([k, v]) => [k, inOlderWords(v)]));
+  const { $ref, prefixItems, ...rest } = Object.fromEntries(
+    Object.entries(node).map(([k, v]) => [k, inOlderWords(v)]),
+  );
   if (prefixItems) return { ...rest, items: prefixItems };
   if (!$ref) return rest;
-  // Directly beside a description, the type would be made once more, under another name. A default is for who reads archives.
+  // Directly beside a description, the type would be made once more, under another name. A default
+  // is for who reads archives.
   return rest.description ? { description: rest.description, allOf: [{ $ref }] } : { $ref };
 }
 
 async function types() {
   const schema = readFileSync(SCHEMA, "utf8");
-  const options = { additionalProperties: false, bannerComment: stamp(schema), style: { printWidth: 128 } };
+  const options = {
+    additionalProperties: false,
+    bannerComment: stamp(schema),
+    style: { printWidth: 128 },
+  };
   return compile(inOlderWords(JSON.parse(schema)), "Report", options);
 }
 

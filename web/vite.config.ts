@@ -7,16 +7,26 @@ import { defineConfig, type Plugin } from "vite";
 const here = dirname(fileURLToPath(import.meta.url));
 const outDir = resolve(here, "../crates/report/viewer");
 
-// What the bundle is made from. crates/report/tests/viewer.rs takes the same hash, so that cargo test knows without
-// Node whether the committed bundle is fresh.
+// What the bundle is made from. crates/report/tests/viewer.rs takes the same hash, so that cargo
+// test knows without Node whether the committed bundle is fresh.
 const SOURCES = [
-  ...readdirSync(resolve(here, "src")).sort().map((name) => `src/${name}`),
-  "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts",
+  ...readdirSync(resolve(here, "src"))
+    .sort()
+    .map((name) => `src/${name}`),
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "vite.config.ts",
 ];
 
 function sourcesHash(): string {
   const hash = createHash("sha256");
-  for (const name of SOURCES) hash.update(name).update("\0").update(readFileSync(resolve(here, name))).update("\0");
+  for (const name of SOURCES)
+    hash
+      .update(name)
+      .update("\0")
+      .update(readFileSync(resolve(here, name)))
+      .update("\0");
   return hash.digest("hex");
 }
 
@@ -34,9 +44,10 @@ function inlineSafe(): Plugin {
         for (const out of Object.values(bundle)) {
           if (out.type === "chunk") out.code = `/* sources ${sourcesHash()} */\n${out.code}`;
           const text = out.type === "chunk" ? out.code : String(out.source);
-          const bad = out.type === "chunk"
-            ? /<\/?script|<!--|-->|sourceMappingURL|\bimport\s*\(|\bimport\.meta\b/i.exec(text)
-            : /<\/?style|<!--|-->|url\(|@import|sourceMappingURL/i.exec(text);
+          const bad =
+            out.type === "chunk"
+              ? /<\/?script|<!--|-->|sourceMappingURL|\bimport\s*\(|\bimport\.meta\b/i.exec(text)
+              : /<\/?style|<!--|-->|url\(|@import|sourceMappingURL/i.exec(text);
           if (bad) this.error(`${out.fileName} is not safe inline: ${bad[0]}`);
         }
       },

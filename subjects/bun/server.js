@@ -23,10 +23,12 @@ function serve() {
   });
 }
 
-// One process runs JavaScript on one CPU only; processes that share the port are Bun's way to use more.
+// One process runs JavaScript on one CPU only; processes that share the port are Bun's way to use
+// more.
 if (workers > 1 && !options.worker) {
   const command = [process.execPath, import.meta.path, ...process.argv.slice(2), "--worker"];
-  const all = Array.from({ length: workers }, () => Bun.spawn(command, { stdio: ["ignore", "inherit", "inherit"] }));
+  const stdio = ["ignore", "inherit", "inherit"];
+  const all = Array.from({ length: workers }, () => Bun.spawn(command, { stdio }));
   process.on("SIGTERM", () => {
     all.forEach((worker) => worker.kill());
     process.exit();

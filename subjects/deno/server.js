@@ -35,7 +35,8 @@ if (tlsPort) {
   }, fetch);
 }
 
-// Left to itself, Deno waits for connections of HTTP/2 that are open, and for the server of the TLS port.
+// Left to itself, Deno waits for connections of HTTP/2 that are open, and for the server of the TLS
+// port.
 Deno.addSignalListener("SIGTERM", () => Deno.exit());
 
 export default { fetch };

@@ -60,7 +60,11 @@ func main() {
 	var servers []*http.Server
 	failed := make(chan error)
 	if *port != 0 {
-		server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", *port), Handler: mux, Protocols: protocols(*h2c)}
+		server := &http.Server{
+			Addr:      fmt.Sprintf("127.0.0.1:%d", *port),
+			Handler:   mux,
+			Protocols: protocols(*h2c),
+		}
 		servers = append(servers, server)
 		go func() { failed <- server.ListenAndServe() }()
 	}

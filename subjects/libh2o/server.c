@@ -1,4 +1,5 @@
-/* libh2o with handlers in C: an event loop and a listening socket per CPU that it may use, as the article's and TechEmpower's. */
+/* libh2o with handlers in C: an event loop and a listening socket per CPU that it may use, as the
+ * article's and TechEmpower's. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -42,14 +43,16 @@ static int on_request(h2o_handler_t *handler, h2o_req_t *request)
     request->res.status = 200;
     request->res.reason = "OK";
     request->res.content_length = page->body.len;
-    h2o_add_header(&request->pool, &request->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL, page->type.base, page->type.len);
+    h2o_add_header(&request->pool, &request->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL,
+                   page->type.base, page->type.len);
     h2o_send_inline(request, page->body.base, page->body.len);
     return 0;
 }
 
 static void add_page(h2o_hostconf_t *host, const char *path, h2o_iovec_t type, h2o_iovec_t body)
 {
-    page_t *page = (page_t *)h2o_create_handler(h2o_config_register_path(host, path, 0), sizeof(*page));
+    page_t *page =
+        (page_t *)h2o_create_handler(h2o_config_register_path(host, path, 0), sizeof(*page));
     page->super.on_req = on_request;
     page->type = type;
     page->body = body;
@@ -68,7 +71,9 @@ static void on_connection(h2o_socket_t *listener, const char *error)
 /* A socket that listens, beside others on the same port. */
 static int bind_port(int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
@@ -91,7 +96,8 @@ static loop_t *make_loop(h2o_globalconf_t *config, int port)
     memset(loop, 0, sizeof(*loop));
     h2o_context_init(&loop->context, h2o_evloop_create(), config);
     loop->accept = (h2o_accept_ctx_t){.ctx = &loop->context, .hosts = config->hosts};
-    h2o_socket_t *listener = h2o_evloop_socket_create(loop->context.loop, bind_port(port), H2O_SOCKET_FLAG_DONT_READ);
+    h2o_socket_t *listener = h2o_evloop_socket_create(loop->context.loop, bind_port(port),
+                                                      H2O_SOCKET_FLAG_DONT_READ);
     listener->data = &loop->accept;
     h2o_socket_read_start(listener, on_connection);
     return loop;
@@ -123,8 +129,10 @@ int main(int argc, char **argv)
     /* They also close idle connections; the default of 10 s would hit a slow load. */
     config.http1.req_timeout = 60 * 1000;
     config.http2.idle_timeout = 60 * 1000;
-    h2o_hostconf_t *host = h2o_config_register_host(&config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
-    add_page(host, "/plaintext", h2o_iovec_init(H2O_STRLIT("text/plain")), h2o_iovec_init(H2O_STRLIT("Hello, World!")));
+    h2o_hostconf_t *host =
+        h2o_config_register_host(&config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
+    add_page(host, "/plaintext", h2o_iovec_init(H2O_STRLIT("text/plain")),
+             h2o_iovec_init(H2O_STRLIT("Hello, World!")));
     add_page(host, "/json", h2o_iovec_init(H2O_STRLIT("application/json")),
              h2o_iovec_init(H2O_STRLIT("{\"message\":\"Hello, World!\"}")));
 

@@ -9,7 +9,8 @@ const { parseArgs } = require('node:util');
 const { values: options } = parseArgs({
   options: {
     port: { type: 'string' },
-    h2c: { type: 'boolean', default: false }, // HTTP/2 instead of HTTP/1.1 on `port`: Node has no server for both
+    // HTTP/2 instead of HTTP/1.1 on `port`: Node has no server for both.
+    h2c: { type: 'boolean', default: false },
     'tls-port': { type: 'string' },
     cert: { type: 'string' },
     key: { type: 'string' },

@@ -1,6 +1,15 @@
-// The bar that stays in sight: which workload, protocol, step and subjects are shown, in charts, tables and cards alike.
+// The bar that stays in sight: which workload, protocol, step and subjects are shown, in charts,
+// tables and cards alike.
 import { choose, offer, Radios } from "./button.ts";
-import { type Choice, hasProtocols, hasSeveralWorkloads, protocolsOf, stepsOf, workloadsOf, workloadsOfProtocol } from "./choice.ts";
+import {
+  type Choice,
+  hasProtocols,
+  hasSeveralWorkloads,
+  protocolsOf,
+  stepsOf,
+  workloadsOf,
+  workloadsOfProtocol,
+} from "./choice.ts";
 import { stepName } from "./format.ts";
 import type { Report } from "./schema.ts";
 import { subjectsControl } from "./subjects.ts";
@@ -20,26 +29,45 @@ const WORKLOADS_IN_A_ROW = 8;
 const ALL = "";
 
 /** Fills the bar. Gives what is to be called at every change. */
-export function selectionBar(report: Report, bar: HTMLElement, change: Change): (choice: Choice) => void {
+export function selectionBar(
+  report: Report,
+  bar: HTMLElement,
+  change: Change,
+): (choice: Choice) => void {
   const controls = [
     ...(hasSeveralWorkloads(report) ? [workloadControl(report, change)] : []),
     ...(hasProtocols(report) ? [protocolControl(report, change)] : []),
-    ...(stepsOf(report, { workload: null, protocol: null }).length > 1 ? [stepControl(report, change)] : []),
+    ...(stepsOf(report, { workload: null, protocol: null }).length > 1
+      ? [stepControl(report, change)]
+      : []),
     subjectsControl(report, change),
   ];
   bar.hidden = false;
   bar.append(...controls.map(({ element }) => element));
-  return (choice) => { controls.forEach((control) => { control.show(choice); }); };
+  return (choice) => {
+    controls.forEach((control) => {
+      control.show(choice);
+    });
+  };
 }
 
 function workloadControl(report: Report, change: Change): Control {
-  const named = (choice: Pick<Choice, "protocol">): [string, string][] =>
-    [...workloadsOfProtocol(report, choice.protocol).map((name): [string, string] => [name, name]), [ALL, "all workloads"]];
-  const act = (value: string): void => { change({ workload: value === ALL ? null : value }); };
+  const named = (choice: Pick<Choice, "protocol">): [string, string][] => [
+    ...workloadsOfProtocol(report, choice.protocol).map((name): [string, string] => [name, name]),
+    [ALL, "all workloads"],
+  ];
+  const act = (value: string): void => {
+    change({ workload: value === ALL ? null : value });
+  };
   const all = named({ protocol: null });
   if (workloadsOf(report).length > WORKLOADS_IN_A_ROW) {
     const element = choose("Workload", all, ALL, act);
-    return { element, show: (choice) => { offer(element, named(choice), choice.workload ?? ALL); } };
+    return {
+      element,
+      show: (choice) => {
+        offer(element, named(choice), choice.workload ?? ALL);
+      },
+    };
   }
   const radios = new Radios("Workload", all, act);
   return {
@@ -56,13 +84,27 @@ function protocolControl(report: Report, change: Change): Control {
   const radios = new Radios("Protocol", [...named, [ALL, "all protocols"]], (value) => {
     change({ protocol: value === ALL ? null : value });
   });
-  return { element: radios.element, show: (choice) => { radios.show(choice.protocol ?? ALL, () => true); } };
+  return {
+    element: radios.element,
+    show: (choice) => {
+      radios.show(choice.protocol ?? ALL, () => true);
+    },
+  };
 }
 
 function stepControl(report: Report, change: Change): Control {
-  const named = (choice: Pick<Choice, "workload" | "protocol">): [string, string][] =>
-    [[ALL, "all steps"], ...stepsOf(report, choice).map((s): [string, string] => [String(s.step), stepName(s)])];
-  const element = choose("Step", [], ALL, (value) => { change({ step: value === ALL ? null : Number(value) }); });
+  const named = (choice: Pick<Choice, "workload" | "protocol">): [string, string][] => [
+    [ALL, "all steps"],
+    ...stepsOf(report, choice).map((s): [string, string] => [String(s.step), stepName(s)]),
+  ];
+  const element = choose("Step", [], ALL, (value) => {
+    change({ step: value === ALL ? null : Number(value) });
+  });
   element.className = "step";
-  return { element, show: (choice) => { offer(element, named(choice), String(choice.step ?? ALL)); } };
+  return {
+    element,
+    show: (choice) => {
+      offer(element, named(choice), String(choice.step ?? ALL));
+    },
+  };
 }

@@ -14,17 +14,29 @@ interface Row {
   step: Summary;
 }
 
-/** Those of the workloads and subjects to draw of which the CPU time is known, in the overview's order. */
+/**
+ * Those of the workloads and subjects to draw of which the CPU time is known, in the overview's
+ * order.
+ */
 function splitRows(report: Report, choice: Choice): Row[] {
   const shown = shownWorkloads(report, choice);
-  return report.overview.filter((row) => shown.includes(row.workload) && !choice.hidden.has(row.subject)).flatMap((row) => {
-    const { arm, workload, step: at } = row.reference_cell;
-    const step = report.summaries.find(({ cell }) => cell.arm === arm && cell.workload === workload && cell.step === at);
-    return step && step.cpu_us_per_request.median !== null ? [{ title: row.title, arm, step }] : [];
-  });
+  return report.overview
+    .filter((row) => shown.includes(row.workload) && !choice.hidden.has(row.subject))
+    .flatMap((row) => {
+      const { arm, workload, step: at } = row.reference_cell;
+      const step = report.summaries.find(
+        ({ cell }) => cell.arm === arm && cell.workload === workload && cell.step === at,
+      );
+      return step && step.cpu_us_per_request.median !== null
+        ? [{ title: row.title, arm, step }]
+        : [];
+    });
 }
 
-/** User and system CPU per request at the reference step of each workload: a bar per row of the overview. */
+/**
+ * User and system CPU per request at the reference step of each workload: a bar per row of the
+ * overview.
+ */
 export const split: Figure = {
   height: (report, choice) => barsHeight(splitRows(report, choice).length),
   option: (report, choice) => {
@@ -32,53 +44,116 @@ export const split: Figure = {
     const part = (kind: string): (number | null)[] =>
       shown.map(({ step }) => step.metrics[`server_cpu_${kind}_us_per_request`]?.median ?? null);
     const bar = (name: string, data: (number | null)[], opacity: number): object => ({
-      type: "bar", name, stack: "cpu", barMaxWidth: 26,
+      type: "bar",
+      name,
+      stack: "cpu",
+      barMaxWidth: 26,
       data: data.map((value, i) => {
         const index = shown[i]?.arm ?? 0;
-        return { value, itemStyle: { color: subjectColour(index, report.subjects[index]?.control ?? false, choice.dark), opacity } };
+        return {
+          value,
+          itemStyle: {
+            color: subjectColour(index, report.subjects[index]?.control ?? false, choice.dark),
+            opacity,
+          },
+        };
       }),
       tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? micros(v) : "–") },
     });
-    const left = labelRoom(shown.map(({ title }) => title), choice.isNarrow);
+    const left = labelRoom(
+      shown.map(({ title }) => title),
+      choice.isNarrow,
+    );
     return {
       animation: false,
       aria: { enabled: true, label: { description: "User and system CPU per request by subject" } },
       grid: { left, right: 24, top: 24, bottom: 40 },
-      tooltip: { trigger: "axis", renderMode: "richText", confine: true, axisPointer: { type: "none" } },
-      xAxis: { type: "value", min: 0, name: "CPU per request (full: user, pale: system)", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: micros, hideOverlap: true } },
-      yAxis: { type: "category", inverse: true, data: shown.map(({ title }) => title), axisLabel: labelIn(left), splitLine: { show: false } },
-      series: [bar("user", part("user"), 1), bar("system", part("sys"), 0.45)] as NonNullable<Option["series"]>,
+      tooltip: {
+        trigger: "axis",
+        renderMode: "richText",
+        confine: true,
+        axisPointer: { type: "none" },
+      },
+      xAxis: {
+        type: "value",
+        min: 0,
+        name: "CPU per request (full: user, pale: system)",
+        nameLocation: "middle",
+        nameGap: 24,
+        axisLabel: { formatter: micros, hideOverlap: true },
+      },
+      yAxis: {
+        type: "category",
+        inverse: true,
+        data: shown.map(({ title }) => title),
+        axisLabel: labelIn(left),
+        splitLine: { show: false },
+      },
+      series: [bar("user", part("user"), 1), bar("system", part("sys"), 0.45)] as NonNullable<
+        Option["series"]
+      >,
     };
   },
 };
 
 function started(report: Report, choice: Choice): SubjectResult[] {
-  return report.subjects.filter((s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null);
+  return report.subjects.filter(
+    (s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null,
+  );
 }
 
 export const startup: Figure = {
   height: (report, choice) => barsHeight(started(report, choice).length),
   option: (report, choice) => {
     const shown = started(report, choice);
-    const colour = (s: SubjectResult): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
-    const left = labelRoom(shown.map((s) => s.title), choice.isNarrow);
+    const colour = (s: SubjectResult): string =>
+      subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
+    const left = labelRoom(
+      shown.map((s) => s.title),
+      choice.isNarrow,
+    );
     return {
       animation: false,
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
       grid: { left, right: 40, top: 10, bottom: 40 },
       tooltip: { trigger: "item", renderMode: "richText", confine: true },
-      xAxis: { type: "value", min: 0, axisLabel: { formatter: millis, hideOverlap: true }, name: "from exec until it was ready", nameLocation: "middle", nameGap: 24 },
-      yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), axisLabel: labelIn(left), splitLine: { show: false } },
+      xAxis: {
+        type: "value",
+        min: 0,
+        axisLabel: { formatter: millis, hideOverlap: true },
+        name: "from exec until it was ready",
+        nameLocation: "middle",
+        nameGap: 24,
+      },
+      yAxis: {
+        type: "category",
+        inverse: true,
+        data: shown.map((s) => s.title),
+        axisLabel: labelIn(left),
+        splitLine: { show: false },
+      },
       series: [
         {
-          type: "bar", barMaxWidth: 22,
-          data: shown.map((s) => ({ value: s.startup_ms.first_answer.median ?? 0, itemStyle: { color: colour(s), opacity: 0.55 } })),
+          type: "bar",
+          barMaxWidth: 22,
+          data: shown.map((s) => ({
+            value: s.startup_ms.first_answer.median ?? 0,
+            itemStyle: { color: colour(s), opacity: 0.55 },
+          })),
           tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? millis(v) : "–") },
         },
         {
-          type: "scatter", symbolSize: 7,
-          data: shown.flatMap((s) => s.startup_ms.first_answer.values.map((v) => ({ value: [v, s.title], itemStyle: { color: colour(s) } }))) as never,
-          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? millis(v[0] as number) : "–") },
+          type: "scatter",
+          symbolSize: 7,
+          data: shown.flatMap((s) =>
+            s.startup_ms.first_answer.values.map((v) => ({
+              value: [v, s.title],
+              itemStyle: { color: colour(s) },
+            })),
+          ) as never,
+          tooltip: {
+            valueFormatter: (v: unknown) => (Array.isArray(v) ? millis(v[0] as number) : "–"),
+          },
         },
       ],
     };

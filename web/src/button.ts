@@ -9,11 +9,18 @@ export function button(label: string, act: () => void): HTMLButtonElement {
 }
 
 /** A choice of one of several, under its name. */
-export function choose(name: string, named: [string, string][], chosen: string, act: (value: string) => void): HTMLElement {
+export function choose(
+  name: string,
+  named: [string, string][],
+  chosen: string,
+  act: (value: string) => void,
+): HTMLElement {
   const label = document.createElement("label");
   const select = document.createElement("select");
   select.append(...options(named, chosen));
-  select.addEventListener("change", () => { act(select.value); });
+  select.addEventListener("change", () => {
+    act(select.value);
+  });
   label.append(`${name} `, select);
   return label;
 }
@@ -36,7 +43,10 @@ export class Radios {
     this.element.className = "radios";
     this.element.setAttribute("role", "radiogroup");
     this.element.setAttribute("aria-label", name);
-    this.element.append(name, ...named.map(([value, text]) => this.radio(name.toLowerCase(), value, text, act)));
+    this.element.append(
+      name,
+      ...named.map(([value, text]) => this.radio(name.toLowerCase(), value, text, act)),
+    );
   }
 
   /** Shows what is chosen, and what there is to choose from. */
@@ -47,11 +57,18 @@ export class Radios {
     }
   }
 
-  private radio(name: string, value: string, text: string, act: (value: string) => void): HTMLElement {
+  private radio(
+    name: string,
+    value: string,
+    text: string,
+    act: (value: string) => void,
+  ): HTMLElement {
     const radio = document.createElement("input");
     radio.type = "radio";
     radio.name = name;
-    radio.addEventListener("change", () => { act(value); });
+    radio.addEventListener("change", () => {
+      act(value);
+    });
     this.radios.set(value, radio);
     const shown = document.createElement("span");
     shown.textContent = text;
@@ -66,5 +83,7 @@ export function download(url: string, name: string): void {
   link.href = url;
   link.download = name;
   link.click();
-  setTimeout(() => { URL.revokeObjectURL(url); }, 1000);
+  setTimeout(() => {
+    URL.revokeObjectURL(url);
+  }, 1000);
 }

@@ -11,12 +11,18 @@ import { chartTheme } from "./theme.ts";
 /** A4 without its margins is about this many CSS pixels wide. */
 const PRINT_WIDTH = 680;
 
-interface Zoom { start: number; end: number }
+interface Zoom {
+  start: number;
+  end: number;
+}
 
 /** Charts are drawn when they come near: of a large report, most of them never do. */
 const NEAR = "100% 0px";
 
-/** So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none of them. */
+/**
+ * So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none
+ * of them.
+ */
 const STAYS = 40;
 
 export class Chart {
@@ -41,10 +47,16 @@ export class Chart {
     this.logY = figure.logY ?? false;
     plot.classList.add(`plot-${name}`);
     this.fit();
-    new IntersectionObserver((entries) => {
-      this.isNear = entries.at(-1)?.isIntersecting ?? false;
-      if (this.isNear) setTimeout(() => { if (this.isNear) this.draw(); }, STAYS);
-    }, { rootMargin: NEAR }).observe(plot);
+    new IntersectionObserver(
+      (entries) => {
+        this.isNear = entries.at(-1)?.isIntersecting ?? false;
+        if (this.isNear)
+          setTimeout(() => {
+            if (this.isNear) this.draw();
+          }, STAYS);
+      },
+      { rootMargin: NEAR },
+    ).observe(plot);
   }
 
   /** Buttons of this chart. */
@@ -58,8 +70,16 @@ export class Chart {
       scale.dataset["tool"] = "scale";
       tools.append(scale);
     }
-    tools.append(button("Reset zoom", () => { this.chart?.dispatchAction({ type: "dataZoom", start: 0, end: 100 }); }));
-    tools.append(button("Save SVG", () => { this.save(); }));
+    tools.append(
+      button("Reset zoom", () => {
+        this.chart?.dispatchAction({ type: "dataZoom", start: 0, end: 100 });
+      }),
+    );
+    tools.append(
+      button("Save SVG", () => {
+        this.save();
+      }),
+    );
   }
 
   update(choice: Choice): void {
@@ -69,13 +89,18 @@ export class Chart {
     if (this.isNear) this.draw();
   }
 
-  /** Light and as wide as the paper, right now: the page is laid out for print when this returns. */
+  /**
+   * Light and as wide as the paper, right now: the page is laid out for print when this returns.
+   */
   forPrint(printing: boolean): void {
     this.isStale = true;
     if (printing) {
       const chart = this.made();
       this.setTheme(chart, false);
-      chart.setOption(this.option({ ...this.choice, dark: false }), { notMerge: true, lazyUpdate: true });
+      chart.setOption(this.option({ ...this.choice, dark: false }), {
+        notMerge: true,
+        lazyUpdate: true,
+      });
       chart.resize({ width: PRINT_WIDTH });
       chart.getZr().flush();
     } else {
@@ -89,10 +114,16 @@ export class Chart {
     if (this.chart) return this.chart;
     this.isDark = this.choice.dark;
     const chart = echarts.init(this.plot, chartTheme(this.isDark), { renderer: "svg" });
-    chart.on("finished", () => { this.plot.dataset["drawn"] = "1"; });
-    chart.on("datazoom", () => { this.noteZoom(); });
+    chart.on("finished", () => {
+      this.plot.dataset["drawn"] = "1";
+    });
+    chart.on("datazoom", () => {
+      this.noteZoom();
+    });
     // It calls once at the beginning, too, when there is nothing to draw anew.
-    new ResizeObserver(() => { if (!this.isFitting(chart)) chart.resize(); }).observe(this.plot);
+    new ResizeObserver(() => {
+      if (!this.isFitting(chart)) chart.resize();
+    }).observe(this.plot);
     this.chart = chart;
     return chart;
   }
@@ -109,7 +140,9 @@ export class Chart {
   }
 
   private isFitting(chart: EChartsType): boolean {
-    return chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight;
+    return (
+      chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight
+    );
   }
 
   private scaleLabel(): string {
@@ -117,7 +150,11 @@ export class Chart {
   }
 
   private option(choice: Choice): Option {
-    return this.figure.option(this.report, { ...choice, logY: this.logY, isNarrow: isNarrow(this.plot.clientWidth) });
+    return this.figure.option(this.report, {
+      ...choice,
+      logY: this.logY,
+      isNarrow: isNarrow(this.plot.clientWidth),
+    });
   }
 
   private draw(): void {
@@ -148,7 +185,12 @@ export class Chart {
 
   /** A picture of its own: light, of one size, with a legend, at the present zoom. */
   private save(): void {
-    const off = echarts.init(null, chartTheme(false), { renderer: "svg", ssr: true, width: 1000, height: this.plot.clientHeight });
+    const off = echarts.init(null, chartTheme(false), {
+      renderer: "svg",
+      ssr: true,
+      width: 1000,
+      height: this.plot.clientHeight,
+    });
     off.setOption(this.option({ ...this.choice, dark: false }));
     const zoom = this.zoom();
     const option: Option = { backgroundColor: "#ffffff" };

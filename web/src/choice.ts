@@ -17,7 +17,10 @@ export interface Choice {
   workload: string | null;
   /** The one protocol whose workloads are shown; null: any. */
   protocol: string | null;
-  /** The one step that is shown where there is a row for each, by its index in the plan; null: all of them. */
+  /**
+   * The one step that is shown where there is a row for each, by its index in the plan; null: all
+   * of them.
+   */
   step: number | null;
   /** What charts of a single step are of. */
   at: { workload: string; step: number };
@@ -28,19 +31,30 @@ export interface Choice {
 export function firstChoice(report: Report, dark: boolean): Choice {
   const [row] = report.overview;
   const start: Choice = {
-    dark, logY: false, isNarrow: false, hidden: new Set(), percentile: "p99", workload: null, protocol: null, step: null, trial: 0,
+    dark,
+    logY: false,
+    isNarrow: false,
+    hidden: new Set(),
+    percentile: "p99",
+    workload: null,
+    protocol: null,
+    step: null,
+    trial: 0,
     at: { workload: row?.workload ?? "", step: row?.reference_step ?? 0 },
   };
   const [first] = workloadsOf(report);
   return first === undefined ? start : chosen(report, start, { workload: first });
 }
 
-/** The choice after a change of a part of it. What would no longer be shown gives way to what is. */
+/**
+ * The choice after a change of a part of it. What would no longer be shown gives way to what is.
+ */
 export function chosen(report: Report, before: Choice, part: Partial<Choice>): Choice {
   const choice = { ...before, ...part };
   const of = workloadsOfProtocol(report, choice.protocol);
   if (choice.workload !== null && !of.includes(choice.workload)) choice.workload = of[0] ?? null;
-  if (choice.step !== null && !stepsOf(report, choice).some((s) => s.step === choice.step)) choice.step = null;
+  if (choice.step !== null && !stepsOf(report, choice).some((s) => s.step === choice.step))
+    choice.step = null;
   if (!isStepShown(report, choice)) choice.at = firstStep(report, choice);
   const trials = shownTrials(report, choice);
   if (!trials.includes(choice.trial)) choice.trial = trials[0] ?? choice.trial;
@@ -74,26 +88,41 @@ function protocolOf({ protocol, tls }: Workload): string {
 }
 
 export function workloadsOfProtocol(report: Report, protocol: string | null): string[] {
-  const own = report.run.workloads.filter((w) => protocol === null || protocolOf(w) === protocol).map((w) => w.name);
+  const own = report.run.workloads
+    .filter((w) => protocol === null || protocolOf(w) === protocol)
+    .map((w) => w.name);
   return workloadsOf(report).filter((name) => own.includes(name));
 }
 
 /** The workloads to show. */
-export function shownWorkloads(report: Report, choice: Pick<Choice, "workload" | "protocol">): string[] {
-  return workloadsOfProtocol(report, choice.protocol).filter((name) => choice.workload === null || choice.workload === name);
+export function shownWorkloads(
+  report: Report,
+  choice: Pick<Choice, "workload" | "protocol">,
+): string[] {
+  return workloadsOfProtocol(report, choice.protocol).filter(
+    (name) => choice.workload === null || choice.workload === name,
+  );
 }
 
-/** The steps of the shown workloads, in the plan's order: of each the first cell that was measured at it. */
+/**
+ * The steps of the shown workloads, in the plan's order: of each the first cell that was measured
+ * at it.
+ */
 export function stepsOf(report: Report, choice: Pick<Choice, "workload" | "protocol">): Summary[] {
   const shown = shownWorkloads(report, choice);
   const first = new Map<number, Summary>();
-  for (const s of report.summaries) if (shown.includes(s.workload) && !first.has(s.step)) first.set(s.step, s);
+  for (const s of report.summaries)
+    if (shown.includes(s.workload) && !first.has(s.step)) first.set(s.step, s);
   return [...first.values()].sort((a, b) => (a.step < b.step ? -1 : 1));
 }
 
 /** The cells that charts of a single step may be of: one for each shown workload and step. */
-export function shownSteps(report: Report, choice: Pick<Choice, "workload" | "protocol" | "step">): Summary[] {
-  return shownWorkloads(report, choice).flatMap((workload) => stepsOf(report, { workload, protocol: null }))
+export function shownSteps(
+  report: Report,
+  choice: Pick<Choice, "workload" | "protocol" | "step">,
+): Summary[] {
+  return shownWorkloads(report, choice)
+    .flatMap((workload) => stepsOf(report, { workload, protocol: null }))
     .filter((s) => choice.step === null || s.step === choice.step);
 }
 
@@ -114,7 +143,9 @@ function firstStep(report: Report, choice: Choice): Choice["at"] {
 /** Trials that are left to be picked, by their indices. */
 export function shownTrials(report: Report, choice: Choice): number[] {
   const workloads = new Set(shownWorkloads(report, choice));
-  const isShown = (t: TrialResult): boolean => !choice.hidden.has(t.subject_id) && workloads.has(t.workload) &&
+  const isShown = (t: TrialResult): boolean =>
+    !choice.hidden.has(t.subject_id) &&
+    workloads.has(t.workload) &&
     (choice.step === null || choice.step === t.step.index);
   return report.trials.flatMap((t, index) => (isShown(t) ? [index] : []));
 }

@@ -8,7 +8,11 @@ export interface Prices {
 }
 
 /** What a billion requests cost; `null`: a price that it needs is none. */
-export function costOf(cpuHours: number, gibHours: number, { cpu, gib, utilisation }: Prices): number | null {
+export function costOf(
+  cpuHours: number,
+  gibHours: number,
+  { cpu, gib, utilisation }: Prices,
+): number | null {
   const isPrice = (price: number): boolean => Number.isFinite(price) && price >= 0;
   if (!isPrice(cpu) || !isPrice(gib) || !(utilisation > 0 && utilisation <= 1)) return null;
   return (cpuHours * cpu + gibHours * gib) / utilisation;

@@ -1,5 +1,10 @@
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
-import type { BarSeriesOption, CustomSeriesOption, LineSeriesOption, ScatterSeriesOption } from "echarts/charts";
+import type {
+  BarSeriesOption,
+  CustomSeriesOption,
+  LineSeriesOption,
+  ScatterSeriesOption,
+} from "echarts/charts";
 import {
   AriaComponent,
   DataZoomInsideComponent,
@@ -25,19 +30,35 @@ import { LabelLayout } from "echarts/features";
 import { SVGRenderer } from "echarts/renderers";
 
 echarts.use([
-  LineChart, ScatterChart, BarChart, CustomChart,
-  GridComponent, TooltipComponent, LegendPlainComponent,
-  DataZoomInsideComponent, DataZoomSliderComponent,
-  MarkLineComponent, MarkAreaComponent, AriaComponent,
+  LineChart,
+  ScatterChart,
+  BarChart,
+  CustomChart,
+  GridComponent,
+  TooltipComponent,
+  LegendPlainComponent,
+  DataZoomInsideComponent,
+  DataZoomSliderComponent,
+  MarkLineComponent,
+  MarkAreaComponent,
+  AriaComponent,
   // Keeps the names at the ends of lines apart.
   LabelLayout,
   SVGRenderer,
 ]);
 
 export type Option = ComposeOption<
-  | LineSeriesOption | ScatterSeriesOption | BarSeriesOption | CustomSeriesOption
-  | GridComponentOption | TooltipComponentOption | LegendComponentOption | DataZoomComponentOption
-  | MarkLineComponentOption | MarkAreaComponentOption | AriaComponentOption
+  | LineSeriesOption
+  | ScatterSeriesOption
+  | BarSeriesOption
+  | CustomSeriesOption
+  | GridComponentOption
+  | TooltipComponentOption
+  | LegendComponentOption
+  | DataZoomComponentOption
+  | MarkLineComponentOption
+  | MarkAreaComponentOption
+  | AriaComponentOption
 >;
 export { echarts };
 export type { EChartsType };

@@ -8,10 +8,14 @@ import type { Show } from "./quantity.ts";
 import type { IntervalResult, ServerInterval } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
-/** A percentile of an interval that lies among what was never answered, in its middle: p99, or p50 where few were due. */
+/**
+ * A percentile of an interval that lies among what was never answered, in its middle: p99, or p50
+ * where few were due.
+ */
 function unansweredInterval(i: IntervalResult): Dot | null {
   const { longest_wait } = i.response_time_us;
-  if (!(i.response_unanswered.p99 || i.response_unanswered.p50) || longest_wait === null) return null;
+  if (!(i.response_unanswered.p99 || i.response_unanswered.p50) || longest_wait === null)
+    return null;
   return arrow({ value: [middle(i.start_s, i.end_s), longest_wait], note: longerThan(i) });
 }
 
@@ -23,33 +27,69 @@ export const explorer: Figure = {
     const colour = subjectColour(index, report.subjects[index]?.control ?? false, choice.dark);
     const load = trial.load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
     const steps = (pick: (i: IntervalResult) => number | null): [number, number | null][] =>
-      load.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
+      load.flatMap((i): [number, number | null][] => [
+        [i.start_s, pick(i)],
+        [i.end_s, pick(i)],
+      ]);
     const ofServer = (pick: (i: ServerInterval) => number | null): [number, number | null][] =>
-      trial.server.intervals.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
-    const lanes: { name: string; show: Show; lines: { name: string; data: [number, number | null][]; dash?: string }[] }[] = [
-      { name: "requests/s", show: axisNumber, lines: [{ name: "throughput", data: steps((i) => i.throughput_rps) }] },
+      trial.server.intervals.flatMap((i): [number, number | null][] => [
+        [i.start_s, pick(i)],
+        [i.end_s, pick(i)],
+      ]);
+    const lanes: {
+      name: string;
+      show: Show;
+      lines: { name: string; data: [number, number | null][]; dash?: string }[];
+    }[] = [
       {
-        name: "response time", show: micros, lines: [
+        name: "requests/s",
+        show: axisNumber,
+        lines: [{ name: "throughput", data: steps((i) => i.throughput_rps) }],
+      },
+      {
+        name: "response time",
+        show: micros,
+        lines: [
           { name: "p50", data: steps((i) => i.response_time_us.p50) },
           { name: "p99", data: steps((i) => i.response_time_us.p99), dash: "dashed" },
         ],
       },
-      { name: "in flight", show: number, lines: [{ name: "in flight", data: steps((i) => i.in_flight_mean) }] },
       {
-        name: "server CPUs", show: number, lines: [
+        name: "in flight",
+        show: number,
+        lines: [{ name: "in flight", data: steps((i) => i.in_flight_mean) }],
+      },
+      {
+        name: "server CPUs",
+        show: number,
+        lines: [
           { name: "server CPU", data: ofServer((i) => i.cpu) },
           ...(trial.server.intervals.some((i) => i.cpu_jit !== null)
             ? [{ name: "of that JIT compilers", data: ofServer((i) => i.cpu_jit), dash: "dashed" }]
             : []),
         ],
       },
-      { name: "memory", show: bytes, lines: [{ name: "memory", data: ofServer((i) => i.memory_anon_bytes) }] },
-      { name: "switches/s", show: axisNumber, lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }] },
+      {
+        name: "memory",
+        show: bytes,
+        lines: [{ name: "memory", data: ofServer((i) => i.memory_anon_bytes) }],
+      },
+      {
+        name: "switches/s",
+        show: axisNumber,
+        lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }],
+      },
     ];
     const bounds: object = {
-      type: "scatter", name: "unanswered", xAxisIndex: 1, yAxisIndex: 1, itemStyle: { color: colour },
+      type: "scatter",
+      name: "unanswered",
+      xAxisIndex: 1,
+      yAxisIndex: 1,
+      itemStyle: { color: colour },
       data: load.flatMap((i) => unansweredInterval(i) ?? []),
-      tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? `> ${micros(v[1] as number)}` : "–") },
+      tooltip: {
+        valueFormatter: (v: unknown) => (Array.isArray(v) ? `> ${micros(v[1] as number)}` : "–"),
+      },
     };
     const warmup = load.filter((i) => i.phase === "warmup");
     const warmupEnds = warmup.at(-1)?.end_s ?? 0;
@@ -62,25 +102,64 @@ export const explorer: Figure = {
       axisPointer: { link: [{ xAxisIndex: "all" }] },
       grid: lanes.map((_, i) => ({ left: 80, right: 24, top: laneTop(i), height: LANE_HEIGHT })),
       xAxis: lanes.map((lane, i) => ({
-        type: "value" as const, gridIndex: i, min: 0, max: end, splitLine: { show: false },
+        type: "value" as const,
+        gridIndex: i,
+        min: 0,
+        max: end,
+        splitLine: { show: false },
         axisLabel: { show: lane === lanes.at(-1), formatter: axisSeconds, hideOverlap: true },
       })),
       yAxis: lanes.map((lane, i) => ({
-        type: "value" as const, gridIndex: i, min: 0, name: lane.name, splitNumber: 2,
-        nameTextStyle: { align: "left" as const }, axisLabel: { formatter: lane.show },
+        type: "value" as const,
+        gridIndex: i,
+        min: 0,
+        name: lane.name,
+        splitNumber: 2,
+        nameTextStyle: { align: "left" as const },
+        axisLabel: { formatter: lane.show },
       })),
       dataZoom: [
-        { type: "slider", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), height: 18, bottom: 8 },
-        { type: "inside", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), zoomOnMouseWheel: "ctrl" },
+        {
+          type: "slider",
+          filterMode: "none",
+          xAxisIndex: lanes.map((_, i) => i),
+          height: 18,
+          bottom: 8,
+        },
+        {
+          type: "inside",
+          filterMode: "none",
+          xAxisIndex: lanes.map((_, i) => i),
+          zoomOnMouseWheel: "ctrl",
+        },
       ],
-      series: [...lanes.flatMap((lane, i) => lane.lines.map((l, j) => ({
-        type: "line" as const, name: l.name, xAxisIndex: i, yAxisIndex: i, symbol: "none", data: l.data,
-        lineStyle: { width: 2, color: colour, type: l.dash ?? "solid" }, itemStyle: { color: colour },
-        tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? lane.show(v) : "–") },
-        ...(j === 0 && warmupEnds > 0 ? {
-          markArea: { silent: true, itemStyle: { color: choice.dark ? "#ffffff10" : "#00000008" }, data: [[{ xAxis: 0 }, { xAxis: warmupEnds }]] },
-        } : {}),
-      }))), bounds] as NonNullable<Option["series"]>,
+      series: [
+        ...lanes.flatMap((lane, i) =>
+          lane.lines.map((l, j) => ({
+            type: "line" as const,
+            name: l.name,
+            xAxisIndex: i,
+            yAxisIndex: i,
+            symbol: "none",
+            data: l.data,
+            lineStyle: { width: 2, color: colour, type: l.dash ?? "solid" },
+            itemStyle: { color: colour },
+            tooltip: {
+              valueFormatter: (v: unknown) => (typeof v === "number" ? lane.show(v) : "–"),
+            },
+            ...(j === 0 && warmupEnds > 0
+              ? {
+                  markArea: {
+                    silent: true,
+                    itemStyle: { color: choice.dark ? "#ffffff10" : "#00000008" },
+                    data: [[{ xAxis: 0 }, { xAxis: warmupEnds }]],
+                  },
+                }
+              : {}),
+          })),
+        ),
+        bounds,
+      ] as NonNullable<Option["series"]>,
     };
   },
 };

@@ -1,7 +1,19 @@
 // Flame graphs: a tree of calls from the top down, each as wide as its share of the time.
 import { button, download } from "./button.ts";
 import { micros, number, percent } from "./format.ts";
-import { boxOf, type Call, heightOf, neighbour, partOf, type Placed, placed, rectOf, samplesFound, share, visible } from "./icicle.ts";
+import {
+  boxOf,
+  type Call,
+  heightOf,
+  neighbour,
+  partOf,
+  type Placed,
+  placed,
+  rectOf,
+  samplesFound,
+  share,
+  visible,
+} from "./icicle.ts";
 import type { Flame, Report } from "./schema.ts";
 
 export function callsOf(flame: Flame): Call[] {
@@ -11,7 +23,10 @@ export function callsOf(flame: Flame): Call[] {
   });
 }
 
-/** What a search asks for: a part of a name in small or capital letters, or a regular expression between slashes. null: nothing, or no such thing. */
+/**
+ * What a search asks for: a part of a name in small or capital letters, or a regular expression
+ * between slashes. null: nothing, or no such thing.
+ */
 export function matcher(text: string): ((name: string) => boolean) | null {
   const expression = /^\/(.+)\/$/.exec(text);
   if (expression?.[1]) {
@@ -33,18 +48,33 @@ class FlameGraph {
   private readonly found = document.createElement("span");
   private readonly seen = document.createElement("p");
 
-  constructor(private readonly flame: Flame, private readonly plot: HTMLElement, tools: HTMLElement, private readonly file: string) {
+  constructor(
+    private readonly flame: Flame,
+    private readonly plot: HTMLElement,
+    tools: HTMLElement,
+    private readonly file: string,
+  ) {
     this.calls = callsOf(flame);
     this.seen.className = "seen";
     this.seen.setAttribute("aria-live", "polite");
     plot.after(this.seen);
     this.addTools(tools);
-    plot.addEventListener("click", (event) => { this.open(this.callOf(event.target)); });
-    plot.addEventListener("mouseover", (event) => { this.tell(this.callOf(event.target)); });
-    plot.addEventListener("focusin", (event) => { this.tell(this.callOf(event.target)); });
-    plot.addEventListener("keydown", (event) => { this.key(event); });
+    plot.addEventListener("click", (event) => {
+      this.open(this.callOf(event.target));
+    });
+    plot.addEventListener("mouseover", (event) => {
+      this.tell(this.callOf(event.target));
+    });
+    plot.addEventListener("focusin", (event) => {
+      this.tell(this.callOf(event.target));
+    });
+    plot.addEventListener("keydown", (event) => {
+      this.key(event);
+    });
     // A folded part of the page has no width yet.
-    new ResizeObserver(() => { this.draw(); }).observe(plot);
+    new ResizeObserver(() => {
+      this.draw();
+    }).observe(plot);
   }
 
   private addTools(tools: HTMLElement): void {
@@ -57,12 +87,24 @@ class FlameGraph {
       this.draw();
     });
     this.found.className = "note";
-    tools.append(this.found, search, button("Show all", () => { this.open(null); }), button("Save SVG", () => { this.save(); }));
+    tools.append(
+      this.found,
+      search,
+      button("Show all", () => {
+        this.open(null);
+      }),
+      button("Save SVG", () => {
+        this.save();
+      }),
+    );
   }
 
   private callOf(target: EventTarget | null): Call | null {
-    const place = target instanceof HTMLElement && this.plot.contains(target) ? target.dataset["call"] : undefined;
-    return place === undefined ? null : this.calls[Number(place)] ?? null;
+    const place =
+      target instanceof HTMLElement && this.plot.contains(target)
+        ? target.dataset["call"]
+        : undefined;
+    return place === undefined ? null : (this.calls[Number(place)] ?? null);
   }
 
   private open(call: Call | null): void {
@@ -72,7 +114,9 @@ class FlameGraph {
   }
 
   private focus(call: Call): void {
-    this.plot.querySelector<HTMLElement>(`[data-call="${call.index}"]`)?.focus({ preventScroll: true });
+    this.plot
+      .querySelector<HTMLElement>(`[data-call="${call.index}"]`)
+      ?.focus({ preventScroll: true });
   }
 
   private key(event: KeyboardEvent): void {
@@ -81,7 +125,13 @@ class FlameGraph {
       return;
     }
     const from = this.callOf(event.target);
-    const to = from && neighbour(this.shown().map(({ call }) => call), from, event.key);
+    const to =
+      from &&
+      neighbour(
+        this.shown().map(({ call }) => call),
+        from,
+        event.key,
+      );
     if (!to) return;
     event.preventDefault();
     this.plot.querySelector<HTMLElement>(`[data-call="${to.index}"]`)?.focus();
@@ -97,7 +147,9 @@ class FlameGraph {
     const { us_per_request: us, samples: all } = this.flame;
     const each = us === null ? "" : `, ${micros(partOf(us, samples, all))} per response`;
     const where = module ?? { kernel: "kernel", jit: "compiled just in time" }[kind];
-    return `${name}${where === undefined ? "" : ` (${where})`}: ${percent(share(samples, all))}, ${number(samples)} samples${each}`;
+    const place = where === undefined ? "" : ` (${where})`;
+    const part = percent(share(samples, all));
+    return `${name}${place}: ${part}, ${number(samples)} samples${each}`;
   }
 
   private tell(call: Call | null): void {
@@ -113,7 +165,9 @@ class FlameGraph {
     this.plot.replaceChildren(...shown.map((one) => this.box(one, wide)));
     if (focused) this.focus(focused);
     this.plot.dataset["drawn"] = "1";
-    const found = this.isFound ? share(samplesFound(this.calls, this.isFound), this.flame.samples) : null;
+    const found = this.isFound
+      ? share(samplesFound(this.calls, this.isFound), this.flame.samples)
+      : null;
     this.found.textContent = found === null ? "" : `found in ${percent(found)}`;
   }
 
@@ -144,11 +198,18 @@ class FlameGraph {
     const shapes = shown.map((one) => {
       const { x, y, wide, high, textX, textY, letters } = rectOf(one, PICTURE);
       const { name } = one.call;
-      const text = letters > 0 ? `<text x="${textX}" y="${textY}">${escaped(name.slice(0, letters))}</text>` : "";
-      const rect = `<rect x="${x}" y="${y}" width="${wide}" height="${high}" fill="${this.fill(one.call)}"/>`;
+      const text =
+        letters > 0
+          ? `<text x="${textX}" y="${textY}">${escaped(name.slice(0, letters))}</text>`
+          : "";
+      const size = `width="${wide}" height="${high}"`;
+      const rect = `<rect x="${x}" y="${y}" ${size} fill="${this.fill(one.call)}"/>`;
       return `<g><title>${escaped(this.words(one.call))}</title>${rect}${text}</g>`;
     });
-    const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${PICTURE} ${heightOf(shown)}" font-family="monospace" font-size="11">${shapes.join("")}</svg>`;
+    const box = `viewBox="0 0 ${PICTURE} ${heightOf(shown)}"`;
+    const font = 'font-family="monospace" font-size="11"';
+    const head = `<svg xmlns="http://www.w3.org/2000/svg" ${box} ${font}>`;
+    const svg = `${head}${shapes.join("")}</svg>`;
     download(URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), this.file);
   }
 }
@@ -157,15 +218,31 @@ class FlameGraph {
 const PICTURE = 1200;
 
 /** As in the style, where it is light. */
-const LIGHT: Record<string, string> = { role: "#d8dee4", kernel: "#f2c9a1", native: "#b9d4ec", jit: "#bfe3c4", inlined: "#d9e6f2" };
+const LIGHT: Record<string, string> = {
+  role: "#d8dee4",
+  kernel: "#f2c9a1",
+  native: "#b9d4ec",
+  jit: "#bfe3c4",
+  inlined: "#d9e6f2",
+};
 
 /** The same of differences: much less, less, … */
 const LEVELS: Record<string, string> = {
-  "-3": "#6b9bca", "-2": "#a2c0de", "-1": "#d3e0ee", "0": "#f0f2f4", "1": "#f3d8d5", "2": "#e5b0aa", "3": "#d27f77",
+  "-3": "#6b9bca",
+  "-2": "#a2c0de",
+  "-1": "#d3e0ee",
+  "0": "#f0f2f4",
+  "1": "#f3d8d5",
+  "2": "#e5b0aa",
+  "3": "#d27f77",
 };
 
 function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+  return text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;");
 }
 
 /** Draws all flame graphs of the page. */
@@ -173,9 +250,17 @@ export function addFlames(report: Report): void {
   for (const figure of document.querySelectorAll<HTMLElement>("figure[data-profile]")) {
     const profile = report.profiles[Number(figure.dataset["profile"])];
     const side = figure.dataset["side"] === "waiting" ? "waiting" : "running";
-    const [plot, tools] = [figure.querySelector<HTMLElement>(".flame"), figure.querySelector<HTMLElement>(".tools")];
+    const [plot, tools] = [
+      figure.querySelector<HTMLElement>(".flame"),
+      figure.querySelector<HTMLElement>(".tools"),
+    ];
     const flame = profile?.[side];
     if (!plot || !tools || !flame) continue;
-    new FlameGraph(flame, plot, tools, `${report.run.id}-${side}-${figure.dataset["profile"] ?? ""}.svg`);
+    new FlameGraph(
+      flame,
+      plot,
+      tools,
+      `${report.run.id}-${side}-${figure.dataset["profile"] ?? ""}.svg`,
+    );
   }
 }

@@ -1,4 +1,5 @@
-// Long texts above everything else are cut to their first lines; on paper and without a viewer they are whole.
+// Long texts above everything else are cut to their first lines; on paper and without a viewer they
+// are whole.
 import { button } from "./button.ts";
 
 /** Of so many letters a text is read at a glance. */

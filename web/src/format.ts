@@ -1,5 +1,6 @@
-// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold tests/data/numbers.json. What is shown
-// comes from the report; nothing in here knows of it, so that there is nothing to compute from.
+// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold
+// tests/data/numbers.json. What is shown comes from the report; nothing in here knows of it, so
+// that there is nothing to compute from.
 
 /** At most three significant digits, thousands apart; an exponent below a millionth. */
 export function number(x: number): string {
@@ -10,8 +11,9 @@ export function number(x: number): string {
 }
 
 /**
- * The first three digits of a number as it is written, rounded half up, and the power of ten of the first of them. Digits of
- * the shortest text that reads as the number are the same in every language; what `toPrecision` makes of 1.125 is not.
+ * The first three digits of a number as it is written, rounded half up, and the power of ten of the
+ * first of them. Digits of the shortest text that reads as the number are the same in every
+ * language; what `toPrecision` makes of 1.125 is not.
  */
 function threeDigits(x: number): [number, number] {
   const [mantissa = "", exponent = ""] = x.toExponential().split("e");
@@ -76,7 +78,8 @@ export function percent(share: number): string {
 
 /** Longer than the longest wait known: `> 1.20 s (5.9 % not answered)`. */
 export function beyond(longestWait: number | null, share: number): string {
-  return `${longestWait === null ? "–" : `> ${micros(longestWait)}`} (${inDigitsThatSaySomething(share)} not answered)`;
+  const wait = longestWait === null ? "–" : `> ${micros(longestWait)}`;
+  return `${wait} (${inDigitsThatSaySomething(share)} not answered)`;
 }
 
 function inDigitsThatSaySomething(share: number): string {
@@ -100,7 +103,8 @@ export function stepName(at: Shape): string {
   const times = (n: number, what: string): string => (n > 1 ? ` × ${n} ${what}` : "");
   const rate = at.rate === null ? "" : ` at ${number(at.rate)}/s`;
   const pass = at.pass > 1 ? ` (${at.pass})` : "";
-  return `${connections}${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}${rate}${pass}`;
+  const depth = `${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}`;
+  return `${connections}${depth}${rate}${pass}`;
 }
 
 /** Short labels for axes. */

@@ -1,4 +1,5 @@
-// Where calls stand in a flame graph, from the top down: arithmetic on samples and pixels. Nothing in this file knows of the report.
+// Where calls stand in a flame graph, from the top down: arithmetic on samples and pixels. Nothing
+// in this file knows of the report.
 
 /** The height of a call in pixels. */
 export const ROW = 19;
@@ -27,10 +28,16 @@ export interface Placed {
   width: number;
 }
 
-/** What is seen when one call takes the whole width: it, those that led to it, and all that it calls. null: everything. */
+/**
+ * What is seen when one call takes the whole width: it, those that led to it, and all that it
+ * calls. null: everything.
+ */
 export function placed(calls: Call[], samples: number, at: Call | null): Placed[] {
   const [from, width] = at ? [at.start, at.samples] : [0, samples];
-  const isSeen = (c: Call): boolean => c.start < from + width && c.start + c.samples > from && (at === null || c.depth !== at.depth || c === at);
+  const isSeen = (c: Call): boolean =>
+    c.start < from + width &&
+    c.start + c.samples > from &&
+    (at === null || c.depth !== at.depth || c === at);
   return calls.filter(isSeen).map((call) => {
     const left = Math.max(call.start, from);
     const right = Math.min(call.start + call.samples, from + width);
@@ -52,13 +59,19 @@ export function samplesFound(calls: Call[], isFound: (name: string) => boolean):
 
 /** The call that an arrow key leads to. */
 export function neighbour(calls: Call[], from: Call, key: string): Call | undefined {
-  const within = (outer: Call, inner: Call): boolean => inner.start >= outer.start && inner.start < outer.start + outer.samples;
+  const within = (outer: Call, inner: Call): boolean =>
+    inner.start >= outer.start && inner.start < outer.start + outer.samples;
   switch (key) {
-    case "ArrowUp": return calls.find((c) => c.depth === from.depth - 1 && within(c, from));
-    case "ArrowDown": return calls.find((c) => c.depth === from.depth + 1 && within(from, c));
-    case "ArrowRight": return calls.find((c) => c.depth === from.depth && c.start >= from.start + from.samples);
-    case "ArrowLeft": return calls.filter((c) => c.depth === from.depth && c.start < from.start).at(-1);
-    default: return undefined;
+    case "ArrowUp":
+      return calls.find((c) => c.depth === from.depth - 1 && within(c, from));
+    case "ArrowDown":
+      return calls.find((c) => c.depth === from.depth + 1 && within(from, c));
+    case "ArrowRight":
+      return calls.find((c) => c.depth === from.depth && c.start >= from.start + from.samples);
+    case "ArrowLeft":
+      return calls.filter((c) => c.depth === from.depth && c.start < from.start).at(-1);
+    default:
+      return undefined;
   }
 }
 
@@ -83,13 +96,40 @@ export function heightOf(all: Placed[]): number {
 }
 
 /** Where a call stands on the page, as its style says it. */
-export function boxOf({ call, left, width }: Placed, pixels: number): { left: string; width: string; top: string; hasText: boolean } {
-  return { left: `${left * 100}%`, width: `calc(${width * 100}% - 1px)`, top: `${call.depth * ROW}px`, hasText: width * pixels >= LEAST_TEXT };
+export function boxOf(
+  { call, left, width }: Placed,
+  pixels: number,
+): { left: string; width: string; top: string; hasText: boolean } {
+  return {
+    left: `${left * 100}%`,
+    width: `calc(${width * 100}% - 1px)`,
+    top: `${call.depth * ROW}px`,
+    hasText: width * pixels >= LEAST_TEXT,
+  };
 }
 
 /** Where a call stands in a picture, in pixels, and how much of its name has room. */
-export function rectOf({ call, left, width }: Placed, pixels: number): { x: number; y: number; wide: number; high: number; textX: number; textY: number; letters: number } {
+export function rectOf(
+  { call, left, width }: Placed,
+  pixels: number,
+): {
+  x: number;
+  y: number;
+  wide: number;
+  high: number;
+  textX: number;
+  textY: number;
+  letters: number;
+} {
   const [x, y, wide] = [left * pixels, call.depth * ROW, width * pixels];
   const letters = Math.floor((wide - 2 * MARGIN) / LETTER);
-  return { x, y, wide, high: ROW - 1, textX: x + MARGIN, textY: y + ROW - 6, letters: letters >= 3 ? letters : 0 };
+  return {
+    x,
+    y,
+    wide,
+    high: ROW - 1,
+    textX: x + MARGIN,
+    textY: y + ROW - 6,
+    letters: letters >= 3 ? letters : 0,
+  };
 }

@@ -1,7 +1,11 @@
-// Where things stand on a page: arithmetic on pixels, letters and places along an axis. What was measured is computed in
-// crates/analysis and only picked here, so nothing in this file knows of the report.
+// Where things stand on a page: arithmetic on pixels, letters and places along an axis. What was
+// measured is computed in crates/analysis and only picked here, so nothing in this file knows of
+// the report.
 
-/** Response time is drawn over percentiles that are stretched towards 100 %: the place of a quantile, 1 for 0. */
+/**
+ * Response time is drawn over percentiles that are stretched towards 100 %: the place of a
+ * quantile, 1 for 0.
+ */
 export function stretched(quantile: number): number {
   return stretchedFromEnd(1 - quantile);
 }
@@ -29,7 +33,10 @@ export function furthest(places: number[]): number {
 
 /** The first and the last of these places; both are 0 where there are none. */
 export function ends(places: number[]): [number, number] {
-  return places.reduce(([from, to], place) => [place < from ? place : from, place > to ? place : to], [places[0] ?? 0, places[0] ?? 0]);
+  return places.reduce(
+    ([from, to], place) => [place < from ? place : from, place > to ? place : to],
+    [places[0] ?? 0, places[0] ?? 0],
+  );
 }
 
 /** Room beside the outermost ratios, as a factor. */
@@ -41,10 +48,15 @@ export function ratioEnds(ratios: number[]): [number, number] {
   return [least / BESIDE_RATIOS, most * BESIDE_RATIOS];
 }
 
-/** A control that is more than so many times as high as all others would press them to the ground. */
+/**
+ * A control that is more than so many times as high as all others would press them to the ground.
+ */
 const FAR_ABOVE = 2;
 
-/** Where an axis from zero ends that has room for all of `others`, if `controls` are far above them; null: it needs no end. */
+/**
+ * Where an axis from zero ends that has room for all of `others`, if `controls` are far above them;
+ * null: it needs no end.
+ */
 export function fittedEnd(others: number[], controls: number[]): number | null {
   const most = furthest(others);
   return most > 0 && furthest(controls) > FAR_ABOVE * most ? roundEnd(most) : null;
@@ -64,12 +76,15 @@ function roundEnd(most: number): number {
 const CUT_AT = 0.8;
 
 /**
- * The value of a bar that fills its cell: the longest one does. Bars of controls far above the others would press those flat;
- * they end a little above them instead. crates/report/src/format.rs has the same for the page without a viewer.
+ * The value of a bar that fills its cell: the longest one does. Bars of controls far above the
+ * others would press those flat; they end a little above them instead. crates/report/src/format.rs
+ * has the same for the page without a viewer.
  */
 export function barEnd(others: number[], controls: number[]): number {
   const most = furthest(others);
-  return most > 0 && furthest(controls) > FAR_ABOVE * most ? most / CUT_AT : furthest([...others, ...controls]);
+  return most > 0 && furthest(controls) > FAR_ABOVE * most
+    ? most / CUT_AT
+    : furthest([...others, ...controls]);
 }
 
 /** The length of a bar in a cell that a bar of `whole` fills, in CSS. */
@@ -93,17 +108,25 @@ export interface PageOf {
 export function pageOf(page: number, rows: number): PageOf {
   const from = page * PAGE;
   const to = Math.min(rows, from + PAGE);
-  return { from, to, first: from + 1, before: page > 0 ? page - 1 : null, after: to < rows ? page + 1 : null };
+  return {
+    from,
+    to,
+    first: from + 1,
+    before: page > 0 ? page - 1 : null,
+    after: to < rows ? page + 1 : null,
+  };
 }
 
-/** The ends of an axis on which so many stops stand at 0, 1, 2 …, with half a place on either side. */
+/**
+ * The ends of an axis on which so many stops stand at 0, 1, 2 …, with half a place on either side.
+ */
 export function stops(count: number): { min: number; max: number } {
   return { min: -0.5, max: count - 0.5 };
 }
 
 /**
- * The places at which a number would stand on an axis of stops, of which each has a number of its own: on the stops that have it,
- * and between stops of which one has less and the other more.
+ * The places at which a number would stand on an axis of stops, of which each has a number of its
+ * own: on the stops that have it, and between stops of which one has less and the other more.
  */
 export function placesAmong(stops: number[], at: number): number[] {
   return stops.flatMap((here, index) => {
@@ -114,9 +137,15 @@ export function placesAmong(stops: number[], at: number): number[] {
   });
 }
 
-/** Pixels for the names of bars on the left: what the longest needs, as far as a narrow page has them. */
+/**
+ * Pixels for the names of bars on the left: what the longest needs, as far as a narrow page has
+ * them.
+ */
 export function labelRoom(names: string[], isNarrow: boolean): number {
-  return Math.min(isNarrow ? 130 : 320, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));
+  return Math.min(
+    isNarrow ? 130 : 320,
+    Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))),
+  );
 }
 
 /** How names are shown in so many pixels. */
@@ -140,8 +169,14 @@ export const ROW_HEIGHT = 20;
 /** Pixels above rows, for their axis and its name: of many rows the ends would be out of sight. */
 const ABOVE_ROWS = 60;
 
-/** Where the panels of a chart of rows stand, given how many each has, and the pixels that all of them need. */
-export function rowPanels(rows: number[]): { all: { top: number; height: number }[]; height: number } {
+/**
+ * Where the panels of a chart of rows stand, given how many each has, and the pixels that all of
+ * them need.
+ */
+export function rowPanels(rows: number[]): {
+  all: { top: number; height: number }[];
+  height: number;
+} {
   const all: { top: number; height: number }[] = [];
   let top = ABOVE_ROWS;
   for (const count of rows) {
@@ -163,7 +198,10 @@ export function decades(places: number[]): { min?: number; max?: number } {
 
 export const PANEL_HEIGHT = 200;
 
-/** Pixels above a panel, of several under each other: for its name, and for the ticks of the one above. */
+/**
+ * Pixels above a panel, of several under each other: for its name, and for the ticks of the one
+ * above.
+ */
 export function panelTop(panel: number): number {
   return 44 + panel * (PANEL_HEIGHT + 76);
 }

@@ -2,7 +2,14 @@ import "./style.css";
 import { selectionBar } from "./bar.ts";
 import { button, choose, download, offer } from "./button.ts";
 import { Chart } from "./chart.ts";
-import { type Choice, chosen, firstChoice, shownSteps, shownTrials, workloadPrefix } from "./choice.ts";
+import {
+  type Choice,
+  chosen,
+  firstChoice,
+  shownSteps,
+  shownTrials,
+  workloadPrefix,
+} from "./choice.ts";
 import { reportData, readReport } from "./data.ts";
 import { addFlames } from "./flame.ts";
 import { foldLongTexts } from "./fold.ts";
@@ -28,7 +35,8 @@ class Page {
 
   start(): void {
     this.followSelection();
-    for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) this.addChart(figure);
+    for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]"))
+      this.addChart(figure);
     addFlames(this.report);
     addPrices();
     this.addTrialPicker();
@@ -41,27 +49,46 @@ class Page {
       this.change({ dark: isDark() });
       this.paintSwatches();
     });
-    addEventListener("beforeprint", () => { this.charts.forEach((c) => { c.forPrint(true); }); });
-    addEventListener("afterprint", () => { this.charts.forEach((c) => { c.forPrint(false); }); });
+    addEventListener("beforeprint", () => {
+      this.charts.forEach((c) => {
+        c.forPrint(true);
+      });
+    });
+    addEventListener("afterprint", () => {
+      this.charts.forEach((c) => {
+        c.forPrint(false);
+      });
+    });
   }
 
   private change(part: Partial<Choice>): void {
     this.choice = { ...this.choice, ...part };
-    this.pickers.forEach((show) => { show(this.choice); });
-    this.charts.forEach((c) => { c.update(this.choice); });
+    this.pickers.forEach((show) => {
+      show(this.choice);
+    });
+    this.charts.forEach((c) => {
+      c.update(this.choice);
+    });
   }
 
   /** Another selection: of subjects, workloads, protocols or steps. */
   private select(part: Partial<Choice>): void {
     this.choice = chosen(this.report, this.choice, part);
-    this.followers.forEach((follow) => { follow(this.choice); });
+    this.followers.forEach((follow) => {
+      follow(this.choice);
+    });
     this.change({});
   }
 
   /** One selection for all charts, tables and cards. */
   private followSelection(): void {
     const bar = document.getElementById("legend");
-    if (bar) this.followers.push(selectionBar(this.report, bar, (part) => { this.select(part); }));
+    if (bar)
+      this.followers.push(
+        selectionBar(this.report, bar, (part) => {
+          this.select(part);
+        }),
+      );
     const [tables, parts, note] = [followingTables(), followingParts(), cardsNote()];
     this.followers.push((choice) => {
       const shown = shownOf(this.report, choice);
@@ -84,9 +111,18 @@ class Page {
   }
 
   private percentiles(): HTMLElement {
-    return choose("Percentile", [["p50", "p50"], ["p90", "p90"], ["p99", "p99"]], this.choice.percentile, (value) => {
-      this.change({ percentile: value as Choice["percentile"] });
-    });
+    return choose(
+      "Percentile",
+      [
+        ["p50", "p50"],
+        ["p90", "p90"],
+        ["p99", "p99"],
+      ],
+      this.choice.percentile,
+      (value) => {
+        this.change({ percentile: value as Choice["percentile"] });
+      },
+    );
   }
 
   /** What a chart of a single step is of, the same for all of them. */
@@ -98,8 +134,10 @@ class Page {
       this.change({ at: { workload, step } });
     });
     this.pickers.push((choice) => {
-      const named = shownSteps(this.report, choice)
-        .map((s): [string, string] => [key(s), `${workloadPrefix(this.report, s.workload)}${stepName(s)}`]);
+      const named = shownSteps(this.report, choice).map((s): [string, string] => [
+        key(s),
+        `${workloadPrefix(this.report, s.workload)}${stepName(s)}`,
+      ]);
       offer(label, named, key(choice.at));
     });
     return label;
@@ -145,16 +183,22 @@ class Page {
   }
 
   private addDownloads(): void {
-    document.querySelector(".downloads")?.append(button("Download all data (JSON)", () => {
-      const url = URL.createObjectURL(new Blob([reportData()], { type: "application/json" }));
-      download(url, `${this.report.run.id}.json`);
-    }));
+    document.querySelector(".downloads")?.append(
+      button("Download all data (JSON)", () => {
+        const url = URL.createObjectURL(new Blob([reportData()], { type: "application/json" }));
+        download(url, `${this.report.run.id}.json`);
+      }),
+    );
   }
 
   private paintSwatches(): void {
     for (const swatch of document.querySelectorAll<HTMLElement>(".swatch")) {
       const index = Number(swatch.dataset["colour"]);
-      swatch.style.background = subjectColour(index, this.report.subjects[index]?.control ?? false, this.choice.dark);
+      swatch.style.background = subjectColour(
+        index,
+        this.report.subjects[index]?.control ?? false,
+        this.choice.dark,
+      );
     }
   }
 }

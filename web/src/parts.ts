@@ -1,5 +1,5 @@
-// Parts of the page say what they are of, by indices in the plan: rows, columns, cards and what stands in them. The choice shows
-// and hides them by that alone.
+// Parts of the page say what they are of, by indices in the plan: rows, columns, cards and what
+// stands in them. The choice shows and hides them by that alone.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Report } from "./schema.ts";
 
@@ -27,27 +27,43 @@ function indicesOf<T>(all: T[], isShown: (one: T) => boolean): Set<string> {
 /** Whether a part is shown. What it does not say, it is not chosen by. */
 export function isShown(part: HTMLElement, shown: Shown): boolean {
   const { subject, workload, step } = part.dataset;
-  return (subject === undefined || shown.subjects.has(subject)) &&
+  return (
+    (subject === undefined || shown.subjects.has(subject)) &&
     (workload === undefined || workload.split(" ").some((one) => shown.workloads.has(one))) &&
-    (step === undefined || shown.step === null || shown.step === step);
+    (step === undefined || shown.step === null || shown.step === step)
+  );
 }
 
-/** Everything that is shown and hidden and is no row of a table. Gives what is to be called at every change. */
+/**
+ * Everything that is shown and hidden and is no row of a table. Gives what is to be called at every
+ * change.
+ */
 export function followingParts(): (shown: Shown) => void {
   const blocks = new Map<Element | null, HTMLElement[]>();
-  for (const part of document.querySelectorAll<HTMLElement>(":is([data-subject], [data-workload], [data-step]):not(tr)")) {
+  for (const part of document.querySelectorAll<HTMLElement>(
+    ":is([data-subject], [data-workload], [data-step]):not(tr)",
+  )) {
     const block = part.closest("details");
     const own = blocks.get(block);
     if (own) own.push(part);
     else blocks.set(block, [part]);
   }
-  const follow = [...blocks].map(([block, parts]) => whenOpen(block, (shown: Shown) => {
-    for (const part of parts) part.hidden = !isShown(part, shown);
-  }));
-  return (shown) => { follow.forEach((one) => { one(shown); }); };
+  const follow = [...blocks].map(([block, parts]) =>
+    whenOpen(block, (shown: Shown) => {
+      for (const part of parts) part.hidden = !isShown(part, shown);
+    }),
+  );
+  return (shown) => {
+    follow.forEach((one) => {
+      one(shown);
+    });
+  };
 }
 
-/** Does something now, or, of a folded block, when that is opened: of a large report most is never looked at. */
+/**
+ * Does something now, or, of a folded block, when that is opened: of a large report most is never
+ * looked at.
+ */
 export function whenOpen<T>(inside: Element | null, act: (of: T) => void): (of: T) => void {
   const block = inside?.closest("details");
   if (!block) return act;
@@ -72,9 +88,12 @@ export function cardsNote(): () => void {
   const cards = [...document.querySelectorAll<HTMLElement>("#why .card")];
   return () => {
     const shown = cards.filter((card) => !card.hidden);
-    const steps = shown.flatMap((card) => [...card.querySelectorAll<HTMLElement>(".strip li:not([hidden])")]);
+    const steps = shown.flatMap((card) => [
+      ...card.querySelectorAll<HTMLElement>(".strip li:not([hidden])"),
+    ]);
     const all = document.querySelectorAll("#why .strip li").length;
     note.hidden = shown.length === cards.length && steps.length === all;
-    note.textContent = `${shown.length} of ${cards.length} subjects and ${steps.length} of ${all} steps are selected.`;
+    const some = `${shown.length} of ${cards.length} subjects`;
+    note.textContent = `${some} and ${steps.length} of ${all} steps are selected.`;
   };
 }

@@ -1,4 +1,5 @@
-// Prices that the reader sets: what a billion requests cost is a sum of hours that are paid for, each at its price.
+// Prices that the reader sets: what a billion requests cost is a sum of hours that are paid for,
+// each at its price.
 import { costOf } from "./cost.ts";
 import { number } from "./format.ts";
 
@@ -8,14 +9,23 @@ export function addPrices(): void {
   if (!(form instanceof HTMLFormElement)) return;
   const field = (name: string): number | null => {
     const input = form.elements.namedItem(name);
-    if (!(input instanceof HTMLInputElement) || (input.value === "" && !input.validity.badInput)) return null;
+    if (!(input instanceof HTMLInputElement) || (input.value === "" && !input.validity.badInput))
+      return null;
     return input.valueAsNumber;
   };
   const show = (): void => {
     // Memory is free of charge, and CPUs are used fully, where nothing is said of them.
-    const prices = { cpu: field("cpu") ?? Number.NaN, gib: field("gib") ?? 0, utilisation: field("utilisation") ?? 1 };
+    const prices = {
+      cpu: field("cpu") ?? Number.NaN,
+      gib: field("gib") ?? 0,
+      utilisation: field("utilisation") ?? 1,
+    };
     for (const cost of document.querySelectorAll<HTMLElement>("[data-cpu-hours]")) {
-      const of = costOf(Number(cost.dataset["cpuHours"]), Number(cost.dataset["gibHours"] ?? 0), prices);
+      const of = costOf(
+        Number(cost.dataset["cpuHours"]),
+        Number(cost.dataset["gibHours"] ?? 0),
+        prices,
+      );
       cost.textContent = of === null ? "–" : number(of);
       const cell = cost.closest("td");
       if (!cell) continue;
@@ -28,5 +38,7 @@ export function addPrices(): void {
   };
   form.hidden = false;
   form.addEventListener("input", show);
-  form.addEventListener("submit", (event) => { event.preventDefault(); });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+  });
 }

@@ -13,7 +13,10 @@ export interface Quantity {
   ofStep: (s: Summary) => Over | null;
   ofTrial: (t: TrialResult) => number | null;
   bounds?: Bounds;
-  /** Whether a linear axis ends where the others do if a control is far above them; else it has room for all. */
+  /**
+   * Whether a linear axis ends where the others do if a control is far above them; else it has room
+   * for all.
+   */
   controls?: "cut";
 }
 
@@ -50,8 +53,12 @@ export function endOf({ report, choice, quantity, summaries, trials }: Measured)
   if (quantity.controls !== "cut" || choice.logY) return null;
   const controls = new Set(report.subjects.filter((s) => s.control).map((s) => s.id));
   const highest = (isControl: boolean): number[] => [
-    ...trials.filter((t) => controls.has(t.subject_id) === isControl).map((t) => quantity.ofTrial(t) ?? 0),
-    ...summaries.filter((s) => controls.has(s.subject) === isControl).map((s) => quantity.ofStep(s)?.interval?.[1] ?? 0),
+    ...trials
+      .filter((t) => controls.has(t.subject_id) === isControl)
+      .map((t) => quantity.ofTrial(t) ?? 0),
+    ...summaries
+      .filter((s) => controls.has(s.subject) === isControl)
+      .map((s) => quantity.ofStep(s)?.interval?.[1] ?? 0),
   ];
   return fittedEnd(highest(false), highest(true));
 }

@@ -1,4 +1,5 @@
-// What charts over steps become where there is but one step: a row for each subject, the best of the overview first.
+// What charts over steps become where there is but one step: a row for each subject, the best of
+// the overview first.
 import { base } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
@@ -28,79 +29,131 @@ interface Panel {
   end: number | null;
 }
 
-/** A dot per repeat and a bar to the median; on a logarithmic axis, which has no zero for bars to begin at, a mark there. */
+/**
+ * A dot per repeat and a bar to the median; on a logarithmic axis, which has no zero for bars to
+ * begin at, a mark there.
+ */
 export function overSubjects(report: Report, choice: Choice, quantity: Quantity): Option {
-  const panels = shownWorkloads(report, choice).map((workload) => panelOf(report, choice, quantity, workload));
+  const panels = shownWorkloads(report, choice).map((workload) =>
+    panelOf(report, choice, quantity, workload),
+  );
   const places = rowPanels(panels.map(({ rows }) => rows.length));
-  const left = labelRoom(panels.flatMap(({ rows }) => rows.map((row) => nameOf(row, rows))), choice.isNarrow);
+  const left = labelRoom(
+    panels.flatMap(({ rows }) => rows.map((row) => nameOf(row, rows))),
+    choice.isNarrow,
+  );
   return {
     ...base(quantity.name),
     grid: places.all.map((place) => ({ ...place, left, right: 70 })),
     xAxis: panels.map((panel, gridIndex) => ({ gridIndex, ...valueAxis(panel) })),
     yAxis: panels.map(({ rows }, gridIndex) => ({
-      gridIndex, type: "category", inverse: true, data: rows.map((row) => nameOf(row, rows)), splitLine: { show: false },
-      axisTick: { show: false }, axisLabel: { interval: 0, ...labelIn(left) },
+      gridIndex,
+      type: "category",
+      inverse: true,
+      data: rows.map((row) => nameOf(row, rows)),
+      splitLine: { show: false },
+      axisTick: { show: false },
+      axisLabel: { interval: 0, ...labelIn(left) },
     })),
-    series: panels.flatMap((panel, index) => seriesOf(panel).map((s) => ({ ...s, xAxisIndex: index, yAxisIndex: index }))),
+    series: panels.flatMap((panel, index) =>
+      seriesOf(panel).map((s) => ({ ...s, xAxisIndex: index, yAxisIndex: index })),
+    ),
   };
 }
 
 export function subjectsHeight(report: Report, choice: Choice): number {
-  return rowPanels(shownWorkloads(report, choice).map((workload) => rowsOf(report, choice, workload).length)).height;
+  return rowPanels(
+    shownWorkloads(report, choice).map((workload) => rowsOf(report, choice, workload).length),
+  ).height;
 }
 
 function panelOf(report: Report, choice: Choice, quantity: Quantity, workload: string): Panel {
   const rows = rowsOf(report, choice, workload);
   const trials = rows.flatMap((row) => row.trials);
-  return { report, choice, quantity, workload, rows, end: endOf({ report, choice, quantity, trials, summaries: rows.map(({ step }) => step) }) };
+  return {
+    report,
+    choice,
+    quantity,
+    workload,
+    rows,
+    end: endOf({ report, choice, quantity, trials, summaries: rows.map(({ step }) => step) }),
+  };
 }
 
 /** In the order of the overview. */
 function rowsOf(report: Report, choice: Choice, workload: string): Row[] {
-  const own = report.overview.filter((row) => row.workload === workload && !choice.hidden.has(row.subject));
+  const own = report.overview.filter(
+    (row) => row.workload === workload && !choice.hidden.has(row.subject),
+  );
   const steps = report.summaries.filter((s) => s.workload === workload);
   const trials = report.trials.filter((t) => t.workload === workload);
-  return own.flatMap(({ reference_cell: { arm } }) => steps.filter((s) => s.cell.arm === arm).flatMap((step): Row[] => {
-    const subject = report.subjects[arm];
-    const ofStep = trials.filter((t) => t.cell.arm === arm && t.cell.step === step.step);
-    return subject ? [{ subject, index: arm, step, trials: ofStep }] : [];
-  }));
+  return own.flatMap(({ reference_cell: { arm } }) =>
+    steps
+      .filter((s) => s.cell.arm === arm)
+      .flatMap((step): Row[] => {
+        const subject = report.subjects[arm];
+        const ofStep = trials.filter((t) => t.cell.arm === arm && t.cell.step === step.step);
+        return subject ? [{ subject, index: arm, step, trials: ofStep }] : [];
+      }),
+  );
 }
 
 /** The subject, with the step where it has several, which differ in streams or pipelines. */
 function nameOf({ subject, step }: Row, rows: Row[]): string {
-  return rows.filter((row) => row.subject === subject).length > 1 ? `${subject.title}, ${stepName(step)}` : subject.title;
+  return rows.filter((row) => row.subject === subject).length > 1
+    ? `${subject.title}, ${stepName(step)}`
+    : subject.title;
 }
 
 function valueAxis(panel: Panel): object {
   const { report, choice, quantity, workload, end, rows } = panel;
   const name = `${workloadPrefix(report, workload, " · ")}${quantity.name}`;
   const axis = {
-    name, nameLocation: "middle", nameGap: 26, position: "top", axisLabel: { formatter: quantity.show, hideOverlap: true },
+    name,
+    nameLocation: "middle",
+    nameGap: 26,
+    position: "top",
+    axisLabel: { formatter: quantity.show, hideOverlap: true },
     nameTextStyle: { fontWeight: workloadPrefix(report, workload) === "" ? "normal" : "bold" },
   };
-  if (choice.logY) return { type: "log", ...axis, ...decades(rows.flatMap((row) => values(panel, row))) };
+  if (choice.logY)
+    return { type: "log", ...axis, ...decades(rows.flatMap((row) => values(panel, row))) };
   return { type: "value", min: 0, ...axis, ...(end === null ? {} : { max: end }) };
 }
 
 function values({ quantity }: Panel, { step, trials }: Row): number[] {
-  return [quantity.ofStep(step)?.median, ...trials.map(quantity.ofTrial)].filter((v) => typeof v === "number");
+  return [quantity.ofStep(step)?.median, ...trials.map(quantity.ofTrial)].filter(
+    (v) => typeof v === "number",
+  );
 }
 
 function seriesOf(panel: Panel): object[] {
   const { choice, quantity, rows } = panel;
-  const colour = ({ subject, index }: Row): string => subjectColour(index, subject.control, choice.dark);
+  const colour = ({ subject, index }: Row): string =>
+    subjectColour(index, subject.control, choice.dark);
   const median = (row: Row): number | null => quantity.ofStep(row.step)?.median ?? null;
-  const data = rows.map((row) => ({ value: cut(panel, median(row)), itemStyle: { color: colour(row), opacity: 0.35 }, label: above(panel, row) }));
+  const data = rows.map((row) => ({
+    value: cut(panel, median(row)),
+    itemStyle: { color: colour(row), opacity: 0.35 },
+    label: above(panel, row),
+  }));
   const marks = rows.flatMap((row, place) => {
     const value = median(row);
-    return isDrawable(choice, value) ? [{ value: [value, place], itemStyle: { color: colour(row) } }] : [];
+    return isDrawable(choice, value)
+      ? [{ value: [value, place], itemStyle: { color: colour(row) } }]
+      : [];
   });
   return [
-    choice.logY ? { type: "scatter", silent: true, symbol: "rect", symbolSize: [2, ROW_HEIGHT], data: marks }
+    choice.logY
+      ? { type: "scatter", silent: true, symbol: "rect", symbolSize: [2, ROW_HEIGHT], data: marks }
       : { type: "bar", silent: true, barWidth: "70%", data },
     {
-      type: "scatter", symbolSize: 7, z: 3, data: rows.flatMap((row, place) => row.trials.flatMap((t) => dotOf(panel, row, place, t) ?? [])),
+      type: "scatter",
+      symbolSize: 7,
+      z: 3,
+      data: rows.flatMap((row, place) =>
+        row.trials.flatMap((t) => dotOf(panel, row, place, t) ?? []),
+      ),
       tooltip: { formatter: (p: unknown) => (p as { data: Dot }).data.note },
     },
   ];
@@ -123,9 +176,14 @@ function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | nul
   const note = `${row.subject.title}\n${stepName(t.step)}, repeat ${t.repeat}: `;
   const value = quantity.ofTrial(t);
   if (value !== null && end !== null && value > end) return null;
-  if (isDrawable(choice, value)) return dot(t, [value, place], colour, `${note}${quantity.show(value)}`);
+  if (isDrawable(choice, value))
+    return dot(t, [value, place], colour, `${note}${quantity.show(value)}`);
   const bound = (quantity.bounds ?? NO_BOUNDS).ofTrial(t);
   if (!bound) return null;
   // The truth lies to the right.
-  return { ...arrow(dot(t, [bound.at, place], colour, `${note}${bound.words}`)), symbolRotate: -90, symbolOffset: ["50%", 0] };
+  return {
+    ...arrow(dot(t, [bound.at, place], colour, `${note}${bound.words}`)),
+    symbolRotate: -90,
+    symbolOffset: ["50%", 0],
+  };
 }

@@ -1,4 +1,5 @@
-// Who is shown: a toggle for each subject, in a row where they are few, and else in a panel that can be searched.
+// Who is shown: a toggle for each subject, in a row where they are few, and else in a panel that
+// can be searched.
 import type { Change, Control } from "./bar.ts";
 import { button } from "./button.ts";
 import type { Choice } from "./choice.ts";
@@ -13,7 +14,12 @@ export function subjectsControl(report: Report, change: Change): Control {
     const element = document.createElement("div");
     element.className = "toggles";
     element.append(...toggles.all.map(({ control }) => control));
-    return { element, show: (choice) => { toggles.show(choice); } };
+    return {
+      element,
+      show: (choice) => {
+        toggles.show(choice);
+      },
+    };
   }
   return new SubjectsPanel(toggles, change);
 }
@@ -28,18 +34,29 @@ class Toggles {
   readonly all: Toggle[];
   hidden: ReadonlySet<string> = new Set();
 
-  constructor({ subjects }: Report, private readonly change: Change) {
-    this.all = subjects.map((subject, index) => ({ subject, control: this.toggle(subject, index) }));
+  constructor(
+    { subjects }: Report,
+    private readonly change: Change,
+  ) {
+    this.all = subjects.map((subject, index) => ({
+      subject,
+      control: this.toggle(subject, index),
+    }));
   }
 
   show({ hidden }: Choice): void {
     this.hidden = hidden;
-    for (const { subject, control } of this.all) control.setAttribute("aria-pressed", String(!hidden.has(subject.id)));
+    for (const { subject, control } of this.all)
+      control.setAttribute("aria-pressed", String(!hidden.has(subject.id)));
   }
 
   /** Hides all but those for which this holds. */
   showOnly(is: (subject: SubjectResult) => boolean): void {
-    this.change({ hidden: new Set(this.all.filter(({ subject }) => !is(subject)).map(({ subject }) => subject.id)) });
+    this.change({
+      hidden: new Set(
+        this.all.filter(({ subject }) => !is(subject)).map(({ subject }) => subject.id),
+      ),
+    });
   }
 
   private toggle(subject: SubjectResult, index: number): HTMLButtonElement {
@@ -66,14 +83,25 @@ class SubjectsPanel implements Control {
   private readonly items: { subject: SubjectResult; element: HTMLElement }[];
   private readonly onlyFound: HTMLButtonElement;
 
-  constructor(private readonly toggles: Toggles, change: Change) {
-    this.opener = button("", () => { this.open(this.panel.hidden !== false); });
+  constructor(
+    private readonly toggles: Toggles,
+    change: Change,
+  ) {
+    this.opener = button("", () => {
+      this.open(this.panel.hidden !== false);
+    });
     this.opener.className = "opener";
     this.opener.setAttribute("aria-expanded", "false");
     this.opener.setAttribute("aria-controls", "subjects");
-    this.onlyFound = button("Only what is found", () => { toggles.showOnly((subject) => this.isFound(subject)); });
-    const all = button("All", () => { change({ hidden: new Set() }); });
-    const none = button("None", () => { toggles.showOnly(() => false); });
+    this.onlyFound = button("Only what is found", () => {
+      toggles.showOnly((subject) => this.isFound(subject));
+    });
+    const all = button("All", () => {
+      change({ hidden: new Set() });
+    });
+    const none = button("None", () => {
+      toggles.showOnly(() => false);
+    });
     this.items = toggles.all.map((toggle) => this.item(toggle));
     const head = document.createElement("div");
     head.className = "head";
@@ -100,7 +128,9 @@ class SubjectsPanel implements Control {
   private item({ subject, control }: Toggle): { subject: SubjectResult; element: HTMLElement } {
     const element = document.createElement("div");
     element.className = "item";
-    const only = button("only", () => { this.toggles.showOnly((other) => other === subject); });
+    const only = button("only", () => {
+      this.toggles.showOnly((other) => other === subject);
+    });
     only.className = "only";
     only.setAttribute("aria-label", `only ${subject.title}`);
     element.append(control, only);
@@ -111,14 +141,20 @@ class SubjectsPanel implements Control {
     this.search.type = "search";
     this.search.placeholder = "Search";
     this.search.setAttribute("aria-label", "Search subjects");
-    this.search.addEventListener("input", () => { this.find(); });
-    this.search.addEventListener("keydown", (event) => { if (event.key === "Enter" && !this.onlyFound.disabled) this.onlyFound.click(); });
+    this.search.addEventListener("input", () => {
+      this.find();
+    });
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !this.onlyFound.disabled) this.onlyFound.click();
+    });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || this.panel.hidden) return;
       this.open(false);
       this.opener.focus();
     });
-    document.addEventListener("pointerdown", (event) => { if (!event.composedPath().includes(this.element)) this.open(false); });
+    document.addEventListener("pointerdown", (event) => {
+      if (!event.composedPath().includes(this.element)) this.open(false);
+    });
   }
 
   private open(is: boolean): void {
@@ -129,7 +165,8 @@ class SubjectsPanel implements Control {
 
   private find(): void {
     for (const { subject, element } of this.items) element.hidden = !this.isFound(subject);
-    this.onlyFound.disabled = this.search.value === "" || this.items.every(({ element }) => element.hidden);
+    this.onlyFound.disabled =
+      this.search.value === "" || this.items.every(({ element }) => element.hidden);
   }
 
   private isFound({ title, id, language }: SubjectResult): boolean {

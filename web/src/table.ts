@@ -1,5 +1,5 @@
-// Tables that sort by a click on a column, show what is chosen, and show that by pages where there is much of it. Without a viewer
-// and on paper all rows are there.
+// Tables that sort by a click on a column, show what is chosen, and show that by pages where there
+// is much of it. Without a viewer and on paper all rows are there.
 import { button } from "./button.ts";
 import { amount } from "./format.ts";
 import { barEnd, barLength, pageOf, type PageOf } from "./layout.ts";
@@ -7,14 +7,20 @@ import { isShown, type Shown, whenOpen } from "./parts.ts";
 
 /** All tables that follow the choice. Gives what is to be called at every change. */
 export function followingTables(): (shown: Shown) => void {
-  const all = [...document.querySelectorAll<HTMLTableElement>("table:is(.sortable, .checks, .facts)")].map((table) => {
+  const all = [
+    ...document.querySelectorAll<HTMLTableElement>("table:is(.sortable, .checks, .facts)"),
+  ].map((table) => {
     let made: Table | undefined;
     return whenOpen(table, (shown: Shown) => {
       made ??= new Table(table);
       made.select(shown);
     });
   });
-  return (shown) => { all.forEach((follow) => { follow(shown); }); };
+  return (shown) => {
+    all.forEach((follow) => {
+      follow(shown);
+    });
+  };
 }
 
 export class Table {
@@ -23,10 +29,17 @@ export class Table {
   private selected: HTMLTableRowElement[];
   private page = 0;
   private isWhole = false;
-  private readonly pager = new Pager((page) => { this.turnTo(page); }, () => { this.showWhole(); });
+  private readonly pager = new Pager(
+    (page) => {
+      this.turnTo(page);
+    },
+    () => {
+      this.showWhole();
+    },
+  );
 
   constructor(private readonly table: HTMLTableElement) {
-    this.rows = [...table.tBodies[0]?.rows ?? []];
+    this.rows = [...(table.tBodies[0]?.rows ?? [])];
     this.selected = this.rows;
     if (table.classList.contains("sortable")) this.makeSortable();
     (table.closest(".scroll") ?? table).after(this.pager.element);
@@ -66,7 +79,8 @@ export class Table {
   private say(): void {
     this.table.deleteCaption();
     const [some, all] = [this.selected.length, this.rows.length];
-    if (some !== all) this.table.createCaption().textContent = `${amount(some)} of ${amount(all)} rows are selected`;
+    const note = `${amount(some)} of ${amount(all)} rows are selected`;
+    if (some !== all) this.table.createCaption().textContent = note;
   }
 
   private makeSortable(): void {
@@ -101,8 +115,15 @@ class Pager {
   private at: PageOf = pageOf(0, 0);
 
   constructor(turnTo: (page: number) => void, showWhole: () => void) {
-    const turn = (label: string, to: "before" | "after"): { control: HTMLButtonElement; to: "before" | "after" } =>
-      ({ to, control: button(label, () => { turnTo(this.at[to] ?? 0); }) });
+    const turn = (
+      label: string,
+      to: "before" | "after",
+    ): { control: HTMLButtonElement; to: "before" | "after" } => ({
+      to,
+      control: button(label, () => {
+        turnTo(this.at[to] ?? 0);
+      }),
+    });
     this.turns = [turn("‹ Previous", "before"), turn("Next ›", "after")];
     this.whole = button("Show all", showWhole);
     this.said.setAttribute("role", "status");
@@ -117,24 +138,36 @@ class Pager {
       control.hidden = isWhole;
       control.disabled = at[to] === null;
     }
-    this.said.textContent = isWhole ? `all ${amount(rows)} rows` : `rows ${amount(at.first)}–${amount(at.to)} of ${amount(rows)}`;
+    this.said.textContent = isWhole
+      ? `all ${amount(rows)} rows`
+      : `rows ${amount(at.first)}–${amount(at.to)} of ${amount(rows)}`;
     this.whole.textContent = isWhole ? "Show by pages" : "Show all";
   }
 }
 
-/** Makes the longest bar among these rows fill its cell, column by column, for each workload by itself. */
+/**
+ * Makes the longest bar among these rows fill its cell, column by column, for each workload by
+ * itself.
+ */
 export function scaleBars(rows: HTMLTableRowElement[]): void {
   for (const workload of new Set(rows.map((row) => row.dataset["workload"]))) {
-    const cells = rows.filter((row) => row.dataset["workload"] === workload).flatMap((row) => [...row.cells])
+    const cells = rows
+      .filter((row) => row.dataset["workload"] === workload)
+      .flatMap((row) => [...row.cells])
       .filter((cell) => cell.style.getPropertyValue("--bar") !== "");
-    for (const column of new Set(cells.map((cell) => cell.cellIndex))) scale(cells.filter((cell) => cell.cellIndex === column));
+    for (const column of new Set(cells.map((cell) => cell.cellIndex)))
+      scale(cells.filter((cell) => cell.cellIndex === column));
   }
 }
 
 function scale(cells: HTMLTableCellElement[]): void {
   const key = (cell: HTMLTableCellElement): number => Number(cell.dataset["key"]);
-  const isControl = (cell: HTMLTableCellElement): boolean => cell.closest("tr")?.dataset["control"] !== undefined;
-  const end = barEnd(cells.filter((cell) => !isControl(cell)).map(key), cells.filter(isControl).map(key));
+  const isControl = (cell: HTMLTableCellElement): boolean =>
+    cell.closest("tr")?.dataset["control"] !== undefined;
+  const end = barEnd(
+    cells.filter((cell) => !isControl(cell)).map(key),
+    cells.filter(isControl).map(key),
+  );
   for (const cell of cells) {
     cell.style.setProperty("--bar", barLength(key(cell), end));
     cell.classList.toggle("cut", key(cell) > end);
@@ -144,7 +177,7 @@ function scale(cells: HTMLTableCellElement[]): void {
 /** What a cell sorts by: its number, or else its text. */
 function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   const key = cell?.dataset["key"];
-  return key === undefined ? cell?.textContent ?? "" : Number(key);
+  return key === undefined ? (cell?.textContent ?? "") : Number(key);
 }
 
 function compare(x: number | string, y: number | string, descending: boolean): number {

@@ -1,7 +1,26 @@
-// Colours: one per subject everywhere, told apart by the colour-blind too (Okabe and Ito, "Color Universal Design").
+// Colours: one per subject everywhere, told apart by the colour-blind too (Okabe and Ito, "Color
+// Universal Design").
 
-const LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07A00", "#3B9ED8", "#5B4FA2", "#8C564B"];
-const DARK = ["#56B4E9", "#F0883E", "#00B68A", "#E09BC4", "#E6B422", "#9AD0F5", "#A99BF0", "#C49C94"];
+const LIGHT = [
+  "#0072B2",
+  "#D55E00",
+  "#009E73",
+  "#CC79A7",
+  "#B07A00",
+  "#3B9ED8",
+  "#5B4FA2",
+  "#8C564B",
+];
+const DARK = [
+  "#56B4E9",
+  "#F0883E",
+  "#00B68A",
+  "#E09BC4",
+  "#E6B422",
+  "#9AD0F5",
+  "#A99BF0",
+  "#C49C94",
+];
 const DASHES = ["solid", "dashed", "dotted"] as const;
 
 // No double quote in it: the SVG renderer writes it unescaped into an attribute.
@@ -17,7 +36,9 @@ export function isDark(): boolean {
 /** Calls back when the reader or the system changes between light and dark. */
 export function onThemeChange(callback: () => void): void {
   media.addEventListener("change", callback);
-  new MutationObserver(callback).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  new MutationObserver(callback).observe(document.documentElement, {
+    attributeFilter: ["data-theme"],
+  });
 }
 
 export function subjectColour(index: number, control: boolean, dark: boolean): string {
@@ -50,7 +71,11 @@ export function chartTheme(dark: boolean): object {
     logAxis: axis,
     valueAxis: axis,
     categoryAxis: axis,
-    tooltip: { backgroundColor: dark ? "#161b22" : "#fff", borderColor: rule, textStyle: { color: ink } },
+    tooltip: {
+      backgroundColor: dark ? "#161b22" : "#fff",
+      borderColor: rule,
+      textStyle: { color: ink },
+    },
     dataZoom: { textStyle: { color: ink } },
   };
 }

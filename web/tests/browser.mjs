@@ -6,8 +6,13 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
 ];
 
 /** How long anything may take on the worst machine. Only what never comes about takes that long. */
@@ -47,21 +52,31 @@ export async function drawAll(page) {
     await plot.scrollIntoViewIfNeeded();
     await plot.and(page.locator("[data-drawn]")).waitFor();
   }
-  await page.evaluate(() => { window.scrollTo(0, 0); });
+  await page.evaluate(() => {
+    window.scrollTo(0, 0);
+  });
 }
 
-async function openPage(context, file, { width = 1280, height = 800, scheme = "light", ready = "header .theme" } = {}) {
+async function openPage(
+  context,
+  file,
+  { width = 1280, height = 800, scheme = "light", ready = "header .theme" } = {},
+) {
   const page = await context.newPage();
   const problems = [];
   page.on("console", (m) => {
-    if (m.type() === "error" || m.type() === "warning") problems.push(`console ${m.type()}: ${m.text()}`);
+    if (m.type() === "error" || m.type() === "warning")
+      problems.push(`console ${m.type()}: ${m.text()}`);
   });
   page.on("pageerror", (e) => problems.push(`page error: ${e.stack ?? e.message}`));
-  page.on("requestfailed", (r) => problems.push(`request failed: ${r.url()} ${r.failure()?.errorText ?? ""}`));
+  page.on("requestfailed", (r) =>
+    problems.push(`request failed: ${r.url()} ${r.failure()?.errorText ?? ""}`),
+  );
   const url = pathToFileURL(resolve(file)).href;
   // A report must not ask for anything but itself (blob: is the SVG export).
   page.on("request", (r) => {
-    if (r.url() !== url && !/^(blob|data):/.test(r.url())) problems.push(`unexpected request: ${r.url()}`);
+    if (r.url() !== url && !/^(blob|data):/.test(r.url()))
+      problems.push(`unexpected request: ${r.url()}`);
   });
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme: scheme });

@@ -1,5 +1,5 @@
-// A report of many subjects, trials, workloads and protocols: what is chosen holds everywhere, and tables have pages. REPORT names
-// the page.
+// A report of many subjects, trials, workloads and protocols: what is chosen holds everywhere, and
+// tables have pages. REPORT names the page.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -10,8 +10,12 @@ const file = process.env.REPORT;
 assert.ok(file, "set REPORT to the path of a report.html");
 
 let browser;
-before(async () => { browser = await launch(); });
-after(async () => { await browser?.close(); });
+before(async () => {
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+});
 
 const figure = (chart) => `figure[data-chart=${chart}]`;
 const unfold = (page, chart) => page.locator(`${figure(chart)} summary`).click();
@@ -41,18 +45,34 @@ test("a long table has pages, by keyboard too, and is sorted as a whole", async 
     const pager = page.locator(`${figure("spectrum")} .pager`);
     assert.equal(await rowsSeen(page, "spectrum"), 50);
     assert.equal(await pager.getByRole("status").textContent(), `rows 1–50 of ${own}`);
-    assert.deepEqual(await seen(page, `${figure("spectrum")} caption`), [`${own} of ${trials.length} rows are selected`]);
-    const [previous, next] = [pager.getByRole("button", { name: "Previous" }), pager.getByRole("button", { name: "Next" })];
+    assert.deepEqual(await seen(page, `${figure("spectrum")} caption`), [
+      `${own} of ${trials.length} rows are selected`,
+    ]);
+    const [previous, next] = [
+      pager.getByRole("button", { name: "Previous" }),
+      pager.getByRole("button", { name: "Next" }),
+    ];
     assert.ok(await previous.isDisabled());
     await next.focus();
     await page.keyboard.press("Enter");
     assert.equal(await rowsSeen(page, "spectrum"), own - 50);
     assert.equal(await pager.getByRole("status").textContent(), `rows 51–${own} of ${own}`);
     assert.ok(await next.isDisabled());
-    await page.locator(`${figure("spectrum")} th`).nth(0).getByRole("button").click();
-    const names = () => page.locator(`${figure("spectrum")} tbody tr:visible td:first-child`).allTextContents();
-    const sorted = of(trials, "text").map((t) => t.subject_id).toSorted();
-    assert.deepEqual(await names(), sorted.slice(0, 50), "its first page begins with the first of all");
+    await page
+      .locator(`${figure("spectrum")} th`)
+      .nth(0)
+      .getByRole("button")
+      .click();
+    const names = () =>
+      page.locator(`${figure("spectrum")} tbody tr:visible td:first-child`).allTextContents();
+    const sorted = of(trials, "text")
+      .map((t) => t.subject_id)
+      .toSorted();
+    assert.deepEqual(
+      await names(),
+      sorted.slice(0, 50),
+      "its first page begins with the first of all",
+    );
     await pager.getByRole("button", { name: "Show all" }).click();
     assert.deepEqual(await names(), sorted);
     await pager.getByRole("button", { name: "Show by pages" }).click();
@@ -81,7 +101,7 @@ test("on paper and without a viewer all rows are there", async () => {
   await page.close();
 });
 
-test("subjects are searched for and chosen in a panel, for charts, tables, cards and trials alike", async () => {
+test("subjects are searched for and chosen in a panel, for all parts of the page", async () => {
   await onPage(browser, file, { height: TALL }, async (page) => {
     await areDrawn(page);
     const { subjects, summaries, trials } = await data(page);
@@ -101,7 +121,10 @@ test("subjects are searched for and chosen in a panel, for charts, tables, cards
     assert.equal(await page.locator("table.overview tbody tr:visible").count(), 1);
     assert.deepEqual(await seen(page, "#why .card h3"), ["Fast <1> 3"]);
     const options = await page.locator("#trial option").allTextContents();
-    assert.equal(options.length, of(trials, "text").filter((t) => t.subject_id === "fast-3").length);
+    assert.equal(
+      options.length,
+      of(trials, "text").filter((t) => t.subject_id === "fast-3").length,
+    );
     assert.ok(options.every((option) => option.startsWith("fast-3 · ")));
     const named = await plot(page, "startup").locator("svg text").allTextContents();
     assert.ok(named.includes("Fast <1> 3") && !named.includes("Fast <1> 2"));
@@ -125,9 +148,15 @@ test("a step is chosen for tables, cards, charts of one step and trials", async 
     const own = of(summaries, "text").filter((s) => s.connections === 4);
     assert.equal(await rowsSeen(page, "throughput"), own.length);
     assert.equal((await seen(page, "#why .strip li")).length, own.length);
-    assert.deepEqual(await page.locator(`${figure("spectrum")} option`).allTextContents(), ["text, 4 connections"]);
+    assert.deepEqual(await page.locator(`${figure("spectrum")} option`).allTextContents(), [
+      "text, 4 connections",
+    ]);
     for (const chart of ["spectrum", "over-time"]) {
-      assert.ok((await plot(page, chart).locator("svg text").allTextContents()).some((text) => text.startsWith("text, 4 connections · ")));
+      assert.ok(
+        (await plot(page, chart).locator("svg text").allTextContents()).some((text) =>
+          text.startsWith("text, 4 connections · "),
+        ),
+      );
     }
     const shown = of(trials, "text").filter((t) => t.step.connections === 4).length;
     assert.equal(await page.locator("#trial option").count(), shown);
@@ -144,15 +173,19 @@ test("a protocol is chosen beside the workloads that are over it", async () => {
     assert.deepEqual(await radios(), ["text", "json", "text-h2c", "json-h2c", "all workloads"]);
     await page.getByRole("radio", { name: "h2c", exact: true }).check();
     assert.deepEqual(await radios(), ["text-h2c", "json-h2c", "all workloads"]);
-    const shown = async () => (await plot(page, "throughput").locator("svg text").allTextContents())
-      .filter((text) => / · /.test(text)).map((text) => text.split(" · ")[0]);
+    const shown = async () =>
+      (await plot(page, "throughput").locator("svg text").allTextContents())
+        .filter((text) => / · /.test(text))
+        .map((text) => text.split(" · ")[0]);
     assert.deepEqual(await shown(), ["text-h2c"]);
     await page.getByRole("radio", { name: "all workloads" }).check();
     assert.deepEqual(await shown(), ["text-h2c", "json-h2c"]);
     // Who has no numbers at all is always there.
     const isAbsent = (row) => !summaries.some((s) => s.subject === row.subject);
     const rows = overview.filter((row) => row.workload.endsWith("h2c") || isAbsent(row)).length;
-    assert.deepEqual(await seen(page, "#overview caption"), [`${rows} of ${overview.length} rows are selected`]);
+    assert.deepEqual(await seen(page, "#overview caption"), [
+      `${rows} of ${overview.length} rows are selected`,
+    ]);
     await page.getByRole("radio", { name: "all protocols" }).check();
     assert.equal((await shown()).length, 4);
   });

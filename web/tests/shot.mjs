@@ -9,7 +9,10 @@ if (!file || !prefix) {
 const b = await launch();
 let failed = false;
 try {
-  for (const [width, height] of [[1280, 800], [1920, 1080]]) {
+  for (const [width, height] of [
+    [1280, 800],
+    [1920, 1080],
+  ]) {
     for (const scheme of ["light", "dark"]) {
       const t = await b.open(file, { width, height, scheme, ready });
       const out = `${prefix}-${width}x${height}-${scheme}.png`;

@@ -4,7 +4,9 @@ import org.elasticsearch.index.mapper.Mapper;
 import org.elasticsearch.plugins.MapperPlugin;
 import org.elasticsearch.plugins.Plugin;
 
-/** The type geo_shape, as the distribution's module geo declares it, which is not in Maven Central. */
+/**
+ * The type geo_shape, as the distribution's module geo declares it, which is not in Maven Central.
+ */
 public final class GeoShapes extends Plugin implements MapperPlugin {
     @Override
     public Map<String, Mapper.TypeParser> getMappers() {

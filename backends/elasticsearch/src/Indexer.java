@@ -13,7 +13,10 @@ import org.elasticsearch.client.Client;
 import org.elasticsearch.common.settings.Settings;
 import org.elasticsearch.common.xcontent.XContentType;
 
-/** {@code Indexer SOURCE HOME}: indexes all places of SOURCE; what the server needs is HOME/data then. */
+/**
+ * {@code Indexer SOURCE HOME}: indexes all places of SOURCE; what the server needs is HOME/data
+ * then.
+ */
 public final class Indexer {
     private static final Logger LOG = LogManager.getLogger(Indexer.class);
     private static final int DOCUMENTS_PER_BULK = 200;
@@ -54,7 +57,9 @@ public final class Indexer {
         return request.numberOfActions();
     }
 
-    /** One segment, nothing left to be replayed from the log of changes, and no changes from now on. */
+    /**
+     * One segment, nothing left to be replayed from the log of changes, and no changes from now on.
+     */
     private void finish(String name) {
         client.admin().indices().prepareForceMerge(name).setMaxNumSegments(1).get();
         client.admin().indices().prepareFlush(name).setForce(true).get();
@@ -78,7 +83,9 @@ public final class Indexer {
             indexer.index("region", regions.stream().map(Places::region));
             indexer.index(
                 "city",
-                Stream.concat(cities.stream().map(Places::city), villages.stream().map(Places::village)));
+                Stream.concat(
+                        cities.stream().map(Places::city),
+                        villages.stream().map(Places::village)));
         }
     }
 }

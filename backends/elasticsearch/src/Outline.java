@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.SplittableRandom;
 
 /**
- * A polygon round a place, the same for the same seed on every machine. It is irregular, yet no two edges
- * cross: the angle only grows from point to point.
+ * A polygon round a place, the same for the same seed on every machine. It is irregular, yet no two
+ * edges cross: the angle only grows from point to point.
  */
 final class Outline {
     private static final int WAVES = 40;
@@ -25,14 +25,16 @@ final class Outline {
     }
 
     /** In GeoJSON; the radius is in degrees of latitude. */
-    static Map<String, Object> around(double lat, double lon, double radius, int points, long seed) {
+    static Map<String, Object> around(
+            double lat, double lon, double radius, int points, long seed) {
         Outline outline = new Outline(seed);
         List<double[]> ring = new ArrayList<>();
         for (int i = 0; i < points; i++) {
             double angle = 2 * Math.PI * i / points;
             double distance = radius * outline.factor(angle);
             double north = distance * StrictMath.sin(angle);
-            double east = distance * StrictMath.cos(angle) / StrictMath.cos(StrictMath.toRadians(lat));
+            double east =
+                    distance * StrictMath.cos(angle) / StrictMath.cos(StrictMath.toRadians(lat));
             ring.add(new double[] {rounded(lon + east), rounded(lat + north)});
         }
         ring.add(ring.get(0));

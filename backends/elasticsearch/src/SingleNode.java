@@ -29,7 +29,8 @@ final class SingleNode extends Node {
             .put("transport.port", "0")
             .put("discovery.type", "single-node")
             .put("action.auto_create_index", false)
-            // A disk that is nearly full would make the indices read-only, and is looked at every 30 s.
+            // A disk that is nearly full would make the indices read-only, and is looked at every
+            // 30 s.
             .put("cluster.routing.allocation.disk.threshold_enabled", false)
             // It would look for changed scripts every 60 s; there are none.
             .put("resource.reload.enabled", false)

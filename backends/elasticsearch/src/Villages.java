@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.SplittableRandom;
 
 /**
- * Villages that do not exist, the same on every machine, so that there are more places than caches hold. Each
- * has one name, in the language of its country.
+ * Villages that do not exist, the same on every machine, so that there are more places than caches
+ * hold. Each has one name, in the language of its country.
  */
 final class Villages {
     private static final long FIRST_ID = 200000001;
@@ -52,7 +52,8 @@ final class Villages {
 
     private String part(String language, String place) {
         return any(parts.stream()
-                .filter(part -> part.get("language").equals(language) && part.get("place").equals(place))
+                .filter(part -> part.get("language").equals(language)
+                        && part.get("place").equals(place))
                 .toList())
             .get("text");
     }

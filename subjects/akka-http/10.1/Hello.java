@@ -25,7 +25,8 @@ import scala.concurrent.Future;
 public final class Hello {
     private final ActorSystem system = ActorSystem.create("hello");
     private final Materializer materializer = ActorMaterializer.create(system);
-    private final Function<HttpRequest, CompletionStage<HttpResponse>> handler = handler(new Routes().all());
+    private final Function<HttpRequest, CompletionStage<HttpResponse>> handler =
+        handler(new Routes().all());
 
     /** The value after a flag, or null. */
     private static String value(String[] args, String flag) {
@@ -33,11 +34,16 @@ public final class Hello {
         return at < 0 || at + 1 == args.length ? null : args[at + 1];
     }
 
-    /** The route as a function, without which there is no HTTP/2. In 10.1 only the Scala API makes one. */
+    /**
+     * The route as a function, without which there is no HTTP/2. In 10.1 only the Scala API makes
+     * one.
+     */
     @SuppressWarnings("unchecked")
     private Function<HttpRequest, CompletionStage<HttpResponse>> handler(Route route) {
         Config config = system.settings().config();
-        Function1<akka.http.scaladsl.model.HttpRequest, Future<akka.http.scaladsl.model.HttpResponse>> function =
+        Function1<
+            akka.http.scaladsl.model.HttpRequest,
+            Future<akka.http.scaladsl.model.HttpResponse>> function =
             akka.http.scaladsl.server.Route.asyncHandler(
                 route.asScala(),
                 RoutingSettings.apply(config),
@@ -48,18 +54,20 @@ public final class Hello {
                 RejectionHandler.defaultHandler().asScala(),
                 null);
         return request -> {
-            CompletionStage<?> response =
-                FutureConverters.toJava(function.apply((akka.http.scaladsl.model.HttpRequest) request));
+            CompletionStage<?> response = FutureConverters.toJava(
+                function.apply((akka.http.scaladsl.model.HttpRequest) request));
             return (CompletionStage<HttpResponse>) response;
         };
     }
 
     private void bind(ConnectHttp where) {
-        Http.get(system).bindAndHandleAsync(handler, where, materializer).whenComplete((binding, failure) -> {
+        Http.get(system).bindAndHandleAsync(handler, where, materializer)
+            .whenComplete((binding, failure) -> {
             if (failure == null) {
                 CoordinatedShutdown.get(system).addTask(
                     CoordinatedShutdown.PhaseServiceUnbind(), "terminate " + where.port(),
-                    () -> binding.terminate(Duration.ofSeconds(1)).thenApply(ended -> Done.getInstance()));
+                    () -> binding.terminate(Duration.ofSeconds(1))
+                        .thenApply(ended -> Done.getInstance()));
             } else {
                 failure.printStackTrace();
                 system.terminate();
@@ -76,8 +84,8 @@ public final class Hello {
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
             hello.bind(ConnectHttp.toHostHttps("127.0.0.1", Integer.parseInt(tlsPort))
-                .withCustomHttpsContext(
-                    ConnectionContext.https(Tls.context(value(args, "--cert"), value(args, "--key")))));
+                .withCustomHttpsContext(ConnectionContext.https(
+                    Tls.context(value(args, "--cert"), value(args, "--key")))));
         }
     }
 }

@@ -35,7 +35,8 @@ public final class Hello {
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
             ServerBuilder server = http.newServerAt("127.0.0.1", Integer.parseInt(tlsPort))
-                .enableHttps(ConnectionContext.httpsServer(Tls.context(value(args, "--cert"), value(args, "--key"))));
+                .enableHttps(ConnectionContext.httpsServer(
+                    Tls.context(value(args, "--cert"), value(args, "--key"))));
             bind(system, server, route);
         }
     }

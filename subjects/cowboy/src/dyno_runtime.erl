@@ -1,4 +1,4 @@
-%% Answers whoever connects to the socket that DYNO_RUNTIME names with what the BEAM knows of itself, as JSON.
+%% Writes the BEAM's statistics as JSON to every client of the socket that DYNO_RUNTIME names.
 -module(dyno_runtime).
 
 -export([start/0]).
@@ -23,7 +23,10 @@ tell(Listener) ->
 
 values() ->
     Schedulers = erlang:system_info(schedulers_online),
-    Times = [{Active, Total} || {Id, Active, Total} <- erlang:statistics(scheduler_wall_time), Id =< Schedulers],
+    Times = [
+        {Active, Total}
+        || {Id, Active, Total} <- erlang:statistics(scheduler_wall_time), Id =< Schedulers
+    ],
     Active = lists:sum([A || {A, _} <- Times]),
     Total = lists:sum([T || {_, T} <- Times]),
     {Cycles, Words, _} = erlang:statistics(garbage_collection),
@@ -40,4 +43,5 @@ values() ->
     ].
 
 json(Values) ->
-    ["{", lists:join(",", [io_lib:format("\"~s\":~b", [Name, Value]) || {Name, Value} <- Values]), "}"].
+    Members = [io_lib:format("\"~s\":~b", [Name, Value]) || {Name, Value} <- Values],
+    ["{", lists:join(",", Members), "}"].

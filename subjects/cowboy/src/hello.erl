@@ -18,8 +18,8 @@ listen(tls, Port, Opts, Args) ->
     Files = [{certfile, value("--cert", Args)}, {keyfile, value("--key", Args)}],
     {ok, _} = cowboy:start_tls(tls, transport_opts(Port, Files), Opts).
 
-%% max_connections: at the default of 1024 Cowboy accepts no more. shutdown: by default each of ten supervisors
-%% of a port, one after the other, waits 5 s for connections that are open.
+%% max_connections: at the default of 1024 Cowboy accepts no more. shutdown: by default each of ten
+%% supervisors of a port, one after the other, waits 5 s for connections that are open.
 transport_opts(Port, More) ->
     #{
         max_connections => 16384,
@@ -27,8 +27,8 @@ transport_opts(Port, More) ->
         socket_opts => [{ip, {127, 0, 0, 1}}, {port, list_to_integer(Port)} | More]
     }.
 
-%% Limits on what one connection may do: the defaults close it after 1000 requests, after 5 s without one, and over
-%% HTTP/2 after 10000 frames within 10 s.
+%% Limits on what one connection may do: the defaults close it after 1000 requests, after 5 s
+%% without one, and over HTTP/2 after 10000 frames within 10 s.
 limits() ->
     #{
         max_keepalive => 1_000_000_000,

@@ -4,5 +4,6 @@
 -export([init/2]).
 
 init(Req0, State) ->
-    Req = cowboy_req:reply(200, #{<<"content-type">> => <<"text/plain">>}, <<"Hello, World!">>, Req0),
+    Headers = #{<<"content-type">> => <<"text/plain">>},
+    Req = cowboy_req:reply(200, Headers, <<"Hello, World!">>, Req0),
     {ok, Req, State}.

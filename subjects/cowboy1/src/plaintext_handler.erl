@@ -7,7 +7,8 @@ init(_Transport, Req, Opts) ->
     {ok, Req, Opts}.
 
 handle(Req0, State) ->
-    {ok, Req} = cowboy_req:reply(200, [{<<"content-type">>, <<"text/plain">>}], <<"Hello, World!">>, Req0),
+    Headers = [{<<"content-type">>, <<"text/plain">>}],
+    {ok, Req} = cowboy_req:reply(200, Headers, <<"Hello, World!">>, Req0),
     {ok, Req, State}.
 
 terminate(_Reason, _Req, _State) ->

@@ -1,5 +1,5 @@
-/* libh2o as a NIF: its event loop runs in a thread of its own, sends each request as a message to one Erlang process, and is
- * handed the answer by a NIF, in whatever process that is called. */
+/* libh2o as a NIF: its event loop runs in a thread of its own, sends each request as a message to
+ * one Erlang process, and is handed the answer by a NIF, in whatever process that is called. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -33,8 +33,8 @@ typedef struct {
     server_t *server;
 } handler_t;
 
-/* A request between h2o and Erlang. Erlang owes one message back; h2o may have disposed of the request by then. Whichever
- * comes last frees it, and both come in the thread of the loop. */
+/* A request between h2o and Erlang. Erlang owes one message back; h2o may have disposed of the
+ * request by then. Whichever comes last frees it, and both come in the thread of the loop. */
 typedef struct {
     h2o_multithread_message_t super;
     server_t *server;
@@ -63,8 +63,8 @@ static void hand_back(exchange_t *exchange)
     h2o_multithread_send_message(&exchange->server->answers, &exchange->super);
 }
 
-/* No request holds the ticket any more: without an answer by now there will be none. Erlang finds that out when it next collects the
- * garbage of those who held it. */
+/* No request holds the ticket any more: without an answer by now there will be none. Erlang finds
+ * that out when it next collects the garbage of those who held it. */
 static void on_ticket_lost(ErlNifEnv *env, void *resource)
 {
     exchange_t *exchange = atomic_exchange(&((ticket_t *)resource)->exchange, NULL);
@@ -106,9 +106,11 @@ static void respond(exchange_t *exchange)
     request->res.content_length = exchange->body_length;
     if (exchange->type_length != 0) {
         h2o_iovec_t type = h2o_strdup(&request->pool, exchange->text, exchange->type_length);
-        h2o_add_header(&request->pool, &request->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL, type.base, type.len);
+        h2o_add_header(&request->pool, &request->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL,
+                       type.base, type.len);
     }
-    /* Copies the body, and leaves it out of an answer to HEAD. The exchange may be gone afterwards. */
+    /* Copies the body, and leaves it out of an answer to HEAD. The exchange may be gone
+     * afterwards. */
     h2o_send_inline(request, exchange->text + exchange->type_length, exchange->body_length);
 }
 
@@ -143,8 +145,9 @@ static int on_request(h2o_handler_t *handler, h2o_req_t *request)
     ErlNifEnv *env = enif_alloc_env();
     ticket_t *ticket = enif_alloc_resource(ticket_type, sizeof(*ticket));
     atomic_init(&ticket->exchange, exchange);
-    ERL_NIF_TERM message = enif_make_tuple4(env, enif_make_atom(env, "h2o_request"), enif_make_resource(env, ticket),
-                                            make_binary(env, request->method), make_binary(env, request->path_normalized));
+    ERL_NIF_TERM message = enif_make_tuple4(
+        env, enif_make_atom(env, "h2o_request"), enif_make_resource(env, ticket),
+        make_binary(env, request->method), make_binary(env, request->path_normalized));
     enif_release_resource(ticket);
     /* If the owner is gone, the ticket goes with the message. */
     enif_send(NULL, &server->owner, env, message);
@@ -174,13 +177,16 @@ static void *run(void *argument)
 
 static ERL_NIF_TERM make_error(ErlNifEnv *env, const char *reason)
 {
-    return enif_make_tuple2(env, enif_make_atom(env, "error"), enif_make_string(env, reason, ERL_NIF_LATIN1));
+    return enif_make_tuple2(env, enif_make_atom(env, "error"),
+                            enif_make_string(env, reason, ERL_NIF_LATIN1));
 }
 
 /* A socket that listens, or -1. */
 static int bind_port(int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd != -1 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
         bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, SOMAXCONN) == 0)
@@ -206,8 +212,10 @@ static SSL_CTX *load_certificate(const char *cert, const char *key)
 
 static void listen_on(server_t *server, h2o_accept_ctx_t *accept, int fd, SSL_CTX *ssl)
 {
-    *accept = (h2o_accept_ctx_t){.ctx = &server->context, .hosts = server->config.hosts, .ssl_ctx = ssl};
-    h2o_socket_t *listener = h2o_evloop_socket_create(server->context.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
+    *accept = (h2o_accept_ctx_t){
+        .ctx = &server->context, .hosts = server->config.hosts, .ssl_ctx = ssl};
+    h2o_socket_t *listener =
+        h2o_evloop_socket_create(server->context.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
     listener->data = accept;
     h2o_socket_read_start(listener, on_connection);
 }
@@ -218,13 +226,16 @@ static void configure(server_t *server)
     /* They also close idle connections; the default of 10 s would hit a slow load. */
     server->config.http1.req_timeout = 60 * 1000;
     server->config.http2.idle_timeout = 60 * 1000;
-    h2o_hostconf_t *host = h2o_config_register_host(&server->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
-    handler_t *handler = (handler_t *)h2o_create_handler(h2o_config_register_path(host, "/", 0), sizeof(*handler));
+    h2o_hostconf_t *host =
+        h2o_config_register_host(&server->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
+    handler_t *handler =
+        (handler_t *)h2o_create_handler(h2o_config_register_path(host, "/", 0), sizeof(*handler));
     handler->super.on_req = on_request;
     handler->server = server;
 }
 
-/* start(Port, TlsPort, CertFile, KeyFile) -> {ok, Server} | {error, Reason}: without TLS, TlsPort is 0. */
+/* start(Port, TlsPort, CertFile, KeyFile) -> {ok, Server} | {error, Reason}: without TLS, TlsPort
+ * is 0. */
 static ERL_NIF_TERM start(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     char cert[4096], key[4096];
@@ -267,8 +278,9 @@ static ERL_NIF_TERM reply(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     ticket_t *ticket;
     int status;
     ErlNifBinary type, body;
-    if (!enif_get_resource(env, argv[0], ticket_type, (void **)&ticket) || !enif_get_int(env, argv[1], &status) ||
-        !enif_inspect_binary(env, argv[2], &type) || !enif_inspect_iolist_as_binary(env, argv[3], &body))
+    if (!enif_get_resource(env, argv[0], ticket_type, (void **)&ticket) ||
+        !enif_get_int(env, argv[1], &status) || !enif_inspect_binary(env, argv[2], &type) ||
+        !enif_inspect_iolist_as_binary(env, argv[3], &body))
         return enif_make_badarg(env);
 
     exchange_t *exchange = atomic_exchange(&ticket->exchange, NULL);
@@ -300,7 +312,8 @@ static ERL_NIF_TERM stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 static int load(ErlNifEnv *env, void **priv_data, ERL_NIF_TERM info)
 {
     server_type = enif_open_resource_type(env, NULL, "h2o_server", NULL, ERL_NIF_RT_CREATE, NULL);
-    ticket_type = enif_open_resource_type(env, NULL, "h2o_request", on_ticket_lost, ERL_NIF_RT_CREATE, NULL);
+    ticket_type =
+        enif_open_resource_type(env, NULL, "h2o_request", on_ticket_lost, ERL_NIF_RT_CREATE, NULL);
     return server_type == NULL || ticket_type == NULL;
 }
 

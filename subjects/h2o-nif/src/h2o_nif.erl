@@ -1,4 +1,5 @@
-%% libh2o: the process that starts it is sent {h2o_request, Request, Method, Path} for each request, and somebody replies.
+%% libh2o: the process that starts it is sent {h2o_request, Request, Method, Path} for each request,
+%% and somebody replies.
 -module(h2o_nif).
 
 -export([start/4, reply/4, stop/1]).

@@ -97,12 +97,13 @@ public final class Hello {
     private static KeyStore keyStore(Path cert, Path key) throws Exception {
         String pem = Files.readString(key).replaceAll("-----[A-Z ]+-----", "");
         byte[] pkcs8 = Base64.getMimeDecoder().decode(pem);
-        PrivateKey privateKey = KeyFactory.getInstance("EC").generatePrivate(new PKCS8EncodedKeySpec(pkcs8));
+        PrivateKey privateKey =
+            KeyFactory.getInstance("EC").generatePrivate(new PKCS8EncodedKeySpec(pkcs8));
         KeyStore store = KeyStore.getInstance("PKCS12");
         store.load(null, null);
         try (InputStream chain = Files.newInputStream(cert)) {
-            Certificate[] certificates =
-                CertificateFactory.getInstance("X.509").generateCertificates(chain).toArray(Certificate[]::new);
+            Certificate[] certificates = CertificateFactory.getInstance("X.509")
+                .generateCertificates(chain).toArray(Certificate[]::new);
             store.setKeyEntry("server", privateKey, new char[0], certificates);
         }
         return store;

@@ -54,7 +54,8 @@ public final class Hello {
     private static final class Answers extends SimpleChannelInboundHandler<HttpObject> {
         private static final byte[] PLAINTEXT = "Hello, World!".getBytes(StandardCharsets.UTF_8);
         // Netty brings nothing that writes JSON.
-        private static final byte[] JSON = "{\"message\":\"Hello, World!\"}".getBytes(StandardCharsets.UTF_8);
+        private static final byte[] JSON =
+            "{\"message\":\"Hello, World!\"}".getBytes(StandardCharsets.UTF_8);
         private static final byte[] NOT_FOUND = "Not Found".getBytes(StandardCharsets.UTF_8);
 
         @Override
@@ -92,7 +93,8 @@ public final class Hello {
             // Over HTTP/2 the library does not leave out the body of a response to HEAD.
             boolean empty = request.method().equals(HttpMethod.HEAD);
             ByteBuf content = empty ? Unpooled.EMPTY_BUFFER : Unpooled.wrappedBuffer(body);
-            FullHttpResponse response = new DefaultFullHttpResponse(HttpVersion.HTTP_1_1, status, content);
+            FullHttpResponse response =
+                new DefaultFullHttpResponse(HttpVersion.HTTP_1_1, status, content);
             response.headers().set(CONTENT_TYPE, type).setInt(CONTENT_LENGTH, body.length);
             return response;
         }
@@ -101,7 +103,8 @@ public final class Hello {
     private static final class Http1 extends ChannelInitializer<Channel> {
         @Override
         protected void initChannel(Channel channel) {
-            channel.pipeline().addLast(new HttpServerCodec(), new HttpServerKeepAliveHandler(), new Answers());
+            channel.pipeline().addLast(
+                new HttpServerCodec(), new HttpServerKeepAliveHandler(), new Answers());
         }
     }
 
@@ -109,7 +112,8 @@ public final class Hello {
         return new Http2MultiplexHandler(new ChannelInitializer<Channel>() {
             @Override
             protected void initChannel(Channel stream) {
-                stream.pipeline().addLast(new Http2StreamFrameToHttpObjectCodec(true), new Answers());
+                stream.pipeline().addLast(
+                    new Http2StreamFrameToHttpObjectCodec(true), new Answers());
             }
         });
     }
@@ -128,9 +132,11 @@ public final class Hello {
             HttpServerCodec codec = new HttpServerCodec();
             HttpServerUpgradeHandler upgrade = new HttpServerUpgradeHandler(codec, protocol ->
                 AsciiString.contentEquals(Http2CodecUtil.HTTP_UPGRADE_PROTOCOL_NAME, protocol)
-                    ? new Http2ServerUpgradeCodec(Http2FrameCodecBuilder.forServer().build(), streams())
+                    ? new Http2ServerUpgradeCodec(
+                        Http2FrameCodecBuilder.forServer().build(), streams())
                     : null);
-            channel.pipeline().addLast(new CleartextHttp2ServerUpgradeHandler(codec, upgrade, new Http2()));
+            channel.pipeline().addLast(
+                new CleartextHttp2ServerUpgradeHandler(codec, upgrade, new Http2()));
             channel.pipeline().addLast(new NoUpgrade(upgrade));
         }
     }
@@ -164,7 +170,8 @@ public final class Hello {
         @Override
         protected void initChannel(SocketChannel channel) {
             channel.pipeline().addLast(tls.newHandler(channel.alloc()));
-            channel.pipeline().addLast(new ApplicationProtocolNegotiationHandler(ApplicationProtocolNames.HTTP_1_1) {
+            String fallback = ApplicationProtocolNames.HTTP_1_1;
+            channel.pipeline().addLast(new ApplicationProtocolNegotiationHandler(fallback) {
                 @Override
                 protected void configurePipeline(ChannelHandlerContext context, String protocol) {
                     boolean http2 = ApplicationProtocolNames.HTTP_2.equals(protocol);
@@ -200,16 +207,19 @@ public final class Hello {
         EventLoopGroup workers = epoll ? new EpollEventLoopGroup() : new NioEventLoopGroup();
         Class<? extends ServerChannel> channels =
             epoll ? EpollServerSocketChannel.class : NioServerSocketChannel.class;
-        ServerBootstrap bootstrap = new ServerBootstrap().group(acceptors, workers).channel(channels);
+        ServerBootstrap bootstrap =
+            new ServerBootstrap().group(acceptors, workers).channel(channels);
         List<Channel> listening = new ArrayList<>();
         String port = value(args, "--port");
         if (port != null) {
-            bootstrap.childHandler(Arrays.asList(args).contains("--h2c") ? new Both() : new Http1());
+            boolean h2c = Arrays.asList(args).contains("--h2c");
+            bootstrap.childHandler(h2c ? new Both() : new Http1());
             listening.add(bootstrap.bind("127.0.0.1", Integer.parseInt(port)).sync().channel());
         }
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
-            SslContext tls = tls(value(args, "--cert"), value(args, "--key"), value(args, "--tls-provider"));
+            SslContext tls =
+                tls(value(args, "--cert"), value(args, "--key"), value(args, "--tls-provider"));
             ServerBootstrap secured = bootstrap.clone().childHandler(new Tls(tls));
             listening.add(secured.bind("127.0.0.1", Integer.parseInt(tlsPort)).sync().channel());
         }

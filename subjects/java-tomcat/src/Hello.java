@@ -34,7 +34,8 @@ public final class Hello {
         }
 
         @Override
-        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        protected void doGet(HttpServletRequest request, HttpServletResponse response)
+                throws IOException {
             doHead(request, response);
             response.getOutputStream().write(body);
         }
@@ -49,7 +50,8 @@ public final class Hello {
     private static Connector connector(String protocol, String port) {
         Connector connector = new Connector(protocol);
         connector.setPort(Integer.parseInt(port));
-        AbstractHttp11Protocol<?> http1 = (AbstractHttp11Protocol<?>) connector.getProtocolHandler();
+        AbstractHttp11Protocol<?> http1 =
+            (AbstractHttp11Protocol<?>) connector.getProtocolHandler();
         http1.setAddress(InetAddress.getLoopbackAddress());
         // The default closes a connection after 100 requests.
         http1.setMaxKeepAliveRequests(-1);
@@ -112,7 +114,8 @@ public final class Hello {
         Tomcat.addServlet(context, "plaintext", new Answer("text/plain", "Hello, World!"));
         context.addServletMappingDecoded("/plaintext", "plaintext");
         // Tomcat brings nothing that writes JSON.
-        Tomcat.addServlet(context, "json", new Answer("application/json", "{\"message\":\"Hello, World!\"}"));
+        Answer json = new Answer("application/json", "{\"message\":\"Hello, World!\"}");
+        Tomcat.addServlet(context, "json", json);
         context.addServletMappingDecoded("/json", "json");
 
         tomcat.start();

@@ -23,7 +23,8 @@ final class Routes extends AllDirectives {
     Route all() {
         return concat(
             path("plaintext", () -> getOrHead(() -> complete("Hello, World!"))),
-            path("json", () -> getOrHead(() -> completeOK(new Message("Hello, World!"), Jackson.marshaller()))));
+            path("json", () -> getOrHead(
+                () -> completeOK(new Message("Hello, World!"), Jackson.marshaller()))));
     }
 
     /** Bodies of answers to HEAD are left out by Pekko HTTP over HTTP/1.1, but sent over HTTP/2. */
@@ -34,6 +35,7 @@ final class Routes extends AllDirectives {
     private static HttpResponse withoutBody(HttpResponse response) {
         ResponseEntity entity = response.entity();
         long length = entity.getContentLengthOption().getAsLong();
-        return response.withEntity(HttpEntities.create(entity.getContentType(), length, Source.empty()));
+        return response.withEntity(
+            HttpEntities.create(entity.getContentType(), length, Source.empty()));
     }
 }

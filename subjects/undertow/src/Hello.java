@@ -37,7 +37,8 @@ public final class Hello {
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
             builder.addHttpsListener(
-                Integer.parseInt(tlsPort), "127.0.0.1", Tls.context(value(args, "--cert"), value(args, "--key")));
+                Integer.parseInt(tlsPort), "127.0.0.1",
+                Tls.context(value(args, "--cert"), value(args, "--key")));
         }
         Undertow server = builder.build();
         server.start();

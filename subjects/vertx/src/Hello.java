@@ -33,7 +33,8 @@ public final class Hello extends AbstractVerticle {
                 answer(request, 200, "text/plain", Buffer.buffer("Hello, World!"));
                 break;
             case "/json":
-                answer(request, 200, "application/json", new JsonObject().put("message", "Hello, World!").toBuffer());
+                JsonObject json = new JsonObject().put("message", "Hello, World!");
+                answer(request, 200, "application/json", json.toBuffer());
                 break;
             default:
                 answer(request, 404, "text/plain", Buffer.buffer("Not Found"));
@@ -41,7 +42,8 @@ public final class Hello extends AbstractVerticle {
     }
 
     private static void answer(HttpServerRequest request, int status, String type, Buffer body) {
-        HttpServerResponse response = request.response().setStatusCode(status).putHeader("content-type", type);
+        HttpServerResponse response =
+            request.response().setStatusCode(status).putHeader("content-type", type);
         if (request.method().equals(HttpMethod.HEAD)) {
             // Over HTTP/2 the library does not leave out the body of a response to HEAD.
             response.putHeader("content-length", String.valueOf(body.length())).end();
@@ -60,7 +62,8 @@ public final class Hello extends AbstractVerticle {
         String port = value(args, "--port");
         if (port != null) {
             // The default is to speak HTTP/2 on every plain port.
-            HttpServerOptions plain = on(port).setHttp2ClearTextEnabled(Arrays.asList(args).contains("--h2c"));
+            boolean h2c = Arrays.asList(args).contains("--h2c");
+            HttpServerOptions plain = on(port).setHttp2ClearTextEnabled(h2c);
             listening.add(vertx.createHttpServer(plain).requestHandler(Hello::answer).listen());
         }
         String tlsPort = value(args, "--tls-port");

@@ -5,7 +5,9 @@ import { test } from "node:test";
 import { source } from "./source.mjs";
 
 const format = await source("format.ts");
-const rows = JSON.parse(await readFile(new URL("../../../tests/data/numbers.json", import.meta.url), "utf8"));
+const rows = JSON.parse(
+  await readFile(new URL("../../../tests/data/numbers.json", import.meta.url), "utf8"),
+);
 
 const SHOWN = {
   number: (x) => format.number(Number(x)),
@@ -22,7 +24,8 @@ for (const [name, show] of Object.entries(SHOWN)) {
   test(`${name} shows what the report does`, () => {
     const own = rows.filter(([of]) => of === name);
     assert.ok(own.length > 0, `the table has nothing of ${name}`);
-    for (const [, input, text] of own) assert.equal(show(input), text, `${name} of ${JSON.stringify(input)}`);
+    for (const [, input, text] of own)
+      assert.equal(show(input), text, `${name} of ${JSON.stringify(input)}`);
   });
 }
 
@@ -31,7 +34,13 @@ test("every row of the table is of a function that is here", () => {
 });
 
 test("axes have short labels", () => {
-  assert.deepEqual([0, 0.25, 999, 1500, 2_000_000].map(format.axisNumber), ["0", "0.25", "999", "1.5k", "2M"]);
+  assert.deepEqual([0, 0.25, 999, 1500, 2_000_000].map(format.axisNumber), [
+    "0",
+    "0.25",
+    "999",
+    "1.5k",
+    "2M",
+  ]);
   assert.equal(format.axisSeconds(0.1 + 0.2), "0.3 s");
   assert.deepEqual([0, 0.9, 1 - 1 / 1000].map(format.axisPercentile), ["0 %", "90 %", "99.9 %"]);
 });

@@ -6,35 +6,50 @@ import { source } from "./source.mjs";
 
 const layout = await source("layout.ts");
 
-test("an axis ends above the others where a control is more than twice as high, at a round number", () => {
+test("an axis ends at a round number above the others if a control is twice as high", () => {
   for (const [others, controls, end] of [
     [[31_900, 27_700], [96_500], 40_000],
     [[38_300], [120_000], 50_000],
     [[95], [191], 100],
     [[98], [200], 120],
     [[0.2], [0.5], 0.25],
-  ]) assert.equal(layout.fittedEnd(others, controls), end, `${others} beside ${controls}`);
+  ])
+    assert.equal(layout.fittedEnd(others, controls), end, `${others} beside ${controls}`);
 });
 
-test("an axis has room for all where no control is far above, or nobody else is there", () => {
-  for (const [others, controls] of [[[100], [200]], [[100], [50]], [[100], []], [[], [845_000]], [[0], [845_000]], [[], []]]) {
+test("an axis has room for all where no control is far above, or there are only controls", () => {
+  for (const [others, controls] of [
+    [[100], [200]],
+    [[100], [50]],
+    [[100], []],
+    [[], [845_000]],
+    [[0], [845_000]],
+    [[], []],
+  ]) {
     assert.equal(layout.fittedEnd(others, controls), null, `${others} beside ${controls}`);
   }
 });
 
 test("a bar is a part of the one that fills its cell, and nothing where that is nothing", () => {
-  assert.deepEqual([layout.barLength(200, 200), layout.barLength(25, 200), layout.barLength(0, 0)], ["100.0%", "12.5%", "0.0%"]);
+  assert.deepEqual(
+    [layout.barLength(200, 200), layout.barLength(25, 200), layout.barLength(0, 0)],
+    ["100.0%", "12.5%", "0.0%"],
+  );
   assert.equal(layout.barLength(300, 200), "100.0%", "what is longer is cut");
 });
 
 test("bars are as long as the page without a viewer has them", async () => {
   for (const name of ["clean", "hello", "http2", "overload"]) {
-    const page = await readFile(new URL(`../../../tests/golden/${name}/report.html`, import.meta.url), "utf8");
+    const page = await readFile(
+      new URL(`../../../tests/golden/${name}/report.html`, import.meta.url),
+      "utf8",
+    );
     const [, body] = /<table class="sortable overview">.*?<tbody>(.*?)<\/tbody>/s.exec(page);
     const rows = [...body.matchAll(/<tr([^>]*)>(.*?)<\/tr>/gs)].map(([, of, cells]) => ({
       workload: / data-workload="([^"]*)"/.exec(of)?.[1] ?? "",
       cells: [...cells.matchAll(/<td([^>]*)>/g)].map(([, cell]) => ({
-        key: Number(/ data-key="([^"]*)"/.exec(cell)?.[1]), bar: /--bar:([^"]*)"/.exec(cell)?.[1],
+        key: Number(/ data-key="([^"]*)"/.exec(cell)?.[1]),
+        bar: /--bar:([^"]*)"/.exec(cell)?.[1],
       })),
     }));
     let bars = 0;
@@ -42,7 +57,10 @@ test("bars are as long as the page without a viewer has them", async () => {
       const own = rows.filter((row) => row.workload === workload);
       for (const column of own[0].cells.keys()) {
         const cells = own.map((row) => row.cells[column]).filter((cell) => cell.bar !== undefined);
-        const end = layout.barEnd(cells.map((cell) => cell.key), []);
+        const end = layout.barEnd(
+          cells.map((cell) => cell.key),
+          [],
+        );
         for (const cell of cells) assert.equal(cell.bar, layout.barLength(cell.key, end));
         bars += cells.length;
       }
@@ -66,8 +84,14 @@ test("a table has pages of fifty rows", () => {
 
 test("a number stands among stops where they have it, and where they pass it", () => {
   assert.deepEqual(layout.placesAmong([1, 1, 4, 16], 1), [0, 1]);
-  assert.deepEqual(layout.placesAmong([1, 4, 16], 8).map((place) => place.toFixed(3)), ["1.500"]);
-  assert.deepEqual(layout.placesAmong([16, 1, 16], 4).map((place) => place.toFixed(3)), ["0.500", "1.500"]);
+  assert.deepEqual(
+    layout.placesAmong([1, 4, 16], 8).map((place) => place.toFixed(3)),
+    ["1.500"],
+  );
+  assert.deepEqual(
+    layout.placesAmong([16, 1, 16], 4).map((place) => place.toFixed(3)),
+    ["0.500", "1.500"],
+  );
   assert.deepEqual(layout.placesAmong([1, 4], 8), []);
 });
 
@@ -79,8 +103,15 @@ test("a logarithmic axis has the powers of ten around what stands on it", () => 
 });
 
 test("rows stand below each other, with room for an axis above them", () => {
-  const { all: [first, second], height } = layout.rowPanels([3, 1]);
-  assert.ok(second.top > first.top + first.height && first.height === 3 * second.height && height > second.top + second.height);
+  const {
+    all: [first, second],
+    height,
+  } = layout.rowPanels([3, 1]);
+  assert.ok(
+    second.top > first.top + first.height &&
+      first.height === 3 * second.height &&
+      height > second.top + second.height,
+  );
 });
 
 test("panels stand below each other, and the slider below them", () => {

@@ -6,10 +6,14 @@ import { source } from "./source.mjs";
 
 // The theme asks it once, and nothing here depends on the answer.
 globalThis.matchMedia = () => ({ matches: false });
-const { chosen, firstChoice, hasProtocols, protocolsOf, shownTrials, shownWorkloads, stepsOf } = await source("choice.ts");
+const { chosen, firstChoice, hasProtocols, protocolsOf, shownTrials, shownWorkloads, stepsOf } =
+  await source("choice.ts");
 const { FIGURES } = await source("figures.ts");
 
-const golden = async (name) => JSON.parse(await readFile(new URL(`../../../tests/golden/${name}/report.json`, import.meta.url), "utf8"));
+const golden = async (name) =>
+  JSON.parse(
+    await readFile(new URL(`../../../tests/golden/${name}/report.json`, import.meta.url), "utf8"),
+  );
 const http2 = await golden("http2");
 const hello = await golden("hello");
 
@@ -23,7 +27,10 @@ const choose = (report, part) => chosen(report, firstChoice(report, false), part
 /** A chart after this choice of a workload. */
 function drawn(report, chart, workload, more = {}) {
   const choice = { ...choose(report, { workload }), ...more };
-  return { ...FIGURES[chart].option(report, choice), height: FIGURES[chart].height?.(report, choice) };
+  return {
+    ...FIGURES[chart].option(report, choice),
+    height: FIGURES[chart].height?.(report, choice),
+  };
 }
 
 const OVER_STEPS = ["throughput", "errors", "response", "cpu", "cpus", "memory", "memory-time"];
@@ -49,7 +56,10 @@ test("a workload has one pair of axes, and all of them have one each with the sa
       assert.ok(series.every((s) => s.xAxisIndex === 0 && s.yAxisIndex === 0));
     }
     const { grid, xAxis, yAxis, series, height } = drawn(http2, chart, null);
-    assert.deepEqual(yAxis.map((axis) => axis.name.split(" · ")[0]), ["h1", "h2"]);
+    assert.deepEqual(
+      yAxis.map((axis) => axis.name.split(" · ")[0]),
+      ["h1", "h2"],
+    );
     assert.deepEqual([grid.length, xAxis.length], [2, 2]);
     assert.deepEqual([xAxis[0].min, xAxis[0].max], [xAxis[1].min, xAxis[1].max]);
     assert.deepEqual([...new Set(series.map((s) => s.yAxisIndex))], [0, 1]);
@@ -58,7 +68,10 @@ test("a workload has one pair of axes, and all of them have one each with the sa
 });
 
 test("all workloads together show every trial once, in the panel of its workload", () => {
-  const dots = (option, panel) => option.series.filter((s) => s.type === "scatter" && s.yAxisIndex === panel).flatMap((s) => s.data);
+  const dots = (option, panel) =>
+    option.series
+      .filter((s) => s.type === "scatter" && s.yAxisIndex === panel)
+      .flatMap((s) => s.data);
   const all = drawn(http2, "throughput", null);
   assert.deepEqual(dots(all, 0), dots(drawn(http2, "throughput", "h1"), 0));
   assert.deepEqual(dots(all, 1), dots(drawn(http2, "throughput", "h2"), 0));
@@ -77,16 +90,27 @@ test("where there is one workload, none is named", () => {
   assert.equal(drawn(hello, "spectrum", "plaintext").yAxis.name, "response time");
 });
 
-test("a step is chosen for charts of one step and for the trials to pick from, where the workload has it", () => {
-  const other = http2.summaries.find((s) => s.workload === "h1" && s.step !== firstChoice(http2, false).at.step);
+test("a chosen step holds for charts of one step and for the trials to pick from", () => {
+  const other = http2.summaries.find(
+    (s) => s.workload === "h1" && s.step !== firstChoice(http2, false).at.step,
+  );
   const choice = choose(http2, { step: other.step });
   assert.deepEqual(choice.at, { workload: "h1", step: other.step });
   const shown = shownTrials(http2, choice);
   assert.ok(shown.length > 0 && shown.includes(choice.trial));
-  assert.ok(shown.every((trial) => http2.trials[trial].step.index === other.step && http2.trials[trial].workload === "h1"));
+  assert.ok(
+    shown.every(
+      (trial) =>
+        http2.trials[trial].step.index === other.step && http2.trials[trial].workload === "h1",
+    ),
+  );
   const ofH2 = stepsOf(http2, { workload: "h2", protocol: null }).map((s) => s.step);
   assert.ok(!ofH2.includes(other.step), "HTTP/2 has steps of its own");
-  assert.equal(chosen(http2, choice, { workload: "h2" }).step, null, "a step that is not there any more is not chosen");
+  assert.equal(
+    chosen(http2, choice, { workload: "h2" }).step,
+    null,
+    "a step that is not there any more is not chosen",
+  );
 });
 
 test("trials of hidden subjects are not picked from", () => {
@@ -100,13 +124,21 @@ test("a protocol is chosen where that is not the choice of a workload", () => {
   assert.deepEqual([protocolsOf(http2), hasProtocols(http2)], [["h1", "h2 over TLS"], false]);
   // Two requests over each protocol.
   const four = changed(http2, ({ run, summaries, trials, overview }) => {
-    for (const list of [summaries, trials, overview]) list.push(...list.map((of) => ({ ...of, workload: `${of.workload}-json` })));
+    for (const list of [summaries, trials, overview])
+      list.push(...list.map((of) => ({ ...of, workload: `${of.workload}-json` })));
     run.workloads.push(...run.workloads.map((w) => ({ ...w, name: `${w.name}-json` })));
   });
   assert.ok(hasProtocols(four));
   const choice = choose(four, { protocol: "h2 over TLS" });
-  assert.deepEqual([choice.workload, choice.at.workload], ["h2", "h2"], "what is not of it gives way");
-  assert.deepEqual(shownWorkloads(four, { workload: null, protocol: "h2 over TLS" }), ["h2", "h2-json"]);
+  assert.deepEqual(
+    [choice.workload, choice.at.workload],
+    ["h2", "h2"],
+    "what is not of it gives way",
+  );
+  assert.deepEqual(shownWorkloads(four, { workload: null, protocol: "h2 over TLS" }), [
+    "h2",
+    "h2-json",
+  ]);
   assert.equal(drawn(four, "throughput", null, { protocol: "h2 over TLS" }).grid.length, 2);
 });
 
@@ -115,23 +147,31 @@ function withControl(times) {
   const report = JSON.parse(JSON.stringify(hello));
   const control = report.subjects[0];
   control.control = true;
-  const of = (q) => { for (const key of ["median", "min", "max"]) q[key] = q[key] === null ? null : q[key] * times; };
+  const of = (q) => {
+    for (const key of ["median", "min", "max"]) q[key] = q[key] === null ? null : q[key] * times;
+  };
   for (const s of report.summaries.filter((s) => s.subject === control.id)) {
     of(s.throughput_rps);
     s.throughput_rps.interval = null;
   }
-  for (const t of report.trials.filter((t) => t.subject_id === control.id)) t.load.throughput_rps *= times;
+  for (const t of report.trials.filter((t) => t.subject_id === control.id))
+    t.load.throughput_rps *= times;
   return { report, control, trials: report.trials.filter((t) => t.subject_id === control.id) };
 }
 
-test("a control far above the others is cut, with an arrow for each trial and its value in words", () => {
+test("a control far above the others is cut, with an arrow and a value for each trial", () => {
   const { report, control, trials } = withControl(1000);
   const { yAxis, series } = drawn(report, "throughput", "plaintext");
   const end = yAxis[0].max;
-  const others = report.trials.filter((t) => t.subject_id !== control.id).map((t) => t.load.throughput_rps);
+  const others = report.trials
+    .filter((t) => t.subject_id !== control.id)
+    .map((t) => t.load.throughput_rps);
   assert.ok(end > Math.max(...others) && end < 2 * Math.max(...others));
   const dots = series.find((s) => s.type === "scatter").data;
-  assert.equal(dots.filter((d) => d.value[1] === end && d.note.includes("above the end of this axis")).length, trials.length);
+  assert.equal(
+    dots.filter((d) => d.value[1] === end && d.note.includes("above the end of this axis")).length,
+    trials.length,
+  );
   const line = series.find((s) => s.type === "line" && s.name === control.id);
   assert.equal(line.endLabel, undefined);
   const labels = series.at(-1).data.map((d) => d.label.formatter);
@@ -139,12 +179,15 @@ test("a control far above the others is cut, with an arrow for each trial and it
   assert.ok(labels.every((text) => /\d/.test(text)));
 });
 
-test("a control is whole on a logarithmic axis, beside nobody, and where it is not far above", () => {
+test("a control is whole on a logarithmic axis, alone, and where it is not far above", () => {
   const far = withControl(1000);
   const others = new Set(far.report.subjects.filter((s) => s !== far.control).map((s) => s.id));
   for (const { yAxis } of [
     drawn(far.report, "throughput", "plaintext", { logY: true }),
     drawn(far.report, "throughput", "plaintext", { hidden: others }),
     drawn(withControl(0.001).report, "throughput", "plaintext"),
-  ]) assert.ok((yAxis[0].max ?? Infinity) > Math.max(...far.trials.map((t) => t.load.throughput_rps)));
+  ])
+    assert.ok(
+      (yAxis[0].max ?? Infinity) > Math.max(...far.trials.map((t) => t.load.throughput_rps)),
+    );
 });

@@ -1,4 +1,7 @@
-"""Makes estimates.json, with which the estimates of dyno-analysis are compared: python3 estimates.py > estimates.json (scipy 1.11 or later)."""
+"""Makes estimates.json, with which the estimates of dyno-analysis are compared.
+
+python3 estimates.py > estimates.json (scipy 1.11 or later)
+"""
 
 import json
 import math
@@ -13,7 +16,8 @@ def estimate(of, a, b):
     interval = test.confidence_interval(0.95)
     ratio = math.exp(sum(y) / len(y) - sum(x) / len(x))
     low, high = math.exp(interval.low), math.exp(interval.high)
-    return {"of": of, "a": a, "b": b, "ratio": ratio, "low": low, "high": high, "p": float(test.pvalue)}
+    p = float(test.pvalue)
+    return {"of": of, "a": a, "b": b, "ratio": ratio, "low": low, "high": high, "p": p}
 
 
 def holm(ps):
@@ -32,7 +36,8 @@ def main():
     for n in (5, 6, 9, 20):
         for change, spread in ((1.0, 0.03), (1.05, 0.03), (2.0, 0.4)):
             cases.append(estimate("pairs", values(n, 100, spread), values(n, 100 * change, spread)))
-            cases.append(estimate("two", values(n, 100, spread), values(n + 2, 100 * change, 2 * spread)))
+            few, more = values(n, 100, spread), values(n + 2, 100 * change, 2 * spread)
+            cases.append(estimate("two", few, more))
     ps = [[0.01, 0.04, 0.03, 0.005], [0.5, 0.9], [0.04], [0.02, 0.02, 0.02]]
     print(json.dumps({"cases": cases, "holm": [holm(p) for p in ps]}, indent=1))
 

@@ -33,11 +33,19 @@ const BANNED: &[(&str, &str)] = &[
 ];
 
 /// Kinds of files whose lines have a limit.
-const NARROW: &[&str] = &["rs", "md"];
+const NARROW: &[&str] = &[
+    "rs", "md", "toml", "ts", "css", "sh", "py", "go", "c", "h", "java", "kt", "erl", "js", "cjs",
+    "mjs",
+];
 
 /// Kinds of files that are read.
-const READ: &[&str] =
-    &["rs", "md", "toml", "ts", "css", "sh", "py", "go", "c", "h", "java", "js", "json"];
+const READ: &[&str] = &[
+    "rs", "md", "toml", "ts", "css", "sh", "py", "go", "c", "h", "java", "kt", "erl", "js", "cjs",
+    "mjs", "json",
+];
+
+/// Scripts, which have no extension: they count as "sh".
+const SCRIPTS: &[&str] = &["Makefile", "scripts/", "benches/", "backends/postgres/"];
 
 /// Folders of data and of text that others wrote or that a program makes.
 const SKIPPED: &[&str] = &[
@@ -93,7 +101,7 @@ fn faults(file: &str, text: &str) -> Vec<Fault> {
     for (line, content) in (1..).zip(text.lines()) {
         let columns = content.chars().count();
         is_example ^= file.ends_with(".md") && content.trim_start().starts_with("```");
-        if columns > WIDTH && has_width(file) && !is_example && !may_be_wide(content) {
+        if columns > WIDTH && has_width(file) && !is_example && !may_be_wide(file, content) {
             all.push(fault(Rule::Width, line, format!("{columns} columns, of at most {WIDTH}")));
         }
         for (word, instead) in BANNED.iter().filter(|(word, _)| has_word(content, word)) {
@@ -156,16 +164,38 @@ fn public_type(line: &str) -> Option<&str> {
     ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(name)
 }
 
-fn has_width(file: &str) -> bool {
-    Path::new(file).extension().is_some_and(|own| NARROW.iter().any(|one| own == *one))
+/// The extension of a file, "sh" for a script without one, or `None` for other files without one.
+fn kind(file: &str) -> Option<&str> {
+    match Path::new(file).extension() {
+        Some(extension) => extension.to_str(),
+        None => SCRIPTS.iter().any(|one| file.starts_with(one)).then_some("sh"),
+    }
 }
 
-/// Tables, addresses and raw literals cannot be broken.
-fn may_be_wide(line: &str) -> bool {
-    let text = line.trim_start();
+fn has_width(file: &str) -> bool {
+    kind(file).is_some_and(|kind| NARROW.contains(&kind))
+}
+
+/// Tables, addresses, raw literals and strings of TOML cannot be broken.
+fn may_be_wide(file: &str, line: &str) -> bool {
+    let text = line.trim();
     let is_table = text.trim_start_matches(['/', '!', ' ']).starts_with('|');
     let is_fixture = text.contains("r#\"") || text.contains(" → ");
-    is_table || is_fixture || line.contains("://") || !text.contains(' ')
+    let is_string = file.ends_with(".toml") && is_one_string(text);
+    is_table || is_fixture || is_string || line.contains("://") || !text.contains(' ')
+}
+
+/// Whether a line of TOML is one string, with or without a key. A line of two strings is not.
+fn is_one_string(text: &str) -> bool {
+    let text = text.trim_end_matches(',');
+    let value = match text.split_once(" = ") {
+        Some((key, value)) if !key.contains(['"', '\'']) => value,
+        _ => text,
+    };
+    ["'''", "\"", "'"].into_iter().any(|quote| {
+        let inner = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        inner.is_some_and(|inner| !inner.replace("\\\"", "").contains(quote))
+    })
 }
 
 /// Whether a word, or a phrase, is used in a line: "recommend" holds no "mend", and between
@@ -190,8 +220,7 @@ fn is_exempt(fault: &Fault) -> bool {
 }
 
 fn is_read(file: &str) -> bool {
-    let is_known =
-        Path::new(file).extension().is_some_and(|own| READ.iter().any(|one| own == *one));
+    let is_known = kind(file).is_some_and(|kind| READ.contains(&kind));
     is_known && !SKIPPED.iter().any(|folder| file.starts_with(folder))
 }
 
@@ -251,7 +280,25 @@ fn each_rule_fires() {
     assert_eq!(rules("a.rs", "Check::NoBody => Nobody"), [(Rule::Words, 1)]);
     assert_eq!(rules("a.rs", "Check::NoBody"), []);
     assert_eq!(rules("a.md", &format!("```\n{wide}x\n```\n{wide}x")), [(Rule::Width, 4)]);
-    assert_eq!(rules("a.toml", &format!("{wide}x")), []);
+    assert_eq!(rules("a.json", &format!("{wide}x")), []);
+    for file in NARROW.iter().filter(|kind| **kind != "md").map(|kind| format!("a.{kind}")) {
+        assert_eq!(rules(&file, &format!("{wide}x")), [(Rule::Width, 1)], "{file}");
+    }
+    for file in ["Makefile", "scripts/setup", "benches/soak", "backends/postgres/start"] {
+        assert_eq!(rules(file, &format!("{wide}x")), [(Rule::Width, 1)], "{file}");
+    }
+    assert_eq!(rules("LICENSE", &format!("{wide}x")), []);
+    for quote in ["\"", "'", "'''"] {
+        let string = format!("{quote}{wide}{quote}");
+        assert_eq!(rules("a.toml", &format!("key = {string}")), [], "{quote}");
+        assert_eq!(rules("a.toml", &format!("  {string},")), [], "{quote}");
+        let two = format!("  {string}, {string},");
+        assert_eq!(rules("a.toml", &two), [(Rule::Width, 1)], "{quote}");
+        assert_eq!(rules("a.py", &format!("key = {string}")), [(Rule::Width, 1)], "{quote}");
+    }
+    assert_eq!(rules("a.toml", &format!("key = \"\\\"{wide}\\\"\"")), []);
+    assert_eq!(rules("a.toml", &format!("key = [\"{wide}\"]")), [(Rule::Width, 1)]);
+    assert_eq!(rules("a.toml", &format!("# {wide}")), [(Rule::Width, 1)]);
     assert_eq!(rules("a.rs", &"\n".repeat(LENGTH + 1)), [(Rule::Length, LENGTH + 1)]);
     assert_eq!(rules("a.md", &"\n".repeat(LENGTH + 1)), []);
 }
@@ -286,6 +333,7 @@ fn shared_type_name_is_a_fault() {
 #[test]
 fn fixtures_and_generated_files_are_skipped() {
     assert!(is_read("crates/wire/src/lib.rs") && is_read("docs/reference/load.md"));
+    assert!(is_read("scripts/setup") && !is_read("LICENSE-MIT"));
     assert!(!is_read("tests/golden/hello/report.md") && !is_read("picture.png"));
 }
 

@@ -125,7 +125,9 @@ private fun RouteMetaDsl.returningFailures() {
     returning(SERVICE_UNAVAILABLE, message to silence, "try again later")
 }
 
-private fun plainRoutes(locations: Locations): RoutingHttpHandler = CatchLensFailure(Refusals::badRequest).then(
+private fun plainRoutes(
+    locations: Locations,
+): RoutingHttpHandler = CatchLensFailure(Refusals::badRequest).then(
     routes(
         CITY_PATH bind GET to checking(idOf, languageOf).then(getCity(locations)),
         FEATURED_PATH bind GET to checking(languageOf).then(getFeaturedCities(locations)),
@@ -149,7 +151,8 @@ private fun getCity(locations: Locations): HttpHandler = { request ->
 }
 
 private fun getFeaturedCities(locations: Locations): HttpHandler = { request ->
-    Response(OK).with(featuredCities of FeaturedCities(locations.featuredCities(languageOf(request))))
+    val cities = FeaturedCities(locations.featuredCities(languageOf(request)))
+    Response(OK).with(featuredCities of cities)
 }
 
 private fun apiDocs(): HttpHandler {
@@ -161,7 +164,8 @@ private object Refusals : ErrorResponseRenderer {
     override fun badRequest(lensFailure: LensFailure): Response = says(
         BAD_REQUEST,
         lensFailure.failures.joinToString("; ", postfix = ".") {
-            "${it.meta.name} is ${if (it is Missing) "missing" else "malformed"}: it must be ${it.meta.description}"
+            val fault = if (it is Missing) "missing" else "malformed"
+            "${it.meta.name} is $fault: it must be ${it.meta.description}"
         },
     )
 }
@@ -169,7 +173,8 @@ private object Refusals : ErrorResponseRenderer {
 private fun logging() = ReportHttpTransaction {
     val query = it.request.uri.query.let { query -> if (query.isEmpty()) "" else "?$query" }
     val target = it.request.uri.path + query
-    log.info("{} {} {} {} ms", it.request.method, target, it.response.status.code, it.duration.toMillis())
+    val status = it.response.status.code
+    log.info("{} {} {} {} ms", it.request.method, target, status, it.duration.toMillis())
 }
 
 private fun answeringFailures() = Filter { next ->

@@ -14,7 +14,8 @@ import java.util.concurrent.TimeoutException
 
 const val ELASTICSEARCH_URL = "ELASTICSEARCH_URL"
 
-private const val HOW_TO = "set $ELASTICSEARCH_URL to where it listens, for instance http://127.0.0.1:9200."
+private const val HOW_TO =
+    "set $ELASTICSEARCH_URL to where it listens, for instance http://127.0.0.1:9200."
 
 /** For how long Elasticsearch may be silent before the request that needs it has failed. */
 private val PATIENCE = Duration.ofSeconds(5)
@@ -26,7 +27,8 @@ private val PATIENCE_AT_START = Duration.ofSeconds(4)
 fun connectTo(url: String?): RestHighLevelClient {
     val host = hostOf(url)
     val client = RestHighLevelClient(RestClient.builder(host).setRequestConfigCallback {
-        it.setConnectTimeout(PATIENCE.toMillis().toInt()).setSocketTimeout(PATIENCE.toMillis().toInt())
+        it.setConnectTimeout(PATIENCE.toMillis().toInt())
+            .setSocketTimeout(PATIENCE.toMillis().toInt())
     })
     client.awaitAnswerOf(host)
     return client
@@ -39,7 +41,8 @@ private fun hostOf(url: String?): HttpHost {
     } catch (malformed: URISyntaxException) {
         throw Refusal("$ELASTICSEARCH_URL is malformed (${malformed.inShort()}): $HOW_TO")
     }
-    val isOrigin = uri.scheme in setOf("http", "https") && uri.host != null && uri.path in setOf("", "/")
+    val isHttp = uri.scheme in setOf("http", "https")
+    val isOrigin = isHttp && uri.host != null && uri.path in setOf("", "/")
     if (!isOrigin || uri.port > 65535) {
         throw Refusal("$ELASTICSEARCH_URL is malformed ($url): $HOW_TO")
     }

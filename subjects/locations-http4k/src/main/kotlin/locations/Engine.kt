@@ -20,7 +20,10 @@ val STOP_PATIENCE: Duration = Duration.ofSeconds(11)
 /** For how long an engine may take to stop, with that. */
 val STOP_LIMIT: Duration = Duration.ofSeconds(13)
 
-/** What listens and hands requests to http4k; each as http4k has it by default, but that it stops gracefully. */
+/**
+ * What listens and hands requests to http4k; each as http4k has it by default, but that it stops
+ * gracefully.
+ */
 enum class Engine(val on: (port: Int) -> ServerConfig) {
     UNDERTOW({ Undertow(it, enableHttp2 = false, stopMode = Graceful(STOP_PATIENCE)) }),
     JETTY({ Jetty(it, Graceful(STOP_PATIENCE), loopback(it)) }),

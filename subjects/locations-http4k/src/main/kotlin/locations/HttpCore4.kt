@@ -21,7 +21,10 @@ import org.http4k.server.supportedOrNull
 import java.net.InetAddress
 import java.util.concurrent.TimeUnit.SECONDS
 
-/** Apache HttpCore 4.4 with the socket's settings of http4k's own module for it: a thread per connection. */
+/**
+ * Apache HttpCore 4.4 with the socket's settings of http4k's own module for it: a thread per
+ * connection.
+ */
 class HttpCore4(private val port: Int) : ServerConfig {
     override fun toServer(http: HttpHandler): Http4kServer = object : Http4kServer {
         private val underWay = UnderWay()
@@ -35,7 +38,9 @@ class HttpCore4(private val port: Int) : ServerConfig {
 
         override fun start() = apply { server.start() }
 
-        /** HttpCore interrupts its threads when it stops, so that a request under way would fail. */
+        /**
+         * HttpCore interrupts its threads when it stops, so that a request under way would fail.
+         */
         override fun stop() = apply {
             underWay.finish(STOP_PATIENCE)
             // The second is for writing the last answers.
@@ -58,7 +63,9 @@ private class HttpCore4Handler(private val http: HttpHandler) : HttpRequestHandl
         (request.toHttp4k()?.let(http) ?: Response(NOT_IMPLEMENTED)).writeTo(response)
 }
 
-private fun HttpRequest.toHttp4k(): Request? = Method.supportedOrNull(requestLine.method)?.let { method ->
+private fun HttpRequest.toHttp4k(): Request? = Method.supportedOrNull(
+    requestLine.method,
+)?.let { method ->
     val request = Request(method, requestLine.uri).headers(allHeaders.map { it.name to it.value })
     val entity = (this as? HttpEntityEnclosingRequest)?.entity
     if (entity == null) request else request.body(entity.content, entity.contentLength)

@@ -23,7 +23,10 @@ import org.http4k.server.ServerConfig
 import org.http4k.server.supportedOrNull
 import java.net.InetAddress
 
-/** Apache HttpCore 5 with the socket's settings of http4k's own module for it: a thread per connection. */
+/**
+ * Apache HttpCore 5 with the socket's settings of http4k's own module for it: a thread per
+ * connection.
+ */
 class HttpCore5(private val port: Int) : ServerConfig {
     override fun toServer(http: HttpHandler): Http4kServer = object : Http4kServer {
         private val underWay = UnderWay()
@@ -37,7 +40,9 @@ class HttpCore5(private val port: Int) : ServerConfig {
 
         override fun start() = apply { server.start() }
 
-        /** HttpCore interrupts its threads when it stops, so that a request under way would fail. */
+        /**
+         * HttpCore interrupts its threads when it stops, so that a request under way would fail.
+         */
         override fun stop() = apply {
             underWay.finish(STOP_PATIENCE)
             // The second is for writing the last answers.
@@ -56,11 +61,16 @@ private val SOCKET = SocketConfig.custom()
     .build()
 
 private class HttpCore5Handler(private val http: HttpHandler) : HttpRequestHandler {
-    override fun handle(request: ClassicHttpRequest, response: ClassicHttpResponse, context: HttpContext) =
-        (request.toHttp4k()?.let(http) ?: Response(NOT_IMPLEMENTED)).writeTo(response)
+    override fun handle(
+        request: ClassicHttpRequest,
+        response: ClassicHttpResponse,
+        context: HttpContext,
+    ) = (request.toHttp4k()?.let(http) ?: Response(NOT_IMPLEMENTED)).writeTo(response)
 }
 
-private fun ClassicHttpRequest.toHttp4k(): Request? = Method.supportedOrNull(method)?.let { method ->
+private fun ClassicHttpRequest.toHttp4k(): Request? = Method.supportedOrNull(
+    method,
+)?.let { method ->
     val request = Request(method, path).headers(headers.map { it.name to it.value })
     val entity = entity
     if (entity == null) request else request.body(entity.content, entity.contentLength)

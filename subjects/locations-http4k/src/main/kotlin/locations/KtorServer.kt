@@ -31,7 +31,10 @@ import org.http4k.server.Http4kServer
 import org.http4k.server.ServerConfig
 import org.http4k.server.supportedOrNull
 
-/** An engine of Ktor's. As in http4k's own modules for them the handler, which blocks, has Ktor's default threads. */
+/**
+ * An engine of Ktor's. As in http4k's own modules for them the handler, which blocks, has Ktor's
+ * default threads.
+ */
 class KtorServer<E : ApplicationEngine, C : BaseApplicationEngine.Configuration>(
     private val port: Int,
     private val factory: ApplicationEngineFactory<E, C>,
@@ -42,15 +45,19 @@ class KtorServer<E : ApplicationEngine, C : BaseApplicationEngine.Configuration>
 
         private val engine = embeddedServer(factory, port, LOOPBACK, configure = configure) {
             install(http4k(http, underWay))
-            // Ktor has a shutdown hook of its own: should it be first, this comes before it closes anything.
-            environment.monitor.subscribe(ApplicationStopPreparing) { underWay.finish(STOP_PATIENCE) }
+            // Ktor has a shutdown hook of its own: should it be first, this comes before it closes
+            // anything.
+            environment.monitor.subscribe(ApplicationStopPreparing) {
+                underWay.finish(STOP_PATIENCE)
+            }
         }
 
         override fun start() = apply { engine.start() }
 
         override fun stop() = apply {
             underWay.finish(STOP_PATIENCE)
-            // What is left are connections that idle, but for the last answers that are being written.
+            // What is left are connections that idle, but for the last answers that are being
+            // written.
             engine.stop(500, 2000)
         }
 
@@ -60,16 +67,20 @@ class KtorServer<E : ApplicationEngine, C : BaseApplicationEngine.Configuration>
 
 private fun http4k(http: HttpHandler, underWay: UnderWay) = createApplicationPlugin("http4k") {
     onCall { call ->
-        // Counted here already: a request may wait long for one of the threads, which are as few as CPUs.
+        // Counted here already: a request may wait long for one of the threads, which are as few as
+        // CPUs.
         underWay.during { refusal ->
             withContext(Dispatchers.Default) {
-                call.respond(refusal ?: call.request.toHttp4k()?.let(http) ?: Response(NOT_IMPLEMENTED))
+                val answer = refusal ?: call.request.toHttp4k()?.let(http)
+                call.respond(answer ?: Response(NOT_IMPLEMENTED))
             }
         }
     }
 }
 
-private fun ApplicationRequest.toHttp4k(): Request? = Method.supportedOrNull(httpMethod.value)?.let { method ->
+private fun ApplicationRequest.toHttp4k(): Request? = Method.supportedOrNull(
+    httpMethod.value,
+)?.let { method ->
     Request(method, uri)
         .headers(headers.entries().flatMap { (name, values) -> values.map { name to it } })
         .body(receiveChannel().toInputStream(), contentLength())
@@ -80,7 +91,8 @@ private suspend fun ApplicationCall.respond(answer: Response) {
         .filterNot { (name, _) -> name.isContentType() || HttpHeaders.isUnsafe(name) }
         .forEach { (name, value) -> response.header(name, value.orEmpty()) }
     val type = CONTENT_TYPE(answer)?.let { ContentType.parse(it.toHeaderValue()) }
-    respondOutputStream(type, HttpStatusCode.fromValue(answer.status.code)) { answer.body.stream.copyTo(this) }
+    val status = HttpStatusCode.fromValue(answer.status.code)
+    respondOutputStream(type, status) { answer.body.stream.copyTo(this) }
 }
 
 /** Ktor has the type of a body as a value of its own. */

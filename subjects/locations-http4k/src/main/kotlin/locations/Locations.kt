@@ -39,7 +39,10 @@ class Unavailable(message: String, cause: Exception? = null) : Exception(message
 private const val CITIES = "city"
 private const val REGIONS = "region"
 
-/** The geometry is most of a document, and only Elasticsearch needs it: it is left out where it lies. */
+/**
+ * The geometry is most of a document, and only Elasticsearch needs it: it is left out where it
+ * lies.
+ */
 private val WITHOUT_GEOMETRY = FetchSourceContext(true, emptyArray(), arrayOf("geometry"))
 
 /** As many as Elasticsearch gives at once. */
@@ -47,7 +50,10 @@ private const val MOST_CITIES = 10_000
 
 /** Cities and regions as Elasticsearch has them, in the language that is asked for. */
 class Locations(private val elasticsearch: RestHighLevelClient) {
-    /** There are tens of regions and they do not change, so that none is let go. Cities are too many to be kept. */
+    /**
+     * There are tens of regions and they do not change, so that none is let go. Cities are too many
+     * to be kept.
+     */
     private val regions = ConcurrentHashMap<Long, Region>()
 
     fun city(id: Long, language: String): LocalizedCity? =
@@ -59,14 +65,24 @@ class Locations(private val elasticsearch: RestHighLevelClient) {
             .map { it.localized(language) }
 
     private fun City.localized(language: String) =
-        LocalizedCity(countryIso, id, isFeatured, names.inLanguage(language), regionOf(this).names.inLanguage(language))
+        LocalizedCity(
+            countryIso,
+            id,
+            isFeatured,
+            names.inLanguage(language),
+            regionOf(this).names.inLanguage(language),
+        )
 
-    /** Two requests may look for the same region at once; with a lock they would wait for each other instead. */
+    /**
+     * Two requests may look for the same region at once; with a lock they would wait for each other
+     * instead.
+     */
     private fun regionOf(city: City): Region =
         regions[city.regionId] ?: findRegionOf(city).also { regions[it.id] = it }
 
     private fun findRegionOf(city: City): Region =
-        find(REGIONS, city.regionId) ?: throw Unavailable("The region of city ${city.id} is not in Elasticsearch.")
+        find(REGIONS, city.regionId)
+            ?: throw Unavailable("The region of city ${city.id} is not in Elasticsearch.")
 
     private inline fun <reified T : Any> find(index: String, id: Long): T? = ask {
         val request = GetRequest(index, id.toString()).fetchSourceContext(WITHOUT_GEOMETRY)
@@ -93,7 +109,10 @@ class Locations(private val elasticsearch: RestHighLevelClient) {
     }
 
     private fun unavailable(failure: Exception) =
-        Unavailable("Elasticsearch does not answer as it should (${failure.inShort()}): try again later.", failure)
+        Unavailable(
+            "Elasticsearch does not answer as it should (${failure.inShort()}): try again later.",
+            failure,
+        )
 }
 
 /** The name in [language], else in English, else in any. */

@@ -10,7 +10,7 @@ import kotlin.system.exitProcess
 
 private val log = LoggerFactory.getLogger("locations")
 
-/** Why the service does not start, in a line for whoever started it. */
+/** Why the service does not start, in a line for the user. */
 class Refusal(message: String) : Exception(message)
 
 fun main(args: Array<String>) {
@@ -25,15 +25,24 @@ fun main(args: Array<String>) {
 private fun serve(options: Options) {
     val elasticsearch = connectTo(System.getenv(ELASTICSEARCH_URL))
     val server = listen(options, api(options.routing, Locations(elasticsearch)))
-    Runtime.getRuntime().addShutdownHook(thread(start = false, name = "stop") { stop(server, elasticsearch) })
-    log.info("Listening on port {} with {}, routing {}", server.port(), options.engine.word, options.routing.word)
+    val stopping = thread(start = false, name = "stop") { stop(server, elasticsearch) }
+    Runtime.getRuntime().addShutdownHook(stopping)
+    log.info(
+        "Listening on port {} with {}, routing {}",
+        server.port(),
+        options.engine.word,
+        options.routing.word,
+    )
     server.block()
 }
 
 private fun listen(options: Options, api: HttpHandler): Http4kServer = try {
     api.asServer(options.engine.on(options.port)).start()
 } catch (failure: Exception) {
-    throw Refusal("Port ${options.port} cannot be listened on (${failure.inShort()}): name a free one with --port.")
+    throw Refusal(
+        "Port ${options.port} cannot be listened on (${failure.inShort()}): " +
+            "name a free one with --port.",
+    )
 }
 
 private fun stop(server: Http4kServer, elasticsearch: RestHighLevelClient) {

@@ -19,7 +19,9 @@ class UnderWay : Filter {
         during { refusal -> refusal ?: next(request) }
     }
 
-    /** Counts a request while [answer] is at it, which has to give the refusal where it is told one. */
+    /**
+     * Counts a request while [answer] is at it, which has to give the refusal where it is told one.
+     */
     internal inline fun <T> during(answer: (refusal: Response?) -> T): T {
         // Counted before it looks: finish() waits for those that saw that there is time yet.
         requests.incrementAndGet()
@@ -31,8 +33,8 @@ class UnderWay : Filter {
     }
 
     /**
-     * Waits until all requests are answered, for [patience] at most; those that come now are refused.
-     * Whoever calls this second waits for no longer than the first.
+     * Waits until all requests are answered, for [patience] at most; those that come now are
+     * refused. A second caller waits for no longer than the first.
      */
     @Synchronized
     fun finish(patience: Duration) {
@@ -43,5 +45,6 @@ class UnderWay : Filter {
         }
     }
 
-    private fun refusal() = says(SERVICE_UNAVAILABLE, "The service is about to stop.").header("Connection", "close")
+    private fun refusal() =
+        says(SERVICE_UNAVAILABLE, "The service is about to stop.").header("Connection", "close")
 }

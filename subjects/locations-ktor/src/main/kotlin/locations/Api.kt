@@ -31,7 +31,8 @@ data class Message(val message: String)
 
 private class CityQuery(val id: Long, val language: String)
 
-private class BadParameters(problems: List<String>) : Exception(problems.joinToString("; ", postfix = "."))
+private class BadParameters(problems: List<String>) :
+    Exception(problems.joinToString("; ", postfix = "."))
 
 private class NoSuchCity(id: Long) : Exception("There is no city $id.")
 
@@ -74,7 +75,9 @@ private fun cityQueryOf(parameters: Parameters): CityQuery {
     val id = parameters.read("id", "a city's number, of 64 bits at most", problems) {
         if (it matches INTEGER) it.toLongOrNull() else null
     }
-    val language = parameters.read("language", "two letters, such as en", problems) { it.takeIf(TWO_LETTERS::matches) }
+    val language = parameters.read("language", "two letters, such as en", problems) {
+        it.takeIf(TWO_LETTERS::matches)
+    }
     if (id == null || language == null) throw BadParameters(problems)
     return CityQuery(id, language)
 }
@@ -88,7 +91,8 @@ private fun <T> Parameters.read(
     val encoded = this[name]
     val value = encoded?.decoded()?.let(parse)
     if (value == null) {
-        problems += "$name is ${if (encoded == null) "missing" else "malformed"}: it must be $meaning"
+        val fault = if (encoded == null) "missing" else "malformed"
+        problems += "$name is $fault: it must be $meaning"
     }
     return value
 }
@@ -103,7 +107,8 @@ private fun StatusPagesConfig.explainRefusals() {
     exception<BadParameters> { call, refusal -> call.respond(BadRequest, refusal.asMessage()) }
     exception<NoSuchCity> { call, refusal -> call.respond(NotFound, refusal.asMessage()) }
     unhandled { call ->
-        call.respond(NotFound, Message("There is nothing at ${call.request.httpMethod.value} ${call.request.path()}."))
+        val place = "${call.request.httpMethod.value} ${call.request.path()}"
+        call.respond(NotFound, Message("There is nothing at $place."))
     }
 }
 
@@ -114,7 +119,8 @@ private fun StatusPagesConfig.explainFailures() {
     }
     exception<Exception> { call, failure ->
         log.error("{} {} has failed", call.request.httpMethod.value, call.request.uri, failure)
-        call.respond(InternalServerError, Message("The request has failed, and the service's log says why."))
+        val message = Message("The request has failed, and the service's log says why.")
+        call.respond(InternalServerError, message)
     }
 }
 
@@ -122,5 +128,6 @@ private fun Exception.asMessage() = Message(message.orEmpty())
 
 private fun logLine(call: ApplicationCall): String {
     val status = call.response.status()?.value
-    return "${call.request.httpMethod.value} ${call.request.uri} $status ${call.processingTimeMillis()} ms"
+    val request = "${call.request.httpMethod.value} ${call.request.uri}"
+    return "$request $status ${call.processingTimeMillis()} ms"
 }

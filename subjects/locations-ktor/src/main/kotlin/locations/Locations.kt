@@ -43,7 +43,10 @@ class Unavailable(message: String, cause: Exception? = null) : Exception(message
 private const val CITIES = "city"
 private const val REGIONS = "region"
 
-/** The geometry is most of a document, and only Elasticsearch needs it: it is left out where it lies. */
+/**
+ * The geometry is most of a document, and only Elasticsearch needs it: it is left out where it
+ * lies.
+ */
 private val WITHOUT_GEOMETRY = FetchSourceContext(true, emptyArray(), arrayOf("geometry"))
 
 /** Of a document only what is needed is read. */
@@ -51,24 +54,38 @@ private val DOCUMENTS = jacksonObjectMapper().disable(FAIL_ON_UNKNOWN_PROPERTIES
 
 /** Cities and regions as Elasticsearch has them, in the language that is asked for. */
 class Locations(private val elasticsearch: RestHighLevelClient) {
-    /** There are tens of regions and they do not change, so that none is let go. Cities are too many to be kept. */
+    /**
+     * There are tens of regions and they do not change, so that none is let go. Cities are too many
+     * to be kept.
+     */
     private val regions = ConcurrentHashMap<Long, Region>()
 
     suspend fun city(id: Long, language: String): LocalizedCity? =
         find<City>(CITIES, id)?.localized(language)
 
     private suspend fun City.localized(language: String) =
-        LocalizedCity(countryIso, id, isFeatured, names.inLanguage(language), regionOf(this).names.inLanguage(language))
+        LocalizedCity(
+            countryIso,
+            id,
+            isFeatured,
+            names.inLanguage(language),
+            regionOf(this).names.inLanguage(language),
+        )
 
-    /** Two requests may look for the same region at once; with a lock they would wait for each other instead. */
+    /**
+     * Two requests may look for the same region at once; with a lock they would wait for each other
+     * instead.
+     */
     private suspend fun regionOf(city: City): Region =
         regions[city.regionId] ?: findRegionOf(city).also { regions[it.id] = it }
 
     private suspend fun findRegionOf(city: City): Region =
-        find(REGIONS, city.regionId) ?: throw Unavailable("The region of city ${city.id} is not in Elasticsearch.")
+        find(REGIONS, city.regionId)
+            ?: throw Unavailable("The region of city ${city.id} is not in Elasticsearch.")
 
     private suspend inline fun <reified T : Any> find(index: String, id: Long): T? = ask {
-        val document = getDocument(GetRequest(index, id.toString()).fetchSourceContext(WITHOUT_GEOMETRY))
+        val request = GetRequest(index, id.toString()).fetchSourceContext(WITHOUT_GEOMETRY)
+        val document = getDocument(request)
         if (document.isExists) DOCUMENTS.readValue<T>(document.sourceAsString) else null
     }
 
@@ -81,12 +98,18 @@ class Locations(private val elasticsearch: RestHighLevelClient) {
     }
 
     private fun unavailable(failure: Exception) =
-        Unavailable("Elasticsearch does not answer as it should (${failure.inShort()}): try again later.", failure)
+        Unavailable(
+            "Elasticsearch does not answer as it should (${failure.inShort()}): try again later.",
+            failure,
+        )
 }
 
 private suspend fun RestHighLevelClient.getDocument(request: GetRequest): GetResponse =
     suspendCancellableCoroutine { continuation ->
-        val listener = ActionListener.wrap<GetResponse>(continuation::resume, continuation::resumeWithException)
+        val listener = ActionListener.wrap<GetResponse>(
+            continuation::resume,
+            continuation::resumeWithException,
+        )
         val lookup = getAsync(request, RequestOptions.DEFAULT, listener)
         continuation.invokeOnCancellation { lookup.cancel() }
     }

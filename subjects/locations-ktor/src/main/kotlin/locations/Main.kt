@@ -9,7 +9,7 @@ import kotlin.system.exitProcess
 
 private val log = LoggerFactory.getLogger("locations")
 
-/** Why the service does not start, in a line for whoever started it. */
+/** Why the service does not start, in a line for the user. */
 class Refusal(message: String) : Exception(message)
 
 fun main(args: Array<String>) {
@@ -30,9 +30,13 @@ private fun serve(options: Options) {
 
 private fun listen(options: Options, elasticsearch: RestHighLevelClient) {
     val underWay = UnderWay()
-    val engine = options.engine.on(options.port, underWay) { api(Locations(elasticsearch), underWay) }
+    val engine = options.engine.on(options.port, underWay) {
+        api(Locations(elasticsearch), underWay)
+    }
     // Ktor's own shutdown hook stops the engine, and tells of it before it closes any connection.
-    engine.environment.monitor.subscribe(ApplicationStopPreparing) { underWay.finish(STOP_PATIENCE) }
+    engine.environment.monitor.subscribe(ApplicationStopPreparing) {
+        underWay.finish(STOP_PATIENCE)
+    }
     engine.environment.monitor.subscribe(ApplicationStopped) { elasticsearch.close() }
     start(engine, options.port)
 }
@@ -40,7 +44,9 @@ private fun listen(options: Options, elasticsearch: RestHighLevelClient) {
 private fun start(engine: ApplicationEngine, port: Int) = try {
     engine.start()
 } catch (failure: Exception) {
-    throw Refusal("Port $port cannot be listened on (${failure.inShort()}): name a free one with --port.")
+    throw Refusal(
+        "Port $port cannot be listened on (${failure.inShort()}): name a free one with --port.",
+    )
 }
 
 /** What went wrong at the root of it, in one line. */

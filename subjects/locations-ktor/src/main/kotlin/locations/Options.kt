@@ -15,10 +15,15 @@ fun optionsOf(args: List<String>): Options {
     }
     return Options(
         port = values[PORT]?.toIntOrNull()?.takeIf { it in PORTS }
-            ?: throw Refusal("$PORT is missing or malformed: give it a number from ${PORTS.first} to ${PORTS.last}."),
+            ?: throw Refusal(
+                "$PORT is missing or malformed: " +
+                    "give it a number from ${PORTS.first} to ${PORTS.last}.",
+            ),
         engine = choice(ENGINE, values[ENGINE], Engine.entries.associateBy { it.word }),
     )
 }
 
 private fun <T> choice(argument: String, word: String?, choices: Map<String, T>): T =
-    choices[word] ?: throw Refusal("$argument is missing or not known: give it one of ${choices.keys.joinToString()}.")
+    choices[word] ?: throw Refusal(
+        "$argument is missing or not known: give it one of ${choices.keys.joinToString()}.",
+    )

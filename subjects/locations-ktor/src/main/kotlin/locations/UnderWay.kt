@@ -31,8 +31,8 @@ class UnderWay {
     }
 
     /**
-     * Waits until all requests are answered, for [patience] at most; those that come now are refused.
-     * Whoever calls this second waits for no longer than the first.
+     * Waits until all requests are answered, for [patience] at most; those that come now are
+     * refused. A second caller waits for no longer than the first.
      */
     @Synchronized
     fun finish(patience: Duration) {
@@ -44,9 +44,13 @@ class UnderWay {
     }
 }
 
-/** Has [underWay] count all requests, and refuses them when it is stopping. To be called before plugins come. */
+/**
+ * Has [underWay] count all requests, and refuses them when it is stopping. To be called before
+ * plugins come.
+ */
 fun Application.count(underWay: UnderWay) {
-    // Around all that plugins do: it is before the first of Ktor's phases, before which plugins put theirs.
+    // Around all that plugins do: it is before the first of Ktor's phases, before which plugins put
+    // theirs.
     val outermost = PipelinePhase("UnderWay")
     insertPhaseBefore(ApplicationCallPipeline.Setup, outermost)
     intercept(outermost) { underWay.during { proceed() } }
@@ -54,7 +58,8 @@ fun Application.count(underWay: UnderWay) {
     intercept(ApplicationCallPipeline.Monitoring) {
         if (underWay.stopping) {
             call.response.header(HttpHeaders.Connection, "close")
-            call.respond(HttpStatusCode.ServiceUnavailable, Message("The service is about to stop."))
+            val message = Message("The service is about to stop.")
+            call.respond(HttpStatusCode.ServiceUnavailable, message)
             finish()
         }
     }
