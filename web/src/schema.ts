@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json a175e2fc47100584f093623011c43226772014ea1cdf55b4cfa77448e0e2969a
+// Made by types.mjs from docs/schema/report.schema.json 7a3a27aad4d6cd647ed185c81f48e23d52ad4e510b08b2d29272018742255780
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -477,7 +477,7 @@ export interface Searched {
    */
   confirmed: number;
   /**
-   * Starts that failed before any load. Each counts as one that kept no rate.
+   * Starts that failed before their search. Each counts as one that kept no rate.
    */
   failed_starts: number;
   /**
@@ -778,7 +778,7 @@ export interface Row {
   b: Repeated;
   /**
    * Most repeats of `b` do not count because its server answered wrong, failed or never came up,
-   * and most of `a` count.
+   * and in most of `a` the server did not fail.
    */
   b_broke: boolean;
   /**
@@ -929,8 +929,8 @@ export interface NoiseFloor {
    */
   scatter: number;
   /**
-   * Steps with three repeats or more, over all subjects, that the median is over. For start-up:
-   * starts of subjects.
+   * Steps in the median: those with three repeats or more, of all subjects. For start-up: starts
+   * of subjects.
    */
   steps: number;
 }
@@ -2007,8 +2007,8 @@ export interface CapacityResult {
    */
   confirmed: boolean;
   /**
-   * At `missed_rps` half of the places for requests or more were taken on average, so that
-   * others waited in the generator: that is the server's limit, or that of so few connections.
+   * At `missed_rps` at least half of the places for requests were taken on average, so requests
+   * may have waited in the generator for a free connection.
    */
   connections_taken: boolean;
   /**
@@ -2022,8 +2022,8 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
-   * Length of the longest load that kept it there, seconds: for no longer is it known to hold.
-   * `None`: there is none.
+   * Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: there is
+   * none.
    */
   holds_s: number | null;
   /**

@@ -155,7 +155,7 @@ codes! {
     /// The server sent bytes that answer no request, so it is not known which requests its
     /// responses answer.
     Unsolicited = "unsolicited" in Responses => "the server sent responses to no request",
-    /// Most of the response time's tail is waiting before sending, not service.
+    /// Slow responses mostly waited in the generator before their request was sent.
     Queueing = "queueing" in Load,
     /// The generator woke late; response times include the delay.
     GeneratorLate = "generator_late" in Generator,

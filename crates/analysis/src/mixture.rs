@@ -50,7 +50,7 @@ impl Mixture {
     }
 }
 
-/// Share of the window without a response from which on the mean is far from every level.
+/// Share of the window that one stall takes from which on the mean is far from every level.
 const STALLED: f64 = 0.1;
 
 /// Returns the lowest and the highest level of a repeat whose caveats report several.
@@ -61,8 +61,9 @@ fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
 /// Nothing, and the throughput of the time without stalls.
 fn stalled(trial: &TrialResult) -> Option<(f64, f64)> {
     let stalled = trial.caveats.iter().find(|caveat| caveat.code == Code::Stalled)?;
-    let share =
-        stalled.evidence["share"].as_f64().filter(|share| (STALLED..1.0).contains(share))?;
+    let number = |key: &str| stalled.evidence[key].as_f64();
+    let is_long = number("longest_s")? >= STALLED * trial.load.duration_s;
+    let share = number("share").filter(|share| is_long && *share < 1.0)?;
     Some((0.0, trial.load.throughput_rps / (1.0 - share)))
 }
 
@@ -107,17 +108,19 @@ mod tests {
 
     #[test]
     fn a_repeat_with_long_stalls_is_a_mixture() {
-        let stalled = |share: f64| {
+        let stalled = |share: f64, longest: f64| {
             let mut trial = reported().trials.remove(0);
             (trial.valid, trial.load.throughput_rps) = (true, 750.0);
-            let evidence = serde_json::json!({"share": share});
+            let longest_s = longest * trial.load.duration_s;
+            let evidence = serde_json::json!({"share": share, "longest_s": longest_s});
             trial.caveats =
                 vec![Caveat::new(Code::Stalled, Severity::Warning, "stalled".into(), evidence)];
             let found = Mixture::new([trial].iter());
             found.map(|mixture| (mixture.lowest_rps, mixture.highest_rps))
         };
-        assert_eq!(stalled(0.5), Some((0.0, 1500.0)));
-        assert_eq!(stalled(0.09), None);
+        assert_eq!(stalled(0.5, 0.3), Some((0.0, 1500.0)));
+        // Short pauses that come again and again are part of a level.
+        assert_eq!(stalled(0.5, 0.09), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The noise floor of each metric: the spread between repeats of one step, and the difference
-//! between two servers that they could have detected.
+//! The noise floor of each metric: the spread between repeats of one step, and the smallest
+//! detectable difference between two servers.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct NoiseFloor {
     /// Standard deviation of the logarithms of a step's repeats, the median over steps: 0.05 is 5
     /// %.
     pub scatter: f64,
-    /// Steps with three repeats or more, over all subjects, that the median is over. For start-up:
-    /// starts of subjects.
+    /// Steps in the median: those with three repeats or more, of all subjects. For start-up: starts
+    /// of subjects.
     pub steps: usize,
     /// Smallest difference from the baseline that four of five such runs would detect, judged
     /// alone; the median over steps: 0.05 is 5 %. `None`: fewer than five repeats, or no other

@@ -162,7 +162,7 @@ pub(crate) fn steadiness(seen: &[IntervalValues]) -> Option<Steadiness> {
         pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
     Some(Steadiness {
         pattern: pattern(&levels),
-        last_to_first: levels[levels.len() - 1].0 / levels[0].0,
+        last_to_first: levels[levels.len() - 1].0 / levels[0].0.max(half_a_response(&seen[0])),
         pieces,
         cost: cost(seen),
         counts_from_s: None,
@@ -225,12 +225,17 @@ const EMPTY: f64 = 0.2;
 /// Median number of responses in an interval with any from which on an empty one is no chance.
 const MANY: f64 = 20.0;
 
+/// The throughput of an interval with half a response, requests per second.
+fn half_a_response(interval: &IntervalValues) -> f64 {
+    0.5 / (interval.end_s - interval.start_s)
+}
+
 /// Returns the values, with half a response in an interval that had none. `None`: too many had
 /// none.
 fn fill_gaps(seen: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     let empty = values.iter().filter(|value| **value == 0.0).count();
     let fill = |(one, value): (&IntervalValues, &f64)| match *value {
-        0.0 => 0.5 / (one.end_s - one.start_s),
+        0.0 => half_a_response(one),
         known => known,
     };
     let responses = |one: &IntervalValues| one.throughput_rps * (one.end_s - one.start_s);
@@ -443,6 +448,8 @@ mod tests {
         let levels: Vec<f64> =
             found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
         assert_eq!((found.pattern, levels), (Pattern::Slowdown, vec![1000.0, 0.0]));
+        let found = steadiness(&intervals(&[[0.0; 10], [1000.0; 10]].concat())).unwrap();
+        assert_eq!((found.pattern, found.last_to_first.round()), (Pattern::WarmUp, 2000.0));
     }
 
     /// An interval in which nothing was answered once hid the levels of all others.

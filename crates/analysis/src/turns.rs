@@ -137,6 +137,7 @@ fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
         start_ns: own(s.start_ns),
         busy_ns: own(s.busy_ns),
         end_ns: own(s.end_ns),
+        failures_ns: s.failures_ns.map(|(first, last)| (own(first), own(last))),
         ..*s
     });
     moved.filter(|s| s.start_ns < s.end_ns).collect()

@@ -14,9 +14,10 @@ pub struct Silence {
     pub end_ns: u64,
     /// Requests in flight at its end.
     pub in_flight: u64,
-    /// Requests that ended in it without a complete response.
-    #[serde(default)]
-    pub failed: u64,
+    /// The first and the last request that ended in it without a complete response. `None`: there
+    /// are none, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures_ns: Option<(u64, u64)>,
 }
 
 impl Silence {
@@ -28,7 +29,21 @@ impl Silence {
     pub fn clip(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
         let end_ns = self.end_ns.min(closes);
-        (start_ns < end_ns).then_some(Silence { start_ns, busy_ns: start_ns, end_ns, ..*self })
+        let part = Silence { start_ns, busy_ns: start_ns, end_ns, ..*self };
+        (start_ns < end_ns).then(|| Silence { failures_ns: part.failures_of(self), ..part })
+    }
+
+    /// Returns the failures of a longer silence that lie in this one. Of failures that began before
+    /// it and ended after it, none may lie in it: they do not count.
+    fn failures_of(&self, longer: &Silence) -> Option<(u64, u64)> {
+        let (first, last) = longer.failures_ns?;
+        let holds = |at: u64| (self.start_ns..=self.end_ns).contains(&at);
+        match (holds(first), holds(last)) {
+            (true, true) => Some((first, last)),
+            (true, false) => Some((first, first)),
+            (false, true) => Some((last, last)),
+            (false, false) => None,
+        }
     }
 
     #[must_use]
@@ -65,10 +80,12 @@ pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
             busy_ns: a.busy_ns.min(b.busy_ns),
             end_ns: a.end_ns.min(b.end_ns),
             in_flight: a.in_flight + b.in_flight,
-            failed: a.failed + b.failed,
+            failures_ns: None,
         };
         if silence.start_ns < silence.end_ns {
-            both.push(silence);
+            let failures = [a, b].into_iter().filter_map(|own| silence.failures_of(own));
+            let failures_ns = failures.reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)));
+            both.push(Silence { failures_ns, ..silence });
         }
         if a.end_ns <= b.end_ns {
             i += 1;
@@ -84,7 +101,7 @@ mod tests {
     use super::*;
 
     fn silence(start_ns: u64, end_ns: u64, in_flight: u64) -> Silence {
-        Silence { start_ns, busy_ns: start_ns, end_ns, in_flight, failed: 0 }
+        Silence { start_ns, busy_ns: start_ns, end_ns, in_flight, failures_ns: None }
     }
 
     #[test]
@@ -106,6 +123,23 @@ mod tests {
             all.iter().find(holds).map_or(u64::MAX, |s| s.busy_ns)
         };
         around(one).min(around(other))
+    }
+
+    /// A worker whose connection is dead all the time does not make short pauses of another worker
+    /// outages.
+    #[test]
+    fn failures_count_where_they_were() {
+        let dead = Silence { failures_ns: Some((10, 990)), ..silence(0, 1000, 0) };
+        let failures = |other: &[Silence]| -> Vec<Option<(u64, u64)>> {
+            common(&[dead], other).iter().map(|both| both.failures_ns).collect()
+        };
+        assert_eq!(failures(&[silence(500, 530, 1)]), [None]);
+        assert_eq!(failures(&[silence(5, 400, 1)]), [Some((10, 10))]);
+        assert_eq!(failures(&[silence(5, 995, 1)]), [Some((10, 990))]);
+        let down = Silence { failures_ns: Some((300, 600)), ..silence(200, 700, 1) };
+        assert_eq!(failures(&[down]), [Some((300, 600))]);
+        assert_eq!(dead.clip((100, 900)).unwrap().failures_ns, None);
+        assert_eq!(down.clip((0, 500)).unwrap().failures_ns, Some((300, 300)));
     }
 
     #[test]
@@ -130,7 +164,7 @@ mod tests {
             busy_ns: Silence::UNKNOWN_END,
             end_ns: Silence::UNKNOWN_END,
             in_flight: 0,
-            failed: 0,
+            failures_ns: None,
         };
         assert_eq!(common(&[stuck], &[idle]), [stuck]);
         assert_eq!(idle.clip((0, 1000)), None);

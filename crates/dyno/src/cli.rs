@@ -4,6 +4,7 @@
 mod compare;
 #[cfg(test)]
 mod documented;
+mod examples;
 mod load;
 mod profile;
 mod report;
@@ -30,12 +31,18 @@ pub use values::Ns;
 use values::{budget, duration, timeout};
 pub use watch::WatchArgs;
 
-const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they \
-                     answer right, loads them, watches what each request costs, and says what \
-                     limited every step.";
+const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
+                     servers, checks their responses, load-tests them, measures what a request \
+                     costs, and names what limited each step.";
 
 #[derive(Debug, Parser)]
-#[command(name = "dyno", version, about = ABOUT, arg_required_else_help = true)]
+#[command(
+    name = "dyno",
+    version,
+    about = ABOUT,
+    after_help = examples::ROOT,
+    arg_required_else_help = true
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -109,7 +116,7 @@ pub enum Command {
     Load(Box<LoadArgs>),
     /// Show what a suite would do and how long it would take.
     Plan(PlanArgs),
-    /// Make the report of a run again, from its archive.
+    /// Write the report of a run again.
     Report(ReportArgs),
     /// Compare two runs, or two servers of one run; can fail CI on a regression.
     Compare(Box<CompareArgs>),
@@ -117,18 +124,14 @@ pub enum Command {
     Watch(WatchArgs),
     /// Export stack profiles of a run's servers, or compare two profiles.
     Profile(ProfileArgs),
-    /// The servers under test.
+    /// List, build, check or import servers under test.
     Subjects(SubjectsArgs),
     /// Check what this machine can measure and how to fix what it can't.
-    #[command(
-        after_help = "Example:\n  dyno doctor\n\nReports omit what is marked -- and name it as \
-                      missing. The line below it says how to make it available.\n\nExit status: \
-                      0 for any finding, 2 wrong usage, 141 the output pipe was closed."
-    )]
+    #[command(after_help = examples::DOCTOR)]
     Doctor(SubjectsPlace),
     /// Explain a caveat, a limiter or an exit status; without a code, list them all.
     Explain(ExplainArgs),
-    /// Measure this machine with controls: what the generator can reach, and how late it is.
+    /// Measure what the generator can reach on this machine, and how late it is.
     Calibrate(CalibrateArgs),
     /// A closed port: nothing listens on it. Suites start it themselves, as the subject
     /// `closed-port`.
@@ -163,19 +166,12 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only \
-                  go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nThe \
-                  line of a step names its limiter and its gravest caveat; `dyno explain CODE` \
-                  explains them.\n\nExit status: 0 the run is valid, 1 some of it is not, 2 wrong \
-                  usage or a wrong suite, 3 the machine or a subject failed, or the run was ended \
-                  early, 141 the output pipe was closed."
-)]
+#[command(after_help = examples::RUN)]
 pub struct RunArgs {
-    /// The suite file; not with --resume.
+    /// Suite file; not with --resume.
     #[arg(required_unless_present = "resume")]
     pub suite: Option<PathBuf>,
-    /// Go on with an interrupted run instead of beginning a new one.
+    /// Resume an interrupted run.
     #[arg(
         long,
         value_name = "RUN",
@@ -184,15 +180,15 @@ pub struct RunArgs {
         ]
     )]
     pub resume: Option<PathBuf>,
-    /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
+    /// Resume even if subjects, machine or dyno have changed; the report marks both parts.
     #[arg(long, requires = "resume", conflicts_with = "suite")]
     pub anyway: bool,
-    /// Wait up to TIME for idle CPUs (others below 5 % for 3 s), or exit with status 3.
+    /// Wait up to TIME until other programs use less than 5 % of the CPUs for 3 s; else exit 3.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub wait_quiet: Option<Ns>,
     #[command(flatten)]
     pub choices: Choices,
-    /// Folder in which runs are kept, each in a folder of its own.
+    /// Folder for runs; each has a folder of its own.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
@@ -202,23 +198,24 @@ pub struct RunArgs {
 /// Changes of the command line to a suite, for a run and for its plan.
 #[derive(Debug, Args)]
 pub struct Choices {
-    /// Profiles of the suite, whose values take the place of its others; several with commas, or
-    /// given again, the later ones above the earlier; `none` for none of those that the suite has
-    /// for such a machine as this one [default: those alone].
+    /// Apply profiles of the suite; separated by commas, later ones win.
+    ///
+    /// The values of a profile replace those of the suite. Default: the profiles that the suite has
+    /// for machines like this one. `none`: not even these.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub profile: Vec<String>,
-    /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again
-    /// [default: all].
+    /// Only these subjects, NAME or NAME/VARIANT, separated by commas [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Fresh starts of each subject, at least 1 [default: the suite's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
-    /// Decides orders and random arrivals; the same seed gives the same plan [default: the suite's,
-    /// or drawn and recorded].
+    /// Seed of orders and random arrivals [default: the suite's, or a random one].
+    ///
+    /// The same seed gives the same plan. The seed is recorded.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// The load path's system calls [default: the suite's, or uring where the kernel has it].
+    /// I/O backend [default: the suite's, else io_uring if available].
     #[arg(long, value_enum)]
     pub driver: Option<DriverArg>,
     // Help text: made from the list of probes.
@@ -235,16 +232,17 @@ pub struct Choices {
 pub struct FolderOptions {
     #[command(flatten)]
     pub subjects: SubjectsPlace,
-    /// Folder that keeps builds [default: dyno in the user's cache folder].
+    /// Folder for builds [default: dyno in the user's cache folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE", global = true)]
     pub cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct SubjectsPlace {
-    /// Folder of the subjects' definitions; may be given again. Subjects that are in none of those,
-    /// nor in DYNO_SUBJECTS (folders with colons between), are looked for in the first folder
-    /// `subjects` next to the suite or above it, and in the current folder or above it.
+    /// Folder with subjects; may be repeated.
+    ///
+    /// Further subjects are searched for in DYNO_SUBJECTS (folders separated by colons), in the
+    /// first folder `subjects` next to the suite or above it, and in the current folder or above.
     #[arg(long = "subjects", value_name = "FOLDER", global = true)]
     pub folders: Vec<PathBuf>,
 }
@@ -276,31 +274,22 @@ pub enum PlanFormat {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only \
-                  nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n  \
-                  dyno plan suites/two-percent.toml --budget 30m\n\nNothing is built or started. \
-                  It takes what `dyno run` takes. With --budget it says which number of repeats \
-                  and load duration detect the smallest difference in that time, by the variance \
-                  of an earlier run of the suite, the pilot.\n\nExit status: 0 the plan is \
-                  printed, 2 wrong usage or a wrong suite, 141 the output pipe was closed."
-)]
+#[command(after_help = examples::PLAN)]
 pub struct PlanArgs {
     /// The suite file.
     pub suite: PathBuf,
     #[command(flatten)]
     pub choices: Choices,
-    /// Time budget, such as 30m: plan the repeats and load duration that detect the smallest
-    /// difference in it.
+    /// Find the repeats and load duration that detect the smallest difference in TIME, such as 30m.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Ns>,
-    /// The run that shows what varies [default: the latest of the suite in --runs].
+    /// Run whose variance is used [default: the latest of the suite in --runs].
     #[arg(long, value_name = "RUN")]
     pub pilot: Option<PathBuf>,
-    /// Folder in which the pilot is looked for.
+    /// Folder in which the pilot is searched for.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
-    /// Form of the plan.
+    /// Format of the plan.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
     #[command(flatten)]
@@ -308,14 +297,7 @@ pub struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno \
-                  subjects check nginx node-http\n  dyno subjects check --all --subjects \
-                  my/subjects\n\ndocs/guides/your-server.md shows how to add one.\n\nExit status: \
-                  0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the \
-                  machine or a subject failed, or it was ended early, 141 the output pipe was \
-                  closed."
-)]
+#[command(after_help = examples::SUBJECTS)]
 pub struct SubjectsArgs {
     #[command(subcommand)]
     pub command: Option<SubjectsCommand>,
@@ -335,12 +317,12 @@ pub enum SubjectsCommand {
         #[command(flatten)]
         which: SubjectSelection,
     },
-    /// Build and start them, and check that they answer right.
+    /// Build and start them, and check their responses.
     Check {
         #[command(flatten)]
         which: SubjectSelection,
     },
-    /// Write the facts of a server of another collection to subject.toml, and list the rest.
+    /// Draft a subject.toml from another collection, and list the remaining work.
     Import(ImportArgs),
 }
 
@@ -353,14 +335,14 @@ pub enum Collection {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The collection that the folder is of.
+    /// Collection that the folder belongs to.
     pub collection: Collection,
     /// Folder of one server, such as frameworks/Go/fasthttp; subject.toml is written there.
     pub server: PathBuf,
-    /// One of the ways in which its benchmark_config.json says that it can be run.
+    /// One of the tests in its benchmark_config.json.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub test: String,
-    /// Replace a subject.toml that is there.
+    /// Replace an existing subject.toml.
     #[arg(long)]
     pub force: bool,
 }
@@ -373,62 +355,46 @@ pub struct SubjectSelection {
     /// All of them, as without names.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
-    /// Leave this one out: a subject with all its variants, or NAME/VARIANT. May be given several
-    /// times.
+    /// Leave out a subject with all its variants, or NAME/VARIANT; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub except: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno explain\n  dyno explain still_warming\n  dyno explain server \
-                  cpu\n  dyno explain 3\n\nCase, hyphens and underscores do not matter.\n\nExit \
-                  status: 0 the explanation is printed, 2 the code is unknown, 141 the output \
-                  pipe was closed."
-)]
+#[command(after_help = examples::EXPLAIN)]
 pub struct ExplainArgs {
-    /// The code, as JSON or a report names it: a caveat, a limiter or an exit status [default: list
-    /// all].
+    /// A caveat, a limiter or an exit status, as reports or JSON name it [default: list all].
     pub code: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o \
-                        calibration.json\n  dyno calibrate --verdicts --only \
-                        lock-sleep,wait-condition\n\n`dyno load` quotes the ceilings that are \
-                        measured here.\n\nExit status: 0 it is measured and kept, 1 a verdict with \
-                        high confidence is wrong (--verdicts), 2 wrong usage, 3 the machine \
-                        failed, or it was ended early; no ceilings are kept then.")]
+#[command(after_help = examples::CALIBRATE)]
 pub struct CalibrateArgs {
-    /// Length of each measurement, such as 500ms; there are some twenty.
+    /// Length of each of about twenty measurements, such as 500ms.
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
-    /// Instead of all that: what the probes that look into servers cost, each by itself; takes two
-    /// minutes.
+    /// Measure instead what each probe costs; takes two minutes.
     #[arg(long, conflicts_with_all = ["duration", "save"])]
     pub probes: bool,
-    /// Run servers with known bottlenecks and judge what dyno says limits them.
+    /// Run instead servers with known bottlenecks, and count correct verdicts; takes ten minutes.
     ///
-    /// Instead of all that: runs some fifty servers at several loads, as root also as an ordinary
-    /// user, and prints how often the verdicts are right. Takes ten minutes, and needs cargo and
+    /// Runs about fifty servers at several loads, as root and as an ordinary user. Needs cargo and
     /// the source tree of dyno. Servers whose runtime is missing are listed as not run.
     #[arg(long, conflicts_with_all = ["duration", "save", "probes"])]
     pub verdicts: bool,
-    /// Run only these servers; several with commas [default: all].
+    /// Run only these servers, separated by commas [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "verdicts")]
     pub only: Vec<String>,
-    /// Form of the result.
+    /// Format of the result.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
-    /// Write the result here instead of to standard output.
+    /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Keep the loads as a run keeps its trials, in a new folder in this one: `dyno report` makes
-    /// every form of it.
+    /// Keep the loads in a new folder in this one, for `dyno report`.
     #[arg(long, value_name = "FOLDER")]
     pub save: Option<PathBuf>,
-    /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache
-    /// folder].
+    /// Folder for the ceilings, for later loads [default: dyno in the user's cache folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
     pub cache: Option<PathBuf>,
 }

@@ -163,10 +163,10 @@ struct Silences {
     /// Since when requests are in flight, or fail one after the other; of no meaning while neither
     /// is so.
     busy: Instant,
-    /// Requests that ended since the last complete response, without one of their own. After them
-    /// the times without requests, such as waits before the next attempt to connect, are the
-    /// server's.
-    failed: u64,
+    /// The first and the last request since the last complete response that ended without one.
+    /// After it the times without requests, such as waits before the next attempt to connect, are
+    /// the server's.
+    failures: Option<(Instant, Instant)>,
     /// Length from which on a silence is kept, nanoseconds.
     least_ns: u64,
     /// Silences that ended within the window or its drain. The memory is allocated at the start.
@@ -180,7 +180,7 @@ impl Silences {
         Silences {
             last: Instant::default(),
             busy: Instant::default(),
-            failed: 0,
+            failures: None,
             least_ns,
             kept: Vec::with_capacity(limits::SILENCES),
         }
@@ -330,7 +330,7 @@ impl Recorder {
                 busy_ns: Silence::UNKNOWN_END,
                 end_ns: Silence::UNKNOWN_END,
                 in_flight: 0,
-                failed: 0,
+                failures_ns: None,
             });
         }
         self.close_window(now);
@@ -433,9 +433,10 @@ impl Recorder {
                 self.end_silence(done);
             }
             self.silences.last = done;
-            self.silences.failed = 0;
+            self.silences.failures = None;
         } else {
-            self.silences.failed += 1;
+            let first = self.silences.failures.map_or(done, |(first, _)| first);
+            self.silences.failures = Some((first, done));
         }
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
@@ -478,7 +479,7 @@ impl Recorder {
     /// Whether the server owes a response, or has just failed to give one.
     #[inline]
     fn is_waiting(&self) -> bool {
-        self.in_flight > 0 || self.silences.failed > 0
+        self.in_flight > 0 || self.silences.failures.is_some()
     }
 
     /// Nothing was complete from the last response up to `at`.
@@ -494,7 +495,7 @@ impl Recorder {
             busy_ns: since(busy),
             end_ns: since(at),
             in_flight: self.in_flight,
-            failed: self.silences.failed,
+            failures_ns: self.silences.failures.map(|(first, last)| (since(first), since(last))),
         };
         self.silences.keep(silence);
     }

@@ -604,7 +604,7 @@ fn validity(report: &Report) -> Option<String> {
         0 => None,
         n => {
             let steps = plural(n as u64, if asked == 0 { "step" } else { "more step" });
-            Some(format!("In {steps} every connection was refused, as it is to be."))
+            Some(format!("In {steps} all connections were refused, as expected."))
         }
     };
     let of_missing = match missing {

@@ -45,6 +45,11 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     ]
 }
 
+/// Whether no start had a load or a failure.
+fn is_without_starts(bracket: &Bracket) -> bool {
+    bracket.rates.is_empty() && bracket.searched.is_none_or(|of| of.failed_starts == 0)
+}
+
 /// Why it is not known whether rates above a rate keep the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
@@ -188,7 +193,7 @@ fn rate_range(bracket: &Bracket) -> Option<String> {
         }
         (Some(kept), None) => format!("up to {}/s and more", number(kept)),
         (None, Some(missed)) => format!("not at {}/s", number(missed)),
-        (None, None) if bracket.rates.is_empty() => return None,
+        (None, None) if is_without_starts(bracket) => return None,
         (None, None) => format!("at no rate for sure ({})", undecided_reason(bracket, 0.0)),
     })
 }
@@ -223,3 +228,44 @@ pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loo
                                              loads together, and the rate that is kept by a load \
                                              about ten times as long; in parentheses, how many \
                                              loads agree by themselves. report.json has each load.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searched_server_that_did_not_start_is_in_the_sentence() {
+        let bracket = |starts: usize, failed_starts: usize, kept_rps: Option<f64>| Bracket {
+            subject: "a".into(),
+            workload: "w".into(),
+            connections: 1,
+            streams: 1,
+            pipeline: 1,
+            pass: 1,
+            kept_rps,
+            missed_rps: None,
+            limited_by_generator: false,
+            failures_at_any_rate: false,
+            rates: Vec::new(),
+            searched: Some(SearchCounts {
+                starts,
+                failed_starts,
+                loads: 9,
+                settled: starts,
+                confirmed: starts,
+                limited_by_generator: 0,
+                holds_s: None,
+            }),
+            by_repeat_rps: Vec::new(),
+            interval_rps: None,
+        };
+        let range = |bracket: &Bracket| rate_range(bracket).unwrap_or_default();
+        assert_eq!(range(&bracket(0, 3, None)), "at no rate for sure (3 of 3 starts failed)");
+        assert_eq!(range(&bracket(1, 2, None)), "at no rate for sure (2 of 3 starts failed)");
+        assert_eq!(range(&bracket(0, 0, None)), "", "it was offered no rate");
+        assert_eq!(
+            search_text(&bracket(2, 1, None).searched.unwrap()),
+            "searched: 9 loads in 2 starts, 1 more start failed"
+        );
+    }
+}

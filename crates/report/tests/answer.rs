@@ -584,18 +584,15 @@ fn refusals_that_are_to_be_are_counted_apart() {
     };
     assert_eq!(
         validity(&refusals),
-        "1 of 11 steps is not valid: too many requests failed (1). In 1 more step every connection \
-         was refused, as it is to be."
+        "1 of 11 steps is not valid: too many requests failed (1). In 1 more step all connections \
+         were refused, as expected."
     );
     let only_refusals = |r: &mut Report| {
         r.trials.truncate(2);
         r.trials.iter_mut().for_each(|t| (t.valid, t.refused) = (false, true));
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (2, 2, 0);
     };
-    assert_eq!(
-        validity(&only_refusals),
-        "In 2 steps every connection was refused, as it is to be."
-    );
+    assert_eq!(validity(&only_refusals), "In 2 steps all connections were refused, as expected.");
 }
 
 #[test]

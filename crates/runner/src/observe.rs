@@ -64,8 +64,8 @@ pub fn help() -> String {
         probes.map(Probe::name).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Probes that look into servers, with commas, in place of the suite's: {}; `{USUAL}` for \
-         {}; `{NONE}`; {WITHOUT}NAME for all but one [default: the suite's]",
+        "Probes, separated by commas: {}; `{USUAL}`: {}; `{NONE}`; {WITHOUT}NAME: all but NAME \
+         [default: the suite's]",
         names(&mut Probe::ALL.into_iter()),
         names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
     )
@@ -142,7 +142,7 @@ mod tests {
         for probe in Probe::ALL {
             assert!(help.contains(probe.name()), "{}: {help}", probe.name());
         }
-        assert!(help.contains("`default` for syscalls, states, runtime;"), "{help}");
+        assert!(help.contains("`default`: syscalls, states, runtime;"), "{help}");
     }
 
     #[test]

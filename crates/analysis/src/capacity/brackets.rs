@@ -53,7 +53,7 @@ pub struct Bracket {
 pub struct SearchCounts {
     /// Starts with a search.
     pub starts: usize,
-    /// Starts that failed before any load. Each counts as one that kept no rate.
+    /// Starts that failed before their search. Each counts as one that kept no rate.
     pub failed_starts: usize,
     pub loads: usize,
     /// Searches that ended with bounds as close as was asked.
@@ -198,7 +198,10 @@ pub(super) fn failed_starts<'a>(
     // Repeat 0: it was never built.
     let by_block: BTreeMap<u32, &SubjectFailure> =
         lost.filter(|of| of.repeat > 0).map(|of| (of.repeat, of)).collect();
-    by_block.into_iter().filter(|(block, _)| !has_trial(*block)).collect::<Vec<_>>().into_iter()
+    // A start that was refused over one protocol has trials over others.
+    let has_no_vote =
+        |(block, of): &(u32, &SubjectFailure)| of.protocol.is_some() || !has_trial(*block);
+    by_block.into_iter().filter(has_no_vote).collect::<Vec<_>>().into_iter()
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
@@ -289,11 +292,11 @@ fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::StartRecord;
     use dyno_archive::plan::{Arrivals, Subject};
     use dyno_archive::run::Run;
     use dyno_archive::start::{Failure, FailureKind};
     use dyno_archive::times::Recording;
+    use dyno_archive::{Protocol, StartRecord};
 
     use super::*;
     use crate::fixture;
@@ -449,6 +452,27 @@ mod tests {
             let missed = (good < 3).then_some(1000.0);
             assert_eq!((found.missed_rps, found.failures_at_any_rate), (missed, false));
         }
+    }
+
+    /// The start has trials over another protocol.
+    #[test]
+    fn start_that_was_refused_over_the_protocol_has_a_vote() {
+        let run = five_starts();
+        let mut report = crate::report::report(&run);
+        let plan = &run.header.plan;
+        let mut refuse = |protocol: Protocol| {
+            report.subjects[0].failures = vec![SubjectFailure {
+                repeat: 2,
+                failure: Failure { kind: FailureKind::WrongAnswers, message: "no h2c".into() },
+                protocol: Some(protocol),
+                log_of: None,
+                log_tail: None,
+            }];
+            let found = brackets(plan, &report.subjects, &Grid::new(&report.trials)).remove(0);
+            (found.rates[0].kept.agree, found.rates[0].kept.loads)
+        };
+        assert_eq!(refuse(plan.workloads[0].protocol), (5, 6));
+        assert_eq!(refuse(Protocol::H2cUpgrade), (5, 5), "not the protocol of the workload");
     }
 
     #[test]

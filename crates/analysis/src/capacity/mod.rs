@@ -45,8 +45,8 @@ pub struct CapacityResult {
     pub settled: bool,
     /// Whether a longer load kept the objective at `kept_rps`, too.
     pub confirmed: bool,
-    /// Length of the longest load that kept it there, seconds: for no longer is it known to hold.
-    /// `None`: there is none.
+    /// Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: there is
+    /// none.
     pub holds_s: Option<f64>,
     /// Result of all requests at each of the two rates. `None`: there is no such rate.
     pub kept_together: Option<CapacityTrial>,
@@ -54,8 +54,8 @@ pub struct CapacityResult {
     /// The generator or the machine, not the server, was the limit at `missed_rps`: the server may
     /// do more.
     pub limited_by_generator: bool,
-    /// At `missed_rps` half of the places for requests or more were taken on average, so that
-    /// others waited in the generator: that is the server's limit, or that of so few connections.
+    /// At `missed_rps` at least half of the places for requests were taken on average, so requests
+    /// may have waited in the generator for a free connection.
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,

@@ -58,9 +58,8 @@ impl RateSearch {
         self.trials.len()
     }
 
-    /// Takes what came of a load, and returns how it stands to the objective by itself. The search
-    /// goes on by all requests at that rate. `confirms`: it is a longer one, which has to keep the
-    /// objective by itself, too.
+    /// Records a load, and returns its own verdict. The search decides by all requests at that
+    /// rate. `confirms`: a longer load, which has to keep the objective by itself, too.
     pub fn take(
         &mut self,
         (rate_rps, confirms): (f64, bool),

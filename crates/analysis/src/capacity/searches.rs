@@ -15,12 +15,12 @@ use super::{CapacityResult, CapacitySearch, RateSearch, Width, least_rps};
 use crate::LoadResult;
 use crate::cell::{CellKey, Shape};
 use crate::duet::CoRunners;
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::load::LoadConfig;
 use crate::server::server_use;
 use crate::stats::Repeated;
 use crate::subject::SubjectResult;
-use crate::trial::{cpus_of, trial};
+use crate::trial::{TrialResult, cpus_of, trial};
 use crate::verdict::{self, Context};
 
 /// A search of one start.
@@ -135,7 +135,15 @@ pub(crate) fn brackets_of(
         plan.trials.iter().map(CellKey::from_trial).filter(is_closed).collect();
     let bracket = |key: CellKey| {
         let own: Vec<&SearchResult> = searches.iter().filter(|of| of.cell == key).collect();
-        let failed = failed_starts((plan, grid), &subjects[key.arm], key).count();
+        // A server that failed in the closed loop before its search kept no rate either.
+        let has_search =
+            |block: u32| own.iter().any(|of| of.repeat == block && !of.result.trials.is_empty());
+        let failed_in_loop = |trial: &&&TrialResult| {
+            (trial.is_broken() || trial.has_lost()) && !has_search(trial.block)
+        };
+        let closed = grid.get(key).map_or(&[][..], Cell::trials);
+        let failed = failed_starts((plan, grid), &subjects[key.arm], key).count()
+            + closed.iter().filter(failed_in_loop).count();
         (own.len() + failed > 0).then(|| bracket_of((plan, key), &own, failed))
     };
     cells.into_iter().filter_map(bracket).collect()
@@ -158,7 +166,7 @@ fn bracket_of(
     let most =
         |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let at_any_rate = most(|result| result.failures_at_any_rate.is_some());
-    let starts = own.len();
+    let starts = begun.len();
     let loads = begun.iter().map(|result| result.trials.len()).sum();
     let settled = begun.iter().filter(|result| result.settled).count();
     let confirmed = begun.iter().filter(|result| result.confirmed).count();
@@ -169,7 +177,7 @@ fn bracket_of(
     let most =
         |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
-    let lost = || std::iter::repeat_n(None, failed);
+    let lost = || std::iter::repeat_n(None, if at_any_rate { 0 } else { failed });
     let by_repeat: Vec<f64> =
         begun.iter().map(|of| of.kept_rps).chain(lost()).map(|rps| rps.unwrap_or(0.0)).collect();
     Bracket {
@@ -415,6 +423,24 @@ mod tests {
             assert_eq!((bracket.kept_rps, bracket.missed_rps), (None, None), "{lost:?}");
             assert_eq!(counts(&bracket), (3 - lost.len(), lost.len(), 3));
         }
+    }
+
+    /// The closed loop before the search had wrong responses, and so no search followed.
+    #[test]
+    fn start_that_failed_in_its_closed_loop_keeps_no_rate() {
+        let mut run = run(&[3000.0, 5000.0, 3100.0]);
+        for lost in [0, 1] {
+            let outcomes = &mut run.trials[lost].load.intervals[0].outcomes;
+            outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            match lost {
+                0 => run.searches.retain(|search| search.trial != lost),
+                _ => run.searches[0].loads.clear(),
+            }
+        }
+        let bracket = crate::report::report(&run).brackets.remove(0);
+        let searched = bracket.searched.unwrap();
+        assert_eq!((searched.starts, searched.failed_starts), (1, 2));
+        assert_eq!((bracket.kept_rps, bracket.missed_rps), (None, None));
     }
 
     /// A server that answers every n-th request wrong, at any rate, and each at once.

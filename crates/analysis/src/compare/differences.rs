@@ -13,7 +13,7 @@ use super::{Side, environment};
 use crate::json_difference::differing;
 
 /// Memory may differ by this share between two boots of one machine.
-const MEMORY: f64 = 0.01;
+const MEMORY_TOLERANCE: f64 = 0.01;
 
 /// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -100,7 +100,7 @@ fn facts(of: Side<'_>, other: Side<'_>) -> Value {
     // Missing measurements show in the numbers themselves.
     let named = facts.as_object_mut().expect("facts have names");
     named.remove("missing");
-    // Older archives do not know it. That nothing is tracked is no difference from them.
+    // Older archives lack this field; `false` equals that.
     let tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (tracked(of), tracked(other)) == (Some(false), None) {
         named.remove("loopback_tracked");
@@ -115,8 +115,7 @@ fn load(plan: &Plan) -> Value {
     load
 }
 
-/// How arms share the CPUs: a server that has them to itself is not one that has them in turn, nor
-/// among others.
+/// How arms share the CPUs: a server has them to itself, in turns, or together with others.
 fn turns(plan: &Plan) -> Value {
     let names = |arms: &mut dyn Iterator<Item = usize>| -> Vec<&str> {
         arms.map(|arm| &*plan.arms[arm].name).collect()
@@ -173,7 +172,7 @@ impl DifferenceList {
     fn walk_visible(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
         differing(name, a, b, &mut |name, a, b| {
             let numbers = a.as_f64().zip(b.as_f64());
-            let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);
+            let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY_TOLERANCE * a.max(b);
             if name == "machine.memory_bytes" && numbers.is_some_and(is_near) {
                 return;
             }

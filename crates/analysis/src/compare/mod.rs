@@ -168,7 +168,7 @@ pub struct ComparisonRow {
     /// Why there is no estimate; `None`: there is one.
     pub lack: Option<NoRatioReason>,
     /// Most repeats of `b` do not count because its server answered wrong, failed or never came up,
-    /// and most of `a` count.
+    /// and in most of `a` the server did not fail.
     pub b_broke: bool,
     /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
     /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not

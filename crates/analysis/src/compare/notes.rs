@@ -37,9 +37,9 @@ pub(super) fn notes(
     } else if [a, b].iter().any(|side| Looks::from_plan(&side.run.header.plan) == Looks::AfterEach)
     {
         notes.push(
-            "A run ended, or could have ended, when its own question was answered: how many \
-             repeats it has depends on what they showed, which intervals of two runs do not allow \
-             for."
+            "A run ended, or could have ended, as soon as its own question was answered \
+             (`[stop]`). Its number of repeats depends on its results, so intervals over two runs \
+             are too narrow."
                 .into(),
         );
     }
@@ -56,8 +56,8 @@ pub(super) fn notes(
     notes.extend(not_in_both(a, b));
     if unmatched > 0 {
         notes.push(format!(
-            "{unmatched} of the steps of A are not planned in B. They are not compared, and hold \
-             no gate."
+            "{unmatched} of the steps of A are not planned in B. They are not compared, and no \
+             gate applies to them."
         ));
     }
     notes

@@ -411,13 +411,13 @@ impl Curve {
         });
         let grew = format!(
             "with {} in flight the server served {:.0} per second, and with {} it served {:.0}, \
-             each after {:.0} instead of {:.0} µs.{width}",
+             while the response time changed from {:.0} to {:.0} µs.{width}",
             fewer.planned,
             fewer.throughput_rps,
             more.planned,
             more.throughput_rps,
-            more.response_us,
-            fewer.response_us
+            fewer.response_us,
+            more.response_us
         );
         let behind: Vec<&str> = trial.backends.iter().map(|behind| behind.name.as_str()).collect();
         let (resource, confidence, sentence) = match known {
@@ -437,9 +437,9 @@ impl Curve {
                 Resource::Elsewhere,
                 confidence_of_elsewhere(&trial.server),
                 format!(
-                    "A queue in the server or behind it: {grew} It is a lock, a pool or a limit of \
-                     the server, or a service that dyno does not monitor: name such services as \
-                     `[[backends]]`."
+                    "Requests queue in the server or in a service that it needs: {grew} The queue \
+                     is a lock, a pool or a limit of the server, or a service that dyno does not \
+                     monitor. Name such services as `[[backends]]`."
                 ),
             ),
             None => (

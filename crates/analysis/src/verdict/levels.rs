@@ -99,6 +99,14 @@ impl Levels {
         self.highest().value / self.lowest().value
     }
 
+    /// `to 2.00 times its lowest level`.
+    fn rise(&self) -> String {
+        match self.lowest().value {
+            0.0 => "from no response at all".into(),
+            lowest => format!("to {:.2} times its lowest level", self.last().value / lowest),
+        }
+    }
+
     /// Whether they differ by more than the noise around them makes stretches differ.
     fn stand_out(&self) -> bool {
         let ratio = self.ratio();
@@ -168,7 +176,7 @@ impl Step<'_> {
             return None;
         }
         let mean = format!(
-            "The mean, {} requests/s, is none of these levels.",
+            "The mean, {} requests/s, describes none of these levels.",
             number(load.throughput_rps)
         );
         let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
@@ -186,17 +194,16 @@ impl Step<'_> {
                 Code::Cyclic,
                 format!(
                     "Throughput went up and down within the measured window: {timeline}. {mean} \
-                     The share of each level in it is chance.{cost} Measure several periods (a \
+                     The mean depends on where the window begins.{cost} Measure several periods (a \
                      longer `duration`, or `-d`)."
                 ),
             ),
             Pattern::WarmUp | Pattern::None => (
                 Code::Speedup,
                 format!(
-                    "Throughput rose within the measured window, to {:.2} times its lowest level: \
-                     {timeline}. {mean}{cost} Warm the server up for longer (`warmup` under \
-                     `[load]`, or `--warmup`), and measure its last level alone.",
-                    levels.last().value / levels.lowest().value
+                    "Throughput rose within the measured window, {}: {timeline}. {mean}{cost} Warm \
+                     the server up for longer (`warmup` under `[load]`, or `--warmup`).",
+                    levels.rise()
                 ),
             ),
             Pattern::Flat => return None,
@@ -263,8 +270,7 @@ impl Step<'_> {
                     "fell within the measured window, to {:.2} times its highest level",
                     times(costs.highest())
                 ),
-                "Warm the server up for longer (`warmup` under `[load]`), and measure its last \
-                 level alone.",
+                "Warm the server up for longer (`warmup` under `[load]`).",
             ),
             Pattern::Cyclic => (
                 "went up and down within the measured window".into(),
@@ -273,7 +279,7 @@ impl Step<'_> {
             Pattern::Flat => return None,
         };
         let mean = server.cpu_us_per_request.map_or_else(String::new, |us| {
-            format!(" The mean, {} µs, is none of these levels.", number(us))
+            format!(" The mean, {} µs, describes none of these levels.", number(us))
         });
         let message = format!("{last} {did}: {}.{mean} {action}", costs.timeline());
         let evidence = json!({"pieces": self.steadiness.cost.as_ref().map(|cost| &cost.pieces)});

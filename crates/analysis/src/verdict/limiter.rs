@@ -118,7 +118,8 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
         .or_else(|| of(Code::SubjectFailed))
         .or_else(|| of(Code::NoAnswers))
         .or_else(|| refused(Code::WrongAnswers))
-        .or_else(|| refused(Code::Unsolicited))?;
+        .or_else(|| refused(Code::Unsolicited))
+        .or_else(|| refused(Code::Outage))?;
     Some(from_caveat(caveat, Resource::Failure))
 }
 
@@ -438,11 +439,11 @@ fn waits_in_words(server: &ServerUse) -> String {
     let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
     let said = most.map_or(String::new(), |state| {
         let what = match state {
-            ThreadState::Network => "for peers: for requests, or for answers of its back ends",
+            ThreadState::Network => "for peers: for requests, or for responses of back ends",
             ThreadState::Lock => "for each other, or for work",
             ThreadState::Disk => "for a disk",
             ThreadState::Runnable => "for a CPU",
-            ThreadState::Sleep => "for time to pass",
+            ThreadState::Sleep => "in timers",
             _ => "in other system calls",
         };
         format!(
@@ -451,8 +452,8 @@ fn waits_in_words(server: &ServerUse) -> String {
         )
     });
     format!(
-        "{said}It has a limit of its own, or waits for a service that dyno does not monitor: name \
-         its back ends as `[[backends]]`."
+        "{said}The server has an internal limit, or waits for a service that dyno does not \
+         monitor: name its back ends as `[[backends]]`."
     )
 }
 

@@ -17,7 +17,7 @@ use crate::load::{InFlight, LoadResult, at_quantile, response_times};
 use crate::number_format::percent;
 use crate::trial::sort_by_severity;
 
-/// Every reason to distrust this result, the gravest first.
+/// Every reason to distrust this result, the most severe first.
 pub(super) fn caveats(
     result: &LoadResult,
     record: &LoadRecord,
@@ -205,6 +205,10 @@ fn is_refused(result: &LoadResult, context: &Context<'_>) -> bool {
 fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     (result.outcomes.get(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
         let message = match leading_failure(result) {
+            Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
+                "No request was answered, because {count} connections were refused: no server \
+                 listens there. Start the server, or check the address and the port."
+            ),
             Some((failure, count)) => format!(
                 "No request was answered as expected; most ended as {failure}, {} per second.",
                 rate_of(count as f64 / result.duration_s)
@@ -411,7 +415,7 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({
             "responses": early.responses, "unsent_bytes": early.unsent_bytes,
-            "completed": completed,
+            "refusals": early.refusals, "completed": completed,
         });
         Caveat::new(Code::AnsweredEarly, severity, message, evidence)
     })
@@ -489,8 +493,8 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
             ),
         };
         let message = format!(
-            "Most of the response time's tail is waiting before sending: p99 is {response:.0} µs \
-             from the intended start, {service:.0} µs from sending. {why}"
+            "Slow responses mostly waited in the generator before their request was sent: p99 is \
+             {response:.0} µs from the intended start, {service:.0} µs from sending. {why}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,

@@ -119,7 +119,7 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
-/// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in
+/// Every reason to distrust a trial, its load's included, the most severe first. `server`: as in
 /// [`Context`].
 pub(crate) fn trial(
     load: &LoadResult,

@@ -37,7 +37,7 @@ pub(crate) struct Peak<'a> {
     pub(crate) is_complete: bool,
 }
 
-/// Reasons to distrust a whole run, the gravest first. `peaks`: workload by workload.
+/// Reasons to distrust a whole run, the most severe first. `peaks`: workload by workload.
 pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let plan = &run.header.plan;
     let mut all = Vec::new();
@@ -61,8 +61,8 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
         let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
             "no subject is distinguished from another by throughput"
         } else {
-            "subjects are distinguished only where all pairs within blocks differ the same way, \
-             each by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
+            "subjects are distinguished only if all pairs within blocks differ in the same \
+             direction, and each by more than 5 %, or with p below 0.05 in a paired t-test"
         };
         let message = format!(
             "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for \
@@ -295,7 +295,10 @@ fn new_files(run: &Run) -> Option<Caveat> {
     }
     let words: Vec<String> = found
         .iter()
-        .map(|(name, (starts, first))| format!("{name} ({first}; {starts} starts)"))
+        .map(|(name, (starts, first))| match starts {
+            1 => format!("{name} ({first}; 1 start)"),
+            _ => format!("{name} ({first}; {starts} starts)"),
+        })
         .collect();
     (!words.is_empty()).then(|| {
         let message = format!(

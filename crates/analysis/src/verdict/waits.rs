@@ -123,8 +123,8 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     }
     // Where connections live on, a queue that was full once limits nothing; nor do a few of very
     // many. Servers may close connections, too.
-    let are_new =
-        2 * load.connections.opened >= load.exchanges.completed && load.exchanges.completed > 0;
+    let replaced = load.connections.opened.saturating_sub(load.config.connections.into());
+    let are_new = replaced > 0 && 2 * replaced >= load.exchanges.completed;
     load.config.requests_per_connection.map(|_| ()).or(are_new.then_some(()))?;
     let is_many = |n: &u64| *n > 0 && *n as f64 >= LEAST_OVERFLOWS * load.connections.opened as f64;
     let overflows = server.network.and_then(|network| network.listen_overflows).filter(is_many);

@@ -7,55 +7,42 @@ use clap::{Args, ValueEnum};
 use super::{Choices, FolderOptions};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dyno compare runs/before runs/after\n  dyno compare \
-                        runs/hello-20260102-030405:nginx runs/hello-20260102-030405:h2o\n  dyno \
-                        compare runs/before runs/after --fail-on 'cpu_us_per_request>+3%,p99>+10%' \
-                        --format junit -o compare.xml\n  dyno compare --rev main --rev HEAD \
-                        suite.toml\n\nRatios are B ÷ A. Two subjects of one run are compared in \
-                        pairs of repeats; of two runs each subject with that of the same name. A \
-                        verdict takes five repeats of each. Runs that differ in more than their \
-                        servers (machine, dyno, load, limits, services behind) are \
-                        refused.\n\nWith --rev the server of a suite is measured in two revisions \
-                        of its Git repository: each is checked out in a work tree of its own, \
-                        which is gone afterwards, and built; both are loaded in turn. The suite, \
-                        its files and what stands behind the server are those that lie here. The \
-                        run is kept.\n\nExit status: 0 every gate is held, 1 a gate is missed, or, \
-                        with --rev, a revision answers wrong or has no valid step, 2 wrong usage, \
-                        no run, or runs that differ, 3 a gate is undecided and none is missed (0 \
-                        with --undecided pass), or, with --rev, the machine or the server failed, \
-                        or it was ended early, 141 the output pipe was closed.")]
+#[command(after_help = super::examples::COMPARE)]
 pub struct CompareArgs {
-    /// Folder of a run, or RUN:SUBJECT; with --rev the suite file.
+    /// Run folder, or RUN:SUBJECT; with --rev the suite file.
     #[arg(value_name = "A")]
     pub a: String,
-    /// The run to compare with: folder of a run, or RUN:SUBJECT; not with --rev.
+    /// The run to compare with A, or RUN:SUBJECT; not with --rev.
     #[arg(value_name = "B", required_unless_present = "rev", conflicts_with = "rev")]
     pub b: Option<String>,
-    /// Measure the suite's server as it is in this revision, and in that of a second --rev, or,
-    /// without one, as it lies in the work tree.
+    /// Measure the suite's server in this Git revision and in that of a second --rev.
+    ///
+    /// Without a second --rev the other side is the work tree.
     #[arg(long, value_name = "REVISION")]
     pub rev: Vec<String>,
-    /// Fail on significant changes beyond these limits, such as
-    /// `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
+    /// Gates: fail on significant changes, such as `p99>+10%,throughput<-2%`.
+    ///
+    /// The metrics are those of the comparison, for example `cpu_us_per_request>+3%`.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub fail_on: Option<String>,
-    /// Fail or pass if a gate is undecided and none is missed [default: fail].
+    /// Result if a gate is undecided and none is missed [default: fail].
     ///
     /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side
     /// do not count: invalid, crashed, not started, or without a record.
     #[arg(long, value_enum, default_value_t = Undecided::Fail, hide_default_value = true)]
     pub undecided: Undecided,
-    /// Call two values the same if the interval of their ratio lies within this, such as `2%`.
+    /// Call values the same if the interval of their ratio lies within this, such as `2%`.
     #[arg(long, value_name = "SHARE")]
     pub same_within: Option<String>,
-    /// Compare runs all the same that differ in more than their servers; every line says so. With
-    /// --rev: measure revisions that have the same server.
+    /// Compare runs that differ in more than their servers; every line says so.
+    ///
+    /// With --rev: measure revisions that have the same server.
     #[arg(long)]
     pub anyway: bool,
-    /// For whom [default: text].
+    /// Format of the result [default: text].
     #[arg(long, value_enum, default_value_t = CompareFormat::Text, hide_default_value = true)]
     pub format: CompareFormat,
-    /// Write it here instead of to standard output.
+    /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -68,7 +55,7 @@ pub struct CompareArgs {
 pub struct RevisionOptions {
     #[command(flatten)]
     pub choices: Choices,
-    /// Folder in which runs are kept, each in a folder of its own.
+    /// Folder for runs; each has a folder of its own.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]

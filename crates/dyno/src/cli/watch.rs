@@ -9,33 +9,26 @@ use super::PlanFormat;
 use super::values::{Ns, duration};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno watch --port 8080\n  dyno watch --pid 4711 --duration 30s \
-                  --report server.html\n  dyno watch --cgroup \
-                  /sys/fs/cgroup/system.slice/nginx.service --format json\n\nIt changes nothing of \
-                  the server, and any client may load it.\n\nExit status: 0 it was watched, 2 \
-                  wrong usage or no such server, 3 it ended meanwhile, 141 the output pipe was \
-                  closed."
-)]
+#[command(after_help = super::examples::WATCH)]
 pub struct WatchArgs {
     #[command(flatten)]
     pub whom: WatchTarget,
-    /// Time between two looks.
+    /// Time between two samples.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Ns,
-    /// Ends after that [default: with Ctrl-C, or with the server].
+    /// End after this time [default: with Ctrl-C, or with the server].
     #[arg(short, long, value_name = "TIME", value_parser = interval)]
     pub duration: Option<Ns>,
-    /// Leave out what needs a program in the kernel: system calls, and what threads wait for.
+    /// No eBPF programs: no system calls, and no reasons why threads wait.
     #[arg(long)]
     pub outside: bool,
-    /// A line for each look, and a summary; or for each look a line of JSON (`dyno.watch/1`).
+    /// A text line per sample and a summary, or a JSON line per sample (`dyno.watch/1`).
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
-    /// Serve the last look at http://ADDR/metrics as OpenMetrics.
+    /// Serve the last sample at http://ADDR/metrics as OpenMetrics.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,
-    /// Write a page of all that was seen, at the end.
+    /// Write a page of all samples at the end.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -44,22 +37,22 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct WatchTarget {
-    /// This process, and its child processes.
+    /// A process and its child processes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// The processes that listen on this port of this machine, and their child processes.
+    /// The processes that listen on this port, and their child processes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// The control group of this folder, and those below it.
+    /// The control group of this folder, and the groups below it.
     #[arg(long, value_name = "FOLDER")]
     pub cgroup: Option<PathBuf>,
 }
 
-/// A look takes a millisecond and more.
+/// A sample takes a millisecond and more.
 fn interval(text: &str) -> Result<Ns, String> {
     const LEAST: u64 = 100_000_000;
     match duration(text)? {
-        Ns(ns) if ns < LEAST => Err("looks take time themselves; 100ms is the least".into()),
+        Ns(ns) if ns < LEAST => Err("samples take time themselves; 100ms is the least".into()),
         length => Ok(length),
     }
 }

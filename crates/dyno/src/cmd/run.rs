@@ -31,8 +31,8 @@ use crate::this_machine::usable_cpus;
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
-         again to kill them at once",
+        "stopping: shutting down the servers, at most 5 s each; press Ctrl-C again to kill them at \
+         once",
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();

@@ -207,7 +207,7 @@ impl CookieWatch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Stage {
-    /// RequestScratch the first connections.
+    /// The first connections are being made.
     Opening,
     Warmup,
     Measured,

@@ -158,7 +158,7 @@ fn in_words(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
 pub(super) fn valid(t: &TrialResult) -> &'static str {
     match (t.valid, t.refused) {
         (true, _) => "yes",
-        (false, true) => "refused, as it is to be",
+        (false, true) => "refused, as expected",
         (false, false) => "no",
     }
 }

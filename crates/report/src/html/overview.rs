@@ -107,7 +107,7 @@ fn footnote_text(report: &Report) -> String {
         said.push_str(note);
     }
     if report.overview.iter().any(|r| r.control) {
-        said.push_str(" A torn bar goes on: it is a control's, far above all others.");
+        said.push_str(" Truncated bars (controls) exceed the axis.");
     }
     if let Some(note) = crate::overview::invalid_note(&report.overview) {
         said.push(' ');

@@ -224,7 +224,7 @@ impl RawLoad {
         }
         if options.priority == Priority::Realtime && options.spin == Spin::Always {
             let message = "a generator that runs in real time wakes at once, and must not poll: it \
-                           would keep everybody from its CPUs; leave `spin` out";
+                           would block all other programs on its CPUs; leave `spin` out";
             return Err(mistake("spin", message));
         }
         if options.requests_per_connection == Some(0) {
@@ -328,17 +328,15 @@ impl RawLoad {
 
     fn http2(&self) -> Result<Http2, Mistake> {
         let default = Http2::default();
-        let bits =
-            |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
-                None => Ok(default),
-                Some(Ok(bits @ 10..=30)) => Ok(bits),
-                Some(_) => Err(mistake(
-                    key,
-                    format!(
-                        "`{key}` is 10 to 30, and the window then 2 to that power, less one, bytes"
-                    ),
-                )),
-            };
+        let bits = |key: &'static str, given: Option<u32>, default: u8| match given
+            .map(u8::try_from)
+        {
+            None => Ok(default),
+            Some(Ok(bits @ 10..=30)) => Ok(bits),
+            Some(_) => {
+                Err(mistake(key, format!("`{key}` must be 10 to 30; the window has 2^N − 1 bytes")))
+            }
+        };
         Ok(Http2 {
             window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
             connection_window_bits: bits(
@@ -527,8 +525,8 @@ impl Width {
             Err(mistake(
                 "in_flight",
                 format!(
-                    "{in_flight} requests in flight do not come to whole connections with {each} \
-                     on each, as workload {workload:?} has them; ask for a multiple of {each}"
+                    "{in_flight} is not a multiple of {each}, the requests in flight on each \
+                     connection of workload {workload:?}; use a multiple of {each}"
                 ),
             )
             .with_child(i))

@@ -300,12 +300,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections` must be at least 1"),
     ("[load]\nconnections = 0", 9, "0", "`connections` must be at least 1"),
     ("[load]\nrate = [100, \"1k..\"]", 9, "\"1k..\"", "\"1k..\" is not a rate"),
-    (
-        "[load]\nin_flight = [16, 100]\npipeline = 16",
-        9,
-        "100",
-        "100 requests in flight do not come",
-    ),
+    ("[load]\nin_flight = [16, 100]\npipeline = 16", 9, "100", "100 is not a multiple of 16"),
     ("[load]\nmodel = \"open\"", 9, "\"open\"", "an open loop needs a `rate`"),
     ("[load]\nduration = \"1ms\"", 9, "\"1ms\"", "`duration` must be at least 10ms"),
     (

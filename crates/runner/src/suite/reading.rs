@@ -74,8 +74,8 @@ impl SuiteReading<'_> {
         match (self, written) {
             (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
                 "rate",
-                "revisions are compared by what is measured of both, and a rate that is looked for \
-                 is no such thing; leave `rate = \"find\"` out",
+                "`rate = \"find\"` cannot be used with `--rev`; give a fixed rate, or leave `rate` \
+                 out",
             ))),
             (_, written) => Ok(written),
         }
@@ -258,7 +258,7 @@ mod tests {
         };
         assert!(across("subjects = [\"a\"]\n[load]\nrate = \"25%\"").contains("as numbers"));
         let find = "subjects = [\"a\"]\n[load]\nrate = \"find\"\n[report]\nobjective = \"p99<5ms\"";
-        assert!(across(find).contains("leave `rate = \"find\"` out"));
+        assert!(across(find).contains("leave `rate` out"));
         let experiment =
             "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
         assert!(across(experiment).contains("already has an experiment"));

@@ -369,7 +369,7 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \
          \"/\"\nprotocol = \"h2\"",
-        "s.toml:3:15: `window_bits` is 10 to 30",
+        "s.toml:3:15: `window_bits` must be 10 to 30",
     ),
     (
         "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \
@@ -378,7 +378,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
     ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
-    ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
+    ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "use a multiple of 16"),
     ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
     ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
     (

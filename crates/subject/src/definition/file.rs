@@ -216,9 +216,8 @@ impl Home<'_> {
     fn contracts(self, keys: &mut Keys<'_>) -> Option<NamedContracts> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
-            let message = "a back end is asked no contract's checks: they are the subject's, \
-                           through which it is seen; its `seed` or the `command` of its `ready` \
-                           can look whether it answers right";
+            let message = "a back end has no contract checks, because only its subject is loaded; \
+                           its `seed`, or the `command` of its `ready`, can check its responses";
             keys.add(mistake("checks", message));
             return None;
         }

@@ -250,10 +250,7 @@ fn a_back_end_has_no_contract() {
     let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
     std::fs::write(folder.join("backend.toml"), text).unwrap();
     let message = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
-    assert!(
-        message.contains("backend.toml:1:10: a back end is asked no contract's checks"),
-        "{message}"
-    );
+    assert!(message.contains("backend.toml:1:10: a back end has no contract checks"), "{message}");
 }
 
 #[test]

@@ -101,6 +101,11 @@ fn import_entry(
         );
         return Ok(None);
     }
+    // A proxy's tunnel, and no request to the server.
+    if request.method.eq_ignore_ascii_case("CONNECT") {
+        changes.add(ChangeKind::Entry, &format!("{place} (CONNECT)"));
+        return Ok(None);
+    }
     let mut imported = ImportedRequest::new(place.into(), &request.method, &request.url);
     imported.status = recorded_status(&entry.response);
     if let (None, Some(status)) =
@@ -268,6 +273,8 @@ mod tests {
             (1, "entry 3", "http://a/")
         );
         assert!(har_of(&requests[..2]).unwrap_err().contains("no requests over http"));
+        let tunnel = r#"{"method": "CONNECT", "url": "https://a:443/", "headers": []}"#;
+        assert_eq!(har_of(&[tunnel, requests[2]]).unwrap().len(), 1);
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn caveats_of<W: Judged>(change: fn(&mut W)) -> Vec<Caveat> {
     let caveats = world.caveats();
     assert!(
         caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)),
-        "the gravest first: {caveats:#?}"
+        "the most severe first: {caveats:#?}"
     );
     caveats
 }

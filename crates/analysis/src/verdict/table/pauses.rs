@@ -93,13 +93,18 @@ pub(super) const STOPPED: &[Case<JudgedWorld>] = &[
 ];
 
 fn silent(w: &mut JudgedWorld, from_ms: u64, for_ms: u64) {
-    failing(w, from_ms, for_ms, 0);
+    pause(w, from_ms, for_ms, false);
 }
 
-/// A silence in which so many requests failed.
-fn failing(w: &mut JudgedWorld, from_ms: u64, for_ms: u64, failed: u64) {
+/// A silence in which a request failed.
+fn failing(w: &mut JudgedWorld, from_ms: u64, for_ms: u64) {
+    pause(w, from_ms, for_ms, true);
+}
+
+fn pause(w: &mut JudgedWorld, from_ms: u64, for_ms: u64, fails: bool) {
     let (start_ns, end_ns) = (from_ms * MS, (from_ms + for_ms) * MS);
-    let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4, failed };
+    let failures_ns = fails.then_some((start_ns + MS, start_ns + MS));
+    let silence = Silence { start_ns, busy_ns: start_ns, end_ns, in_flight: 4, failures_ns };
     w.record.silences.get_or_insert_default().push(silence);
 }
 
@@ -125,19 +130,19 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        says: "The server answered nothing for 11 % of the window, and 3 requests failed meanwhile",
-        evidence: r#"{"share": 0.11, "failed": 3, "longest_s": 0.11}"#,
-        ..stalled(|w| failing(w, 200, 110, 3), |w| failing(w, 200, 90, 3))
+        says: "The server answered nothing for 11 % of the window, and requests failed meanwhile",
+        evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
+        ..stalled(|w| failing(w, 200, 110), |w| failing(w, 200, 90))
     },
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        says: "for 12 % of the window, and 4 requests failed",
-        evidence: r#"{"share": 0.12, "failed": 4}"#,
+        says: "for 12 % of the window, and requests failed",
+        evidence: r#"{"share": 0.12, "stalls": 4}"#,
         ..stalled(
-            |w| (0..4).for_each(|n| failing(w, 200 * n, 30, 1)),
+            |w| (0..4).for_each(|n| failing(w, 200 * n, 30)),
             |w| {
-                (0..3).for_each(|n| failing(w, 200 * n, 30, 1));
+                (0..3).for_each(|n| failing(w, 200 * n, 30));
                 silent(w, 700, 100);
             },
         )

@@ -137,7 +137,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are distinguished only where all pairs",
+               subjects are distinguished only if all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 4,
         just_not: |_| {},
@@ -147,7 +147,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are distinguished only where all pairs",
+               subjects are distinguished only if all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 3,
         just_not: |_| {},

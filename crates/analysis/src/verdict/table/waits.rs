@@ -77,6 +77,22 @@ pub(super) const CASES: &[Case] = &[
         just_not: |w| w.used().network.as_mut().expect("a network").listen_overflows = Some(1),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // The server closes each connection after a response.
+    Case {
+        resource: Resource::AcceptQueue,
+        confidence: Confidence::Medium,
+        says: "The server's queue of connections: 1 found it full",
+        evidence: r#"{"listen_overflows": 1}"#,
+        trips: |w| {
+            w.record.connections.opened = 64 + 500;
+            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
+        },
+        just_not: |w| {
+            w.record.connections.opened = 64 + 499;
+            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
@@ -295,7 +311,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
         says: "The threads that serve waited 90 % of their time for peers: for requests, or for \
-               answers of its back ends.",
+               responses of back ends.",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);

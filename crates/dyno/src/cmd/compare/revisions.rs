@@ -34,8 +34,8 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     // A file that cannot be written is no news after an hour.
     check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
-        "ending after this step is taken down, at most 5 s for each server to stop; press Ctrl-C \
-         again to kill them at once",
+        "stopping: shutting down the servers, at most 5 s each; press Ctrl-C again to kill them at \
+         once",
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();

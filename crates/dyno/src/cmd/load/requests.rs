@@ -249,7 +249,7 @@ fn read_import(
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| reach.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
-        bad(format!("{path}: {error} (read as {name}; --import-format says otherwise)"))
+        bad(format!("{path}: {error} (read as {name}; set another format with --import-format)"))
     })
 }
 

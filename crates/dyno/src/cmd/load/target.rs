@@ -191,7 +191,7 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         _ => return Ok(Addresses::Found(given)),
     }
     let all = (url.host.as_str(), url.port).to_socket_addrs().with_context(|| {
-        format!("the host {:?} cannot be resolved; name its address with --resolve", url.host)
+        format!("the host {:?} cannot be resolved (--resolve gives its address)", url.host)
     })?;
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in all {

@@ -64,8 +64,8 @@ pub(super) fn pilot(
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
             Err(what) => Err(bad(format!(
-                "{} has {what} other than those of this suite: what varied in it says nothing of \
-                 that; make a pilot of the suite as it is",
+                "{} has {what} other than those of this suite, so its variance does not apply; \
+                 make a pilot of the present suite",
                 path.display()
             ))),
         };
@@ -73,9 +73,8 @@ pub(super) fn pilot(
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
         let path = terminal::quote(&args.suite.display().to_string());
         bad(format!(
-            "{} has no run of this suite as it is with {PILOT} repeats or more, that would show \
-             what varies{}: make one, with `dyno run {path} --repeats {PILOT}`, or name one with \
-             --pilot",
+            "{} has no run of this unchanged suite with {PILOT} repeats or more{}; make one, with \
+             `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
             args.runs.display(),
             other.unwrap_or_default()
         ))

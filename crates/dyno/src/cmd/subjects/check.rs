@@ -27,7 +27,7 @@ use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
 /// Checks all that are chosen, one after the other, and prints a table of them at the end.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts =
-        catch_interrupts("ending after this subject is taken down", ThirdInterrupt::Ends)?;
+        catch_interrupts("stopping: shutting down this subject", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
