@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 7a3a27aad4d6cd647ed185c81f48e23d52ad4e510b08b2d29272018742255780
+// Made by types.mjs from docs/schema/report.schema.json d59bc6b53a675fa37284fb46c967d90774349d1ae1037c181997d13e21018ab4
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -682,8 +682,8 @@ export interface Repeated {
    */
   max: number | null;
   /**
-   * `None`: no values, or the middle falls among repeats whose percentile lies among the
-   * unanswered.
+   * `None`: no values, the middle falls among repeats whose percentile lies among the
+   * unanswered, or some repeats have too few samples for the percentile.
    */
   median: number | null;
   min: number | null;
@@ -2880,8 +2880,8 @@ export interface OverStep {
    */
   max: number | null;
   /**
-   * `None`: no values, or the middle falls among repeats whose percentile lies among the
-   * unanswered.
+   * `None`: no values, the middle falls among repeats whose percentile lies among the
+   * unanswered, or some repeats have too few samples for the percentile.
    */
   median: number | null;
   min: number | null;

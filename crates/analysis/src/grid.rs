@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cell::CellKey;
 use crate::metric::{ByMetric, METRICS, Metric, OverStep, Ratios};
 use crate::series::Series;
+use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
 /// The cells of a run that have trials, in the plan's order.
@@ -79,7 +80,13 @@ impl<'a> Cell<'a> {
     pub fn metrics(&self) -> ByMetric {
         let of = |metric: &Metric| {
             let series = self.series(metric);
-            OverStep { over: series.repeated(), beyond: series.unanswered_count() }
+            let over = series.repeated();
+            // Repeats with too few samples are the slow ones: the others are no fair selection.
+            let over = match metric.is_percentile() && !series.has_all_points() {
+                true => Repeated { median: None, min: None, max: None, interval: None, ..over },
+                false => over,
+            };
+            OverStep { over, beyond: series.unanswered_count() }
         };
         let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
         all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
@@ -109,6 +116,21 @@ mod tests {
 
     const fn key(arm: usize, workload: usize, step: usize) -> CellKey {
         CellKey { arm, workload, step }
+    }
+
+    /// Slow repeats have too few samples for a percentile.
+    #[test]
+    fn percentile_that_some_repeats_lack_has_no_median() {
+        let mut trials = reported().trials;
+        trials.retain(|t| t.cell == key(0, 0, 0));
+        let p50 = |trials: &[TrialResult]| {
+            let grid = Grid::new(trials);
+            grid.get(key(0, 0, 0)).unwrap().metrics()["response_p50_us"].over.clone()
+        };
+        assert!(p50(&trials).median.is_some());
+        trials[0].load.response_time_us.p50 = None;
+        let lacking = p50(&trials);
+        assert_eq!((lacking.median, lacking.values.len() + 1), (None, trials.len()));
     }
 
     #[test]

@@ -153,6 +153,10 @@ impl Metric {
         }
     }
 
+    pub(crate) const fn is_percentile(&self) -> bool {
+        matches!(self.over, TrialSelection::Quantile(..))
+    }
+
     /// Whether two cells may be compared by this metric. A metric over all trials includes refused
     /// ones, which belong to no pair.
     pub(crate) const fn has_ratios(&self) -> bool {

@@ -87,6 +87,12 @@ impl Series {
         self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Beyond).count()
     }
 
+    /// Whether every repeat has a value, or one beyond all known values.
+    #[must_use]
+    pub fn has_all_points(&self) -> bool {
+        self.by_block.iter().all(|(_, point)| *point != RepeatValue::Missing)
+    }
+
     /// Whether every repeat has a known value, and there is one.
     #[must_use]
     pub fn is_known(&self) -> bool {

@@ -29,8 +29,16 @@ impl Silence {
     pub fn clip(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
         let end_ns = self.end_ns.min(closes);
-        let part = Silence { start_ns, busy_ns: start_ns, end_ns, ..*self };
-        (start_ns < end_ns).then(|| Silence { failures_ns: part.failures_of(self), ..part })
+        // Requests may time out long after the window, in the same silence.
+        let failures = self.failures_ns.filter(|(_, last)| *last >= start_ns);
+        let failures_ns = failures.map(|(first, last)| (first.max(start_ns), last));
+        (start_ns < end_ns).then_some(Silence {
+            start_ns,
+            busy_ns: start_ns,
+            end_ns,
+            failures_ns,
+            ..*self
+        })
     }
 
     /// Returns the failures of a longer silence that lie in this one. Of failures that began before
@@ -138,8 +146,9 @@ mod tests {
         assert_eq!(failures(&[silence(5, 995, 1)]), [Some((10, 990))]);
         let down = Silence { failures_ns: Some((300, 600)), ..silence(200, 700, 1) };
         assert_eq!(failures(&[down]), [Some((300, 600))]);
-        assert_eq!(dead.clip((100, 900)).unwrap().failures_ns, None);
-        assert_eq!(down.clip((0, 500)).unwrap().failures_ns, Some((300, 300)));
+        assert_eq!(dead.clip((100, 900)).unwrap().failures_ns, Some((100, 990)));
+        assert_eq!(down.clip((0, 250)).unwrap().failures_ns, Some((300, 600)), "they time out");
+        assert_eq!(down.clip((650, 900)).unwrap().failures_ns, None, "in the warm-up");
     }
 
     #[test]

@@ -9,9 +9,10 @@ pub const WAITING: usize = 1 << 18;
 pub const DRAIN_NS: u64 = 5_000_000_000;
 
 /// Shortest and longest wait before a slot whose connection failed tries again. The wait doubles
-/// with every failure in a row; the first retry comes at once.
+/// with every failure in a row; the first retry comes at once. A server that serves again waits for
+/// the next attempt, and this wait counts as its outage: the longest one is short.
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
-pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+pub const BACKOFF_MAX_NS: u64 = 100_000_000;
 
 /// Time after a cut in which exchanges in flight may still end. Later ones are reported as a lower
 /// bound.

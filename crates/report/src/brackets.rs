@@ -133,7 +133,8 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     let has_widths = report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
     let said = |bracket: &Bracket| {
         let rates = rate_range(bracket)?;
-        let by_generator = bracket.searched.map_or(0, |searched| searched.limited_by_generator);
+        let searched = bracket.searched.filter(|_| bracket.missed_rps.is_some());
+        let by_generator = searched.map_or(0, |searched| searched.limited_by_generator);
         let by = if bracket.limited_by_generator {
             " (that was the generator: it may do more)".to_string()
         } else if by_generator > 0 {

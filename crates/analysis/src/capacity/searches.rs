@@ -174,8 +174,6 @@ fn bracket_of(
     // A search whose loads failed at any rate yields no rate.
     let has_rate = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
     let begun: Vec<&CapacityResult> = begun.iter().copied().filter(has_rate).collect();
-    let most =
-        |is_it: fn(&&&CapacityResult) -> bool| 2 * begun.iter().filter(is_it).count() > begun.len();
     let limited_by_generator = begun.iter().filter(|result| result.limited_by_generator).count();
     let lost = || std::iter::repeat_n(None, if at_any_rate { 0 } else { failed });
     let by_repeat: Vec<f64> =
@@ -189,7 +187,7 @@ fn bracket_of(
         pass,
         kept_rps: lower_middle(begun.iter().map(|result| result.kept_rps).chain(lost())),
         missed_rps: upper_middle(begun.iter().map(|result| result.missed_rps).chain(lost())),
-        limited_by_generator: most(|result| result.limited_by_generator),
+        limited_by_generator: 2 * limited_by_generator > begun.len() + failed,
         rates: Vec::new(),
         searched: Some(SearchCounts {
             starts,

@@ -28,8 +28,8 @@ pub const REPEATS_FOR_INTERVAL: usize = 5;
 pub struct Repeated {
     /// One value per repeat that has one, in the order of the blocks.
     pub values: Vec<f64>,
-    /// `None`: no values, or the middle falls among repeats whose percentile lies among the
-    /// unanswered.
+    /// `None`: no values, the middle falls among repeats whose percentile lies among the
+    /// unanswered, or some repeats have too few samples for the percentile.
     pub median: Option<f64>,
     pub min: Option<f64>,
     /// `None`: no values, or a repeat's percentile lies among the unanswered.

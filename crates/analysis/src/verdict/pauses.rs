@@ -108,16 +108,20 @@ fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
 /// The generator waits longer and longer before it tries again, so these are few.
 pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut stalls = stalls(result, record)?;
-    stalls.retain(|silence| silence.failures_ns.is_some());
+    // Requests that are in flight after the drain have no response either.
+    let is_open = |silence: &Silence| {
+        silence.end_ns >= record.window_ns.1 && result.exchanges.in_flight_at_end > 0
+    };
+    stalls.retain(|silence| silence.failures_ns.is_some() || is_open(silence));
     let longest_ns = stalls.iter().map(Silence::length_ns).max()?;
     let all_ns: u64 = stalls.iter().map(Silence::length_ns).sum();
     let share = all_ns as f64 / own_time(record);
     let is_own = longest_pause(record) * 2 > longest_ns;
     (share >= DOWN && !is_own).then(|| {
         let message = format!(
-            "The server answered nothing for {} of the window, and requests failed meanwhile: it \
-             was down. Its throughput is a mean of times with and without a server. \
-             Look for the reason in its log, and repeat the step.",
+            "The server answered nothing for {} of the window, and requests failed meanwhile or \
+             have no response: it was down. Its throughput is a mean of times with and without a \
+             server. Look for the reason in its log, and repeat the step.",
             percent(share)
         );
         let evidence = json!({

@@ -130,7 +130,8 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        says: "The server answered nothing for 11 % of the window, and requests failed meanwhile",
+        says: "The server answered nothing for 11 % of the window, and requests failed meanwhile \
+               or have no response",
         evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
         ..stalled(|w| failing(w, 200, 110), |w| failing(w, 200, 90))
     },
