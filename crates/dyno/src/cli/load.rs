@@ -164,8 +164,8 @@ pub struct LoadArgs {
     pub body_file: Option<PathBuf>,
     /// One request of a weighted mix; may be repeated.
     ///
-    /// WEIGHT METHOD PATH [BODY], such as '20 POST /items @item.json'. It takes the place of the
-    /// URL's path. A body may be @FILE.
+    /// WEIGHT METHOD PATH and a body, such as '20 POST /items @item.json'. It takes the place of
+    /// the URL's path. A body may be @FILE.
     #[arg(
         long = "request",
         value_name = "REQUEST",
