@@ -1,6 +1,8 @@
 //! The cell (arm × workload × step), and the numbers that distinguish its step from others.
 
-use dyno_archive::plan::{Step, Trial};
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::{Plan, Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,6 +25,12 @@ impl CellKey {
     #[must_use]
     pub const fn from_trial(trial: &Trial) -> CellKey {
         CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
+    }
+
+    /// Returns the cells of a plan, in order. A cell whose starts all failed has no trials.
+    #[must_use]
+    pub fn planned(plan: &Plan) -> BTreeSet<CellKey> {
+        plan.trials.iter().map(CellKey::from_trial).collect()
     }
 
     /// The cell of another arm with the same workload at the same step.

@@ -146,8 +146,7 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
     };
     let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
     // A server none of whose starts succeeded has no trials, but votes.
-    let planned: BTreeSet<CellKey> = plan.trials.iter().map(CellKey::from_trial).collect();
-    for key in planned {
+    for key in CellKey::planned(plan) {
         let shape = Shape::from_step(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
             let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);

@@ -1,8 +1,6 @@
 //! Searches of a run: at each start the highest rate at which its server keeps the suite's
 //! objective.
 
-use std::collections::BTreeSet;
-
 use dyno_archive::plan;
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
@@ -131,8 +129,6 @@ pub(crate) fn brackets_of(
     }
     // Rates are searched after closed loops.
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals.rate().is_none();
-    let cells: BTreeSet<CellKey> =
-        plan.trials.iter().map(CellKey::from_trial).filter(is_closed).collect();
     let bracket = |key: CellKey| {
         let own: Vec<&SearchResult> = searches.iter().filter(|of| of.cell == key).collect();
         // A server that failed in the closed loop before its search kept no rate either.
@@ -146,7 +142,7 @@ pub(crate) fn brackets_of(
             + closed.iter().filter(failed_in_loop).count();
         (own.len() + failed > 0).then(|| bracket_of((plan, key), &own, failed))
     };
-    cells.into_iter().filter_map(bracket).collect()
+    CellKey::planned(plan).into_iter().filter(is_closed).filter_map(bracket).collect()
 }
 
 /// `failed`: starts without a search. Each kept no rate.
