@@ -410,6 +410,17 @@ mod tests {
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: \
                             19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
 
+    /// JSON has no largest number, so such a body is no fault of the server's syntax.
+    #[test]
+    fn number_that_no_float_holds_is_named() {
+        let wanted = ("/b".to_string(), serde_json::json!(1));
+        let checks = Deep { json: vec![wanted], ..Deep::default() };
+        let fault = |body: &str| text_fault(body.as_bytes(), &checks);
+        assert_eq!(fault(r#"{"a": 1e30, "b": 1}"#), None);
+        assert!(fault(r#"{"a": 1e400, "b": 1}"#).unwrap().contains("no 64-bit float"));
+        assert_eq!(fault(r#"{"a": 1e, "b": 1}"#).unwrap(), "the body is not JSON");
+    }
+
     #[test]
     fn bodies_that_are_checked_at_once_share_one_room() {
         let mut expect = deep(Deep { sha256: Some([0; 32]), ..Deep::default() });
