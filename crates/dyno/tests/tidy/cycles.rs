@@ -9,27 +9,49 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Modules of a crate by path (`load::place`; the root is empty), each with those that it imports.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// The module of a file below the `src` folder of its crate. `None`: it holds tests.
+const TESTS_ONLY: &str = "#[cfg(test)]\n";
+
+/// The module of a file below the `src` folder of its crate. `None`: no Rust file.
 pub fn module_of(file: &str) -> Option<String> {
     let path = file.strip_suffix(".rs")?;
     let parts: Vec<&str> = path.split('/').filter(|part| *part != "mod").collect();
     match parts[..] {
         ["lib" | "main"] => Some(String::new()),
-        _ if parts.iter().any(|part| matches!(*part, "tests" | "fixture" | "documented")) => None,
         _ => Some(parts.join("::")),
     }
 }
 
-/// The imports of the modules of a crate. `files`: module and text.
+/// The imports of the modules of a crate, without those that exist in tests only. `files`: module
+/// and text.
 pub fn imports(files: &BTreeMap<String, String>) -> Imports {
-    let exported = files.get("").map(|root| exports(root)).unwrap_or_default();
+    let tests = test_modules(files);
+    let is_test = |module: &str| {
+        tests.iter().any(|test| {
+            module.strip_prefix(test).is_some_and(|m| m.is_empty() || m.starts_with("::"))
+        })
+    };
+    let files: BTreeMap<&String, &String> =
+        files.iter().filter(|(module, _)| !is_test(module)).collect();
+    let exported = files.get(&String::new()).map(|root| exports(root)).unwrap_or_default();
     let paths = |module: &str, text: &str| -> BTreeSet<String> {
         let all = paths(without_tests(text)).into_iter();
-        let resolved = all.filter_map(|path| resolve(module, &path, files, &exported));
+        let resolved = all.filter_map(|path| resolve(module, &path, &files, &exported));
         resolved.filter(|other| other != module && !other.is_empty()).collect()
     };
     let modules = files.iter().filter(|(module, _)| !module.is_empty());
-    modules.map(|(module, text)| (module.clone(), paths(module, text))).collect()
+    modules.map(|(module, text)| ((*module).clone(), paths(module, text))).collect()
+}
+
+/// The modules that are declared below `#[cfg(test)]` and have a file of their own.
+fn test_modules(files: &BTreeMap<String, String>) -> Vec<String> {
+    let declared = files.iter().flat_map(|(module, text)| {
+        text.split(TESTS_ONLY).skip(1).filter_map(move |rest| {
+            let (_, name) = rest.lines().next()?.split_once("mod ")?;
+            let name = name.strip_suffix(';')?;
+            Some(if module.is_empty() { name.to_string() } else { format!("{module}::{name}") })
+        })
+    });
+    declared.collect()
 }
 
 /// The groups of more than one module of which each reaches each.
@@ -59,8 +81,9 @@ fn reach<'a>(imports: &'a Imports, from: &str) -> BTreeSet<&'a String> {
     seen
 }
 
+/// The text up to the tests at its end.
 fn without_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod tests").map_or(text, |at| &text[..at])
+    text.find(&format!("{TESTS_ONLY}mod tests {{")).map_or(text, |at| &text[..at])
 }
 
 /// The last names of what a root re-exports, each with its path.
@@ -140,7 +163,7 @@ fn expanded(path: &str) -> Vec<String> {
 fn resolve(
     module: &str,
     path: &str,
-    files: &BTreeMap<String, String>,
+    files: &BTreeMap<&String, &String>,
     exported: &BTreeMap<String, String>,
 ) -> Option<String> {
     let mut base: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
@@ -179,7 +202,7 @@ mod tests {
     #[test]
     fn imports_are_found() {
         assert_eq!(module_of("load/mod.rs").as_deref(), Some("load"));
-        assert_eq!(module_of("load/tests.rs"), None);
+        assert_eq!(module_of("load/page.html"), None);
         let found = crate_of(&[
             ("", "pub use load::Load;"),
             ("load", "use super::place;\nfn f() { crate::words::say() }\n// crate::price"),
@@ -193,6 +216,20 @@ mod tests {
         assert_eq!((names("words").len(), names("price").len()), (0, 0));
         let group: BTreeSet<String> = ["load", "place"].map(String::from).into();
         assert_eq!(cycles(&found), [group]);
+    }
+
+    #[test]
+    fn modules_of_tests_alone_are_left_out() {
+        let found = crate_of(&[
+            ("", "#[cfg(test)]\npub(crate) mod fixture;\nmod load;"),
+            ("fixture", "use crate::load;"),
+            ("fixture::world", "use crate::load;"),
+            ("fixtures", ""),
+            ("load", "#[cfg(test)]\nmod cases;\nuse crate::{fixture, fixtures};"),
+            ("load::cases", "use super::f;"),
+        ]);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["fixtures", "load"]);
+        assert_eq!(found["load"].iter().collect::<Vec<_>>(), ["fixtures"]);
     }
 
     #[test]

@@ -339,7 +339,7 @@ fn fixtures_and_generated_files_are_skipped() {
 
 /// Modules in import cycles, by crate. None may be added; a crate that is not listed has none.
 const IN_CYCLES: &[(&str, usize)] = &[
-    ("analysis", 26),
+    ("analysis", 22),
     ("archive", 2),
     ("contract", 3),
     ("dyno", 2),
@@ -365,10 +365,14 @@ fn import_cycles_do_not_grow() {
         }
     }
     assert!(crates.len() > 10, "{} crates", crates.len());
+    let mut differing = Vec::new();
     for (name, files) in crates {
         let groups = cycles::cycles(&cycles::imports(&files));
         let found: usize = groups.iter().map(BTreeSet::len).sum();
         let known = IN_CYCLES.iter().find(|(own, _)| *own == name).map_or(0, |(_, known)| *known);
-        assert_eq!(found, known, "modules of {name} in import cycles: {groups:#?}");
+        if found != known {
+            differing.push(format!("{name}: {found} modules, and {known} are listed: {groups:#?}"));
+        }
     }
+    assert!(differing.is_empty(), "modules in import cycles\n{}", differing.join("\n"));
 }
