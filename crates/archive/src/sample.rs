@@ -387,6 +387,10 @@ pub struct EndedThreads {
     /// As they were called last.
     pub name: String,
     pub threads: u64,
+    /// CPU time of their whole lives, as the scheduler counts it, nanoseconds. `None`: not read, in
+    /// older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ns: Option<u64>,
     pub seen: SchedulerRecord,
 }
 

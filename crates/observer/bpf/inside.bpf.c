@@ -39,6 +39,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define EAGAIN 11
 #define FUTEX_COMMAND 127
 #define TASK_UNINTERRUPTIBLE 2
+#define TASK_DEAD 128
 #define PF_EXITING 4
 #define TS_COMPAT 2
 
@@ -56,8 +57,12 @@ struct signal_struct {
 struct thread_info {
 	u32 status;
 };
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	int pid, tgid;
 	unsigned int flags;
 	unsigned int __state;
@@ -125,6 +130,8 @@ struct sums {
 	// Exact, where `modes` is attached.
 	u64 user_ns;
 	u64 sys_ns;
+	// Of ended threads: CPU time of their whole lives, as the scheduler counts it.
+	u64 run_ns;
 	u64 threads;
 };
 
@@ -284,7 +291,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task, u64 st
 	if (known)
 		return known;
 	struct watch *watch = bpf_map_lookup_elem(&watched, &tgid);
-	// The last steps of a thread come after its account was closed.
+	// A thread that ends is known, unless there was no room for it.
 	if (!watch || task->flags & PF_EXITING)
 		return 0;
 	struct thread fresh = {};
@@ -302,6 +309,33 @@ static __always_inline struct thread *thread_of(struct task_struct *task, u64 st
 	return bpf_map_lookup_elem(&threads, &tid);
 }
 
+// Adds what a thread did to the sums of ended threads of its name.
+static __always_inline void close_account(struct task_struct *task, struct thread *thread)
+{
+	struct name key = { .party = thread->party };
+	BPF_CORE_READ_STR_INTO(&key.comm, task, comm);
+	struct sums *sums = bpf_map_lookup_elem(&ended, &key);
+	if (!sums) {
+		struct sums none = {};
+		bpf_map_update_elem(&ended, &key, &none, BPF_NOEXIST);
+		sums = bpf_map_lookup_elem(&ended, &key);
+	}
+	if (!sums) {
+		u64 *lost = fact(LOST);
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+		return;
+	}
+	for (int i = 0; i < STATES; i++)
+		__sync_fetch_and_add(&sums->ns[i], thread->sums.ns[i]);
+	__sync_fetch_and_add(&sums->wakeups, thread->sums.wakeups);
+	__sync_fetch_and_add(&sums->migrations, thread->sums.migrations);
+	__sync_fetch_and_add(&sums->user_ns, thread->sums.user_ns);
+	__sync_fetch_and_add(&sums->sys_ns, thread->sums.sys_ns);
+	__sync_fetch_and_add(&sums->run_ns, task->se.sum_exec_runtime);
+	__sync_fetch_and_add(&sums->threads, 1);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(inside_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -314,6 +348,12 @@ int BPF_PROG(inside_switch, bool preempt, struct task_struct *prev, struct task_
 			pass_mode(thread, now);
 			thread->state = preempt || state_of(prev) == 0 ? RUNNABLE : wait_of(prev);
 			end(thread);
+			// Its last switch: freeing its memory and files, some 20 us, is part of its CPU time.
+			if (state_of(prev) & TASK_DEAD) {
+				u32 tid = prev->pid;
+				close_account(prev, thread);
+				bpf_map_delete_elem(&threads, &tid);
+			}
 		}
 	}
 	if (next->pid) {
@@ -373,46 +413,11 @@ int BPF_PROG(inside_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-static __always_inline void close_account(struct task_struct *task, struct thread *thread)
-{
-	struct name key = { .party = thread->party };
-	BPF_CORE_READ_STR_INTO(&key.comm, task, comm);
-	struct sums *sums = bpf_map_lookup_elem(&ended, &key);
-	if (!sums) {
-		struct sums none = {};
-		bpf_map_update_elem(&ended, &key, &none, BPF_NOEXIST);
-		sums = bpf_map_lookup_elem(&ended, &key);
-	}
-	if (!sums) {
-		u64 *lost = fact(LOST);
-		if (lost)
-			__sync_fetch_and_add(lost, 1);
-		return;
-	}
-	for (int i = 0; i < STATES; i++)
-		__sync_fetch_and_add(&sums->ns[i], thread->sums.ns[i]);
-	__sync_fetch_and_add(&sums->wakeups, thread->sums.wakeups);
-	__sync_fetch_and_add(&sums->migrations, thread->sums.migrations);
-	__sync_fetch_and_add(&sums->user_ns, thread->sums.user_ns);
-	__sync_fetch_and_add(&sums->sys_ns, thread->sums.sys_ns);
-	__sync_fetch_and_add(&sums->threads, 1);
-}
-
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(inside_exit, struct task_struct *task)
 {
-	u32 tid = task->pid, tgid = task->tgid;
-	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
-	if (thread) {
-		u64 now = bpf_ktime_get_ns();
-		begin(thread);
-		pass(thread, now);
-		pass_mode(thread, now);
-		end(thread);
-		close_account(task, thread);
-		bpf_map_delete_elem(&threads, &tid);
-	}
-	// It has been taken off already: nobody of the process is left.
+	u32 tgid = task->tgid;
+	// The exiting thread is not counted any more: no thread of the process is left.
 	if (task->signal->live.counter == 0)
 		bpf_map_delete_elem(&watched, &tgid);
 	return 0;

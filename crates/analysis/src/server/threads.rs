@@ -234,7 +234,8 @@ impl ThreadDeltas {
                 did.take(thread.seen.as_ref().unwrap_or(&SchedulerRecord::default()));
             }
             let role = roles::thread_role(&now.name, process, false);
-            let running_s = did.seconds(ThreadState::Running);
+            let running_s =
+                ended_run_s(now, then, gone).unwrap_or(did.seconds(ThreadState::Running));
             self.run_s += running_s;
             self.ended.threads += threads;
             self.ended.wakeups += did.wakeups;
@@ -364,6 +365,15 @@ pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
     last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
 }
 
+/// CPU seconds, between two samples, of the threads of a name that ended between them. `gone`:
+/// threads of the first sample that are not in the last. `None`: the scheduler's count was not
+/// read.
+fn ended_run_s(now: &EndedThreads, then: &EndedThreads, gone: &[&ThreadUse]) -> Option<f64> {
+    let earlier_ns = then.run_ns.or((then.threads == 0).then_some(0))?;
+    let before = gone.iter().filter(|thread| thread.name == now.name).map(|thread| thread.run_ns);
+    Some(now.run_ns?.saturating_sub(earlier_ns + before.sum::<u64>()) as f64 / 1e9)
+}
+
 fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
     if let Some(part) = part {
         *sum = Some(sum.unwrap_or_default() + part);
@@ -398,7 +408,7 @@ mod tests {
     }
 
     fn ended(name: &str, threads: u64, running_ms: u64) -> EndedThreads {
-        EndedThreads { name: name.into(), threads, seen: record(running_ms, 0) }
+        EndedThreads { name: name.into(), threads, run_ns: None, seen: record(running_ms, 0) }
     }
 
     #[test]
@@ -433,6 +443,14 @@ mod tests {
             "{other:?}"
         );
         assert_eq!((other.ended, other.threads), (Some(2), 0));
+        // The scheduler's own count includes what the probe misses at each switch.
+        let counted =
+            |run_ms: u64, of: EndedThreads| EndedThreads { run_ns: Some(run_ms * 1_000_000), ..of };
+        let first_ended = [counted(75, ended("helper", 1, 70))];
+        let last_ended = [counted(75 + 300 + 50, ended("helper", 3, 70 + 300 + 40 + 5))];
+        let first = Threads { ended: Some(&first_ended), ..first };
+        let last = Threads { ended: Some(&last_ended), ..last };
+        assert!((ThreadDeltas::new(first, last).run_s - 0.050).abs() < 1e-9);
     }
 
     #[test]

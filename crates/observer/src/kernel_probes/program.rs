@@ -40,7 +40,7 @@ const MODES: [(&str, &str); 2] = [("inside_enter", "sys_enter"), ("inside_leave"
 const COUNTS: (&str, &str) = ("inside_calls", "sys_exit");
 
 const WORDS_OF_STATES: usize = ThreadState::ALL.len();
-const WORDS_OF_SUMS: usize = WORDS_OF_STATES + 5;
+const WORDS_OF_SUMS: usize = WORDS_OF_STATES + 6;
 const WORDS_OF_CALL: usize = 4;
 
 /// `struct thread`.
@@ -249,6 +249,7 @@ impl ObserverProgram {
         let ended = |(name, sums): (Name, Sums)| EndedThreads {
             name: text(&name[1..]),
             threads: sums[WORDS_OF_SUMS - 1],
+            run_ns: Some(sums[WORDS_OF_SUMS - 2]),
             seen: self.scheduler_record(&sums),
         };
         let mut all: Vec<EndedThreads> = of_party.map(ended).collect();
