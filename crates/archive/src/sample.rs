@@ -92,6 +92,10 @@ pub struct PartyUse {
     /// Every thread that was alive.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
+    /// A process was found that descends from none of those known before, such as a server that a
+    /// supervisor started again. The probes did not see its earlier calls and wake-ups.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_joined: bool,
     /// Number of its processes outside of its control group, or outside of that of one of its
     /// controllers, so that its counters lack them. `None`: not checked; the check is made as the
     /// window closes.
@@ -128,6 +132,7 @@ impl PartyUse {
             cgroup: None,
             threads: Vec::new(),
             processes: 0,
+            has_joined: false,
             strays: None,
             each: Vec::new(),
             rss_bytes: None,

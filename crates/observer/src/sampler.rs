@@ -116,9 +116,7 @@ impl Sampler {
     ) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters_in(files));
         let (pids, each) = self.totals(files);
-        if let Some(inside) = inside {
-            inside.add(&pids);
-        }
+        let has_joined = inside.is_some_and(|inside| inside.add(&pids));
         let resident: Option<Vec<(u64, u64)>> =
             pids.iter().map(|&pid| proc::rss_parts(pid, files)).collect();
         let resident = resident.filter(|all| !all.is_empty());
@@ -129,6 +127,7 @@ impl Sampler {
             rss_shmem_bytes: resident.and_then(|all| all.into_iter().map(|(_, shmem)| shmem).max()),
             threads: pids.iter().flat_map(|&pid| proc::threads_in(pid, files)).collect(),
             processes: pids.len() as u32,
+            has_joined,
             rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid, files)).sum(),
             // All processes of a party share a network.
             network: pids

@@ -47,7 +47,8 @@ pub struct WatchRecord {
     pub wakeups_per_s: Option<f64>,
     /// By role; seconds are of this stretch.
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
-    /// `None`: they were not counted.
+    /// `None`: they were not counted, or not from the beginning, because a process joined that
+    /// descends from none of the known ones.
     pub syscalls: Option<Syscalls>,
     /// TCP sockets at the end; `None`: not read, or there are none.
     pub sockets: Option<Sockets>,
@@ -214,6 +215,8 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0);
     let throttled = cgroup_delta(first, last, |c| c.throttled_periods);
+    // The probes began to see a process that joined at its first sample.
+    let is_seen_from_start = !last.used.has_joined;
     let since = |start_ns: u64| start_ns.saturating_sub(began_ns) as f64 / 1e9;
     let network = |pair: (&NetworkUse, &NetworkUse)| TcpLosses::from_readings(pair.0, pair.1);
     Some(WatchRecord {
@@ -232,10 +235,11 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         threads: last.threads.len(),
         context_switches_per_s: per_s(threads.switches()),
         page_faults_per_s: per_s(threads.faults()),
-        wakeups_per_s: per_s(threads.wakeups),
+        wakeups_per_s: per_s(threads.wakeups.filter(|_| is_seen_from_start)),
         syscalls: first
             .calls
             .zip(last.calls)
+            .filter(|_| is_seen_from_start)
             .and_then(|(first, last)| Syscalls::from_readings(first, last)),
         sockets: last.sockets.map(Sockets::new),
         network: first.network.zip(last.network).map(network),
@@ -342,6 +346,13 @@ mod tests {
             (0.5, 600.0, Some(4000.0))
         );
         assert_eq!(syscalls.by_name_per_s["futex_wait"], 200.0);
+        // A supervisor started the server again: the probes have seen the new process from its
+        // first sample on only.
+        let mut again = last.clone();
+        again.party_use_mut(Party::SUBJECT).has_joined = true;
+        let here = watch_record(0, &first, &again).unwrap();
+        assert_eq!((&here.syscalls, here.wakeups_per_s, here.cpus), (&None, None, Some(0.5)));
+        assert!(watch_record(0, &first, &last).unwrap().syscalls.is_some());
         assert!(watch_record(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();
         gone.parties.clear();

@@ -94,6 +94,17 @@ impl Looks {
         }
     }
 
+    /// Whether a process is counted as a child of a watched one, without being watched itself.
+    fn follows(&self, pid: u32) -> bool {
+        match self {
+            // The kernel's program adds children as they are born.
+            Looks::Program(_) => false,
+            Looks::Events(events) => {
+                proc::Stat::read(pid).is_some_and(|stat| events.is_watched(stat.parent))
+            }
+        }
+    }
+
     fn forget(&mut self, party: u64) {
         match self {
             Looks::Program(program) => program.forget(party),
@@ -235,15 +246,19 @@ impl Watching {
         &self.inside
     }
 
-    /// Adds processes that existed before, or that the kernel did not report.
-    pub fn add(&self, pids: &[u32]) {
+    /// Adds processes that existed before, or that the kernel did not report. Returns whether one
+    /// of them descends from none that is watched: its earlier calls and wake-ups are not counted.
+    pub fn add(&self, pids: &[u32]) -> bool {
         let mut looks = self.inside.lock();
+        let mut has_joined = false;
         for pid in pids {
             if !looks.is_watched(*pid) {
+                has_joined |= !looks.follows(*pid);
                 // A full table shows as threads that are not seen.
                 let _ = looks.watch(self.party, *pid);
             }
         }
+        has_joined
     }
 
     /// Living processes of the party, those included whose parent ended before anybody saw them.
