@@ -229,7 +229,7 @@ impl CheckOutcome {
                 columns("–", "–", "–", &format!("skipped: {}", first_line(why)))
             }
             CheckOutcome::Wrong(error) => {
-                columns("–", "–", "–", &format!("not started: {}", error.message))
+                columns("–", "–", "–", &format!("not started: {}", first_line(&error.message)))
             }
             CheckOutcome::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
             CheckOutcome::Nothing => columns("–", "–", "–", "not checked"),

@@ -29,10 +29,11 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         let _ = writeln!(table, "{}", escape_controls(&words));
     }
     for (name, error) in &chosen.wrong {
+        let message = error.message.lines().next().unwrap_or_default();
         let _ = writeln!(
             table,
             "{}",
-            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
+            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {message}", "", ""))
         );
     }
     print_text(&table)?;
