@@ -159,7 +159,7 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
             path.display()
         )));
     }
-    if path.is_dir() && !path.join("run.json").exists() {
+    if path.is_dir() && !path.join("run.json").try_exists().unwrap_or(true) {
         return Err(bad(format!(
             "{}: is not the folder of a run, because it has no run.json\nhint: name the folder of \
              a run, such as runs/hello-20260102-030405",
