@@ -315,7 +315,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("tag system-tags", NO_LABELS),
             (
                 "no-thresholds",
-                "not needed, because `dyno compare --fail-on` has gates (--expect-status is for \
+                "not needed, because gates are those of `dyno compare` (--expect-status is for \
                  responses)",
             ),
             (
