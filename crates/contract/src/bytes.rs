@@ -320,7 +320,7 @@ mod tests {
         let Err(Problem::Wrong(why)) = look(ByteCheck::Pipelined, asked(), thrice) else {
             panic!("it is wrong")
         };
-        assert!(why.starts_with("answer 3 of 4: the body is another one"), "{why}");
+        assert!(why.starts_with("answer 3 of 4: the body differs from the expected one"), "{why}");
         let whole = |mut stream: TcpStream| {
             let mut got = Vec::new();
             while !got.ends_with(b"\r\n\r\n") {

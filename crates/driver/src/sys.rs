@@ -143,7 +143,7 @@ impl std::fmt::Display for PeerAddress {
     }
 }
 
-/// Whether to ask the kernel when it received each answer.
+/// Whether to ask the kernel when it received each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamps {
     None,
@@ -296,8 +296,10 @@ impl KernelAddr {
             unsafe { std::mem::zeroed() };
         let bytes = path.as_os_str().as_bytes();
         if bytes.len() >= sun.sun_path.len() {
-            let message =
-                format!("{}: a path of a Unix socket has at most 107 bytes", path.display());
+            let message = format!(
+                "{}: the path of a Unix socket must have at most 107 bytes",
+                path.display()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         sun.sun_family = libc::AF_UNIX as libc::sa_family_t;

@@ -83,13 +83,14 @@ fn refuse_subjects_of_a_resumed_run(
     if run.contains_id("resume") && run.value_source("folders") == Some(ValueSource::CommandLine) {
         return Err(command.error(
             ErrorKind::ArgumentConflict,
-            "a run is resumed with the subjects that it began with; leave out --subjects",
+            "--subjects: cannot be used with --resume, because a run keeps its subjects\nhint: \
+             leave out --subjects",
         ));
     }
     Ok(())
 }
 
-/// Refuses options of measurements where runs are compared that are measured already.
+/// Refuses options of measurements in comparisons of existing runs.
 fn refuse_to_measure_runs(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,
@@ -100,7 +101,8 @@ fn refuse_to_measure_runs(
         Some(name) if !compare.contains_id("rev") => {
             let name = if *name == "folders" { "subjects" } else { name };
             let message = format!(
-                "--{name} is for servers that are measured, with --rev; these runs are there"
+                "--{name}: is for measurements with --rev, and runs are measured already\nhint: \
+                 leave it out"
             );
             Err(command.error(ErrorKind::ArgumentConflict, message))
         }
@@ -140,8 +142,8 @@ pub enum Command {
         #[arg(long)]
         port: u16,
     },
-    /// The null responder: the smallest right answer. Suites start it themselves, as the subject
-    /// `null`.
+    /// The null responder: the smallest correct response. Suites start it themselves, as the
+    /// subject `null`.
     #[command(hide = true)]
     ServeNull {
         #[arg(long)]
@@ -149,17 +151,16 @@ pub enum Command {
         /// End when standard input is closed, and so with the process that started it.
         #[arg(long)]
         while_stdin: bool,
-        /// How answers of HTTP/2 are handed to the kernel.
+        /// Grouping of the writes of HTTP/2 responses.
         #[arg(long, value_enum, default_value_t = WriteArg::Batch)]
         write: WriteArg,
-        /// Answer everything with this, instead of the hello contract's answers.
+        /// Respond to every request with this text, instead of the responses of the hello contract.
         #[arg(long, env = "DYNO_NULL_ANSWER")]
         answer: Option<String>,
-        /// The Content-Type of that.
+        /// Content-Type of --answer.
         #[arg(long, env = "DYNO_NULL_TYPE", default_value = "text/plain")]
         answer_type: String,
-        /// Rounds of a loop that each answer takes besides, about a nanosecond each: a server that
-        /// is so much dearer, and nothing else.
+        /// Rounds of a loop per response, about a nanosecond each: they raise the cost of requests.
         #[arg(long, env = "DYNO_NULL_WORK", default_value_t = 0)]
         work: u32,
     },
@@ -249,11 +250,11 @@ pub struct SubjectsPlace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WriteArg {
-    /// All answers to what one read brought in one write.
+    /// One write for all responses to the requests of one read.
     Batch,
-    /// Each answer, of three frames, in a write of its own.
+    /// One write per response, which has three frames.
     Response,
-    /// Each frame of those in a write of its own.
+    /// One write per frame.
     Frame,
 }
 
@@ -326,7 +327,7 @@ pub enum SubjectsCommand {
     Import(ImportArgs),
 }
 
-/// From which collection of servers one is imported.
+/// A collection of servers to import from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Collection {
     /// TechEmpower's FrameworkBenchmarks.

@@ -74,7 +74,7 @@ pub struct Unread;
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("standard output was closed before everything was written")
+        f.write_str("standard output: closed before everything was written")
     }
 }
 
@@ -85,11 +85,11 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Unread.into()
     } else {
-        anyhow::Error::new(error).context("standard output cannot be written")
+        anyhow::Error::new(error).context("standard output: cannot be written")
     }
 }
 
-/// The first of several errors. Those after it are printed here, for only one can be returned.
+/// Returns the first of several errors, and prints the others.
 pub fn first_error(all: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut errors = all.into_iter().filter_map(Result::err);
     let Some(first) = errors.next() else { return Ok(()) };

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::exit::bad;
 use crate::result_file::{self, FileIdentity};
 
-/// Files by their identity, so that links and hard links to them are known.
+/// Files by their identity, so that links and hard links to them are recognised.
 #[derive(Debug, Default)]
 pub struct Inputs(Vec<(FileIdentity, PathBuf)>);
 
 impl Inputs {
-    /// Adds a file; `-` is standard input. What is no regular file cannot be overwritten.
+    /// Adds a file; `-` is standard input. Only regular files can be overwritten.
     pub fn add(&mut self, path: &Path) {
         let place = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
         if let Ok(is) = fs::metadata(place)
@@ -33,7 +33,7 @@ impl Inputs {
         }
     }
 
-    /// Adds the archive of a run. Its reports are made of it.
+    /// Adds the archive of a run, without the reports that are made from it.
     pub fn add_run(&mut self, run: &Path) {
         for entry in fs::read_dir(run).into_iter().flatten().flatten() {
             let is_report = entry.file_name().to_string_lossy().starts_with("report.");

@@ -10,13 +10,13 @@ use dyno_report::format::whole_percent;
 
 use crate::exit::bad;
 
-/// Share of this machine's CPUs that other programs use less of while it is quiet.
+/// Share of this machine's CPUs below which the machine is quiet.
 const QUIET_SHARE: f64 = 0.05;
 
-/// Time for which it has to be quiet.
+/// Time for which the machine has to be quiet.
 const QUIET_FOR: Duration = Duration::from_secs(3);
 
-/// Share from which on a run begins with a warning: its steps may not be valid.
+/// Share above which a run begins with a warning.
 const WARNING_SHARE: f64 = 0.1;
 
 /// Time between two readings of a wait, and of the one look without a wait. The kernel counts CPU
@@ -24,7 +24,7 @@ const WARNING_SHARE: f64 = 0.1;
 const GLANCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Programs that are named, each with this share of the CPUs or more.
+/// Largest number of programs to name, and the lowest CPU share of each.
 const NAMED: usize = 3;
 const WORTH_NAMING: f64 = 0.01;
 
@@ -102,7 +102,7 @@ impl ForeignUse {
     }
 }
 
-/// A wait for a quiet machine; it knows no clock.
+/// A wait for a quiet machine. The caller supplies the times.
 #[derive(Debug)]
 struct QuietWait {
     limit: Duration,
@@ -139,7 +139,7 @@ impl QuietWait {
     }
 }
 
-/// The machine that is looked at: the real one, or one of a test.
+/// The machine to observe: the real one, or one of a test.
 trait Machine {
     fn read(&mut self) -> Reading;
     fn rest(&mut self, time: Duration);
@@ -162,8 +162,8 @@ impl Machine for RealMachine {
     }
 }
 
-/// Looks at other programs before a run begins: with a limit it waits until they are idle, and
-/// without one it warns of them.
+/// Checks other programs before a run. With a limit it waits until they are idle. Without one it
+/// warns of them.
 ///
 /// # Errors
 /// They were not idle in time, the user interrupted the wait, or the limit is too short.
@@ -201,15 +201,15 @@ fn wait(
 ) -> anyhow::Result<()> {
     if limit < QUIET_FOR {
         return Err(bad(format!(
-            "--wait-quiet: {limit:?} is shorter than the {QUIET_FOR:?} for which the machine has \
-             to be quiet\nhint: use --wait-quiet 5m"
+            "--wait-quiet {limit:?}: must be at least {QUIET_FOR:?}, the time for which the \
+             machine has to be quiet\nhint: use --wait-quiet 5m"
         )));
     }
     let mut wait = QuietWait::new(limit);
     let mut last = machine.read();
     let began = last.at;
     let mut has_said = false;
-    // The latest use that was too much: a quiet moment at the end has no names.
+    // The latest use above the limit, for its names.
     let mut noisy = ForeignUse::default();
     loop {
         machine.rest(GLANCE);
@@ -223,7 +223,7 @@ fn wait(
         match progress {
             Progress::Quiet => return Ok(()),
             Progress::GiveUp => anyhow::bail!(
-                "other programs: they used {} and did not rest for {QUIET_FOR:?} within \
+                "other programs: used {} and were not idle for {QUIET_FOR:?} within \
                  {limit:?}\nhint: stop them, or run without --wait-quiet",
                 noisy.in_words()
             ),
@@ -334,7 +334,7 @@ mod tests {
             waited(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
         assert!(error.contains("rustc"), "{error}");
         let error = waited(|_| 0.0, SECOND).0.unwrap_err();
-        assert!(error.contains("shorter than the 3s"), "{error}");
+        assert!(error.contains("must be at least 3s"), "{error}");
     }
 
     #[test]

@@ -79,27 +79,27 @@ impl Progress {
                 self.now("starting and checking");
             }
             RunEvent::Warming { slice, .. } => {
-                self.now(&format!("warming up · {}", warming(slice)));
+                self.now(&format!("warming up · {}", describe_slice(slice)));
             }
             RunEvent::Warmed { launch, warmup } => self.show_warmed(plan, *launch, warmup),
             RunEvent::TrialStarted { trial } => {
-                self.now(&format!("{} · begins", shape(plan, *trial)));
+                self.now(&format!("{} · starting", shape(plan, *trial)));
             }
             RunEvent::Interval { trial, interval } => self.interval(plan, *trial, interval),
             RunEvent::Profiling { trial } => {
-                self.now(&format!("{} · takes stacks", shape(plan, *trial)));
+                self.now(&format!("{} · sampling stacks", shape(plan, *trial)));
             }
             RunEvent::Searched { trial, tried } => {
                 let judged = if tried.kept { "kept" } else { "missed" };
                 let rate = number(tried.rate_rps);
                 self.now(&format!(
-                    "{} · looks for the rate: {rate}/s {judged}",
+                    "{} · searching the rate: {rate}/s {judged}",
                     shape(plan, *trial)
                 ));
             }
             RunEvent::Contaminated { trial } => {
                 let what = format!(
-                    "{}: the machine or the generator was disturbed; once more",
+                    "{}: the machine or the generator was disturbed, measuring again",
                     shape(plan, *trial)
                 );
                 self.line(&line(&what));
@@ -137,8 +137,10 @@ impl Progress {
     fn show_warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
         let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
-        let last =
-            warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
+        let last = warmup
+            .slices
+            .last()
+            .map_or(String::new(), |slice| format!(": {}", describe_slice(slice)));
         match warmup.ended {
             WarmUpEnd::Steady => self.line(&format!("{id:<22} warm after {took}")),
             WarmUpEnd::Limit => {
@@ -147,7 +149,7 @@ impl Progress {
                 ));
             }
             WarmUpEnd::Unanswered => {
-                self.line(&format!("{id:<22} answered nothing while it was warmed"));
+                self.line(&format!("{id:<22} no responses during its warm-up"));
             }
             WarmUpEnd::CutShort => {}
         }
@@ -193,9 +195,9 @@ impl Progress {
     }
 }
 
-/// A slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the CPU from
-/// 1 % on.
-fn warming(slice: &WarmUpSlice) -> String {
+/// Describes a slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the
+/// CPU from 1 % on.
+fn describe_slice(slice: &WarmUpSlice) -> String {
     let point = warming::point(slice);
     let cpu = point
         .cpu_us_per_request
@@ -211,6 +213,7 @@ fn names(plan: &Plan, launch: usize) -> String {
     line(&all.join(", "))
 }
 
+/// Describes the workload and the step of a trial.
 pub fn shape(plan: &Plan, trial: usize) -> String {
     let step = &plan.load.steps[plan.trials[trial].step];
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };

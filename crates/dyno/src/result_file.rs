@@ -1,5 +1,4 @@
-//! Files that results are written into: whole or not at all. What fails on the way leaves the file
-//! of before.
+//! Result files. They are written whole or not at all: a failed write leaves the previous file.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Write as _};
@@ -13,7 +12,7 @@ use crate::exit::bad;
 /// Links that may lead from one to the next (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// A file, by which two names of the same one are known.
+/// Identity of a file, independent of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileIdentity {
     /// Device and inode.
@@ -33,14 +32,14 @@ enum Target {
 /// Checks before anything is measured that a file can be written, and leaves it as it is. `None`:
 /// it is a pipe or a device.
 pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
-    try_check(path).map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))
+    try_check(path).map_err(|error| bad(format!("{}: cannot be written: {error}", path.display())))
 }
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     let Target::File(target) = target(path)? else {
         // Opening a pipe would end its reader, and opening a device may have any effect.
         if fs::metadata(path)?.file_type().is_socket() {
-            return Err(io::Error::other("it is a socket; name a file or a pipe"));
+            return Err(io::Error::other("it is a socket\nhint: name a file or a pipe"));
         }
         return may_write(path).map(|()| None);
     };

@@ -37,7 +37,7 @@ pub enum ThirdInterrupt {
 /// Time for a load to write its result after the third Ctrl-C.
 const LAST_CALL: Duration = Duration::from_secs(3);
 
-/// Counts Ctrl-C and SIGTERM. The first prints `say`; after the second nothing waits any more.
+/// Counts Ctrl-C and SIGTERM. The first prints `say`. After the second, every wait ends.
 pub fn catch_interrupts(
     say: &'static str,
     third: ThirdInterrupt,
@@ -80,10 +80,9 @@ pub fn unix_seconds() -> f64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Prints a line on standard error: progress, notes. Control characters are made visible, because a
-/// path or a message may hold what a terminal would obey. What is no terminal may be the log of a
-/// CI job, which is shared: secrets are withheld there. Errors are ignored: the output may have no
-/// reader.
+/// Prints a line of progress or a note on standard error. Control characters are made visible,
+/// because a terminal would obey those in a path or message. Without a terminal, secrets are
+/// redacted: the output may be a shared CI log. Errors are ignored: the output may have no reader.
 pub fn say(text: &str) {
     let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
     let _ = writeln!(std::io::stderr().lock(), "{}", escape_foreign(&text));
@@ -104,9 +103,8 @@ pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
-/// Prints what is to be read by programs on standard output, whole. On a terminal control
-/// characters are made visible.
-/// `Err`: it could not be written, which the exit status must show.
+/// Prints a text for programs on standard output. On a terminal, control characters are made
+/// visible. `Err`: it could not be written, which the exit status must show.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_seen = std::io::stdout().is_terminal();
     let text = if is_seen { escape_foreign(text) } else { Cow::Borrowed(text) };

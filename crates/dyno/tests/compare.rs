@@ -74,9 +74,9 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
         }
     });
     for (words, wanted) in [
-        (vec![&*run, &*run], "are the same; name two subjects of the run, as"),
+        (vec![&*run, &*run], "hint: name two subjects of the run, as"),
         (vec![&*run, "nowhere"], "nowhere"),
-        (vec![&*run, &*other], "have nothing in common"),
+        (vec![&*run, &*other], "no subject of the same name has the same step"),
         (vec![&*run, &*other, "--fail-on", "p99"], "is no gate"),
         (vec![&*run, &*other, "--same-within", "2"], "such as `2%`"),
     ] {
@@ -86,7 +86,7 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
     }
     let (status, _, error) = compared(&[&format!("{run}:foo"), &format!("{run}:slow")]);
     assert_eq!(status, 2);
-    assert!(error.contains("has no subject \"foo\"; it has fast, slow"), "{error}");
+    assert!(error.contains("has no subject \"foo\"\nhint: choose one of fast, slow"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Content codings of bodies (RFC 9110 §8.4), undone where a check needs the text. The load itself
-//! decodes nothing.
+//! Decoding of bodies (RFC 9110 §8.4) for checks that need the text. The load itself decodes
+//! nothing.
 
 use std::io::{Cursor, Read};
 
@@ -17,8 +17,8 @@ pub(crate) fn codings<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) ->
     all
 }
 
-/// Undoes codings, which stand in the order in which they were applied. `Err`: why that fails, as a
-/// phrase.
+/// Decodes a body. `codings` are in the order in which they were applied. `Err`: why that fails, as
+/// a phrase.
 pub(crate) fn decode(body: &[u8], codings: &[u8]) -> Result<Vec<u8>, String> {
     let text = String::from_utf8_lossy(codings).to_ascii_lowercase();
     let names: Vec<&str> =
@@ -48,8 +48,8 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
         "br" => decode_brotli(body),
         "zstd" => decode_zstd(body),
         _ => Err(format!(
-            "the body has the content coding {name:?}, which dyno does not decode; ask for gzip, \
-             br, zstd, deflate or identity (Accept-Encoding)"
+            "the body has the content coding {name:?}, which dyno does not decode (request gzip, \
+             br, zstd, deflate or identity with Accept-Encoding)"
         )),
     }
 }
@@ -117,7 +117,7 @@ fn read_up_to(name: &str, decoder: impl Read, most: usize) -> Result<Vec<u8>, St
 
 fn too_long(name: &str) -> String {
     format!(
-        "the body is longer than {} MiB once decoded from {name}, and is not checked",
+        "the body was not checked, because it is longer than {} MiB when decoded from {name}",
         CHECKED_BODY_BYTES >> 20
     )
 }
@@ -221,7 +221,7 @@ mod tests {
         let bomb = gzip(&vec![0; CHECKED_BODY_BYTES + 1]);
         assert!(
             bomb.len() < 1 << 20
-                && error(&bomb, "gzip").contains("longer than 64 MiB once decoded")
+                && error(&bomb, "gzip").contains("longer than 64 MiB when decoded")
         );
     }
 

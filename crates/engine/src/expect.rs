@@ -1,5 +1,5 @@
-//! Expectations of correct answers. Status and exact body of every answer are compared as it
-//! arrives, without a copy. Checks of whole answers are made for a sample.
+//! Expectations of correct responses. Status and exact body of every response are compared as it
+//! arrives, without a copy. Whole responses are checked in a sample.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,7 +32,7 @@ pub struct Expectation {
 pub struct BodyBudget(Arc<AtomicUsize>);
 
 impl BodyBudget {
-    /// Takes so many bytes. `false`: there are not as many left.
+    /// Takes bytes from the budget. `false`: it has fewer left.
     fn take(&self, bytes: usize) -> bool {
         let add = |taken| Some(taken + bytes).filter(|sum| *sum <= limits::CHECKED_BODIES_BYTES);
         self.0.fetch_update(Relaxed, Relaxed, add).is_ok()
@@ -51,7 +51,7 @@ struct StoredBody {
 }
 
 impl StoredBody {
-    /// Keeps a further part. `Err`: why it cannot, as a sentence.
+    /// Stores a further part. `Err`: why that fails, as a sentence.
     fn push(&mut self, data: &[u8]) -> Result<(), &'static str> {
         if self.bytes.len() + data.len() > limits::CHECKED_BODY_BYTES {
             return Err("the body is too long to be checked");
@@ -70,15 +70,14 @@ impl Drop for StoredBody {
     }
 }
 
-/// Said of a body for which [`BodyBudget`] has no bytes left.
-const NO_ROOM: &str = "the body was not checked: bodies in flight are longer than 256 MiB \
-                       together; use fewer connections or a smaller share of checks \
-                       (--check-one-in)";
+/// The text for a body for which [`BodyBudget`] has no bytes left.
+const NO_ROOM: &str = "the body was not checked, because bodies in flight exceed 256 MiB together \
+                       (use fewer connections, or check fewer responses with --check-one-in)";
 
-/// Expectations that only a look at the whole answer can check.
+/// Expectations that need the whole response.
 #[derive(Debug, Default)]
 pub struct Deep {
-    /// Names of headers that must be there, and what one of their values must be.
+    /// Names of required headers, and the expected value of each.
     pub headers: Vec<(String, ExpectedValue)>,
     pub sha256: Option<[u8; 32]>,
     /// The exact body, where the server may encode it.
@@ -86,16 +85,16 @@ pub struct Deep {
     pub contains: Option<Vec<u8>>,
     /// Expression that must match somewhere in the body.
     pub matches: Option<Regex>,
-    /// JSON pointers (RFC 6901) and the values that must stand there.
+    /// JSON pointers (RFC 6901) and the expected values there.
     pub json: Vec<(String, serde_json::Value)>,
-    /// JSON pointers, and expressions that must match the text or number that stands there.
+    /// JSON pointers, and expressions that must match the text or number there.
     pub json_matches: Vec<(String, Regex)>,
 }
 
 /// The expected value of a header.
 #[derive(Clone, Debug)]
 pub enum ExpectedValue {
-    /// Anything: the header is there.
+    /// Any value.
     Any,
     /// This text.
     Is(String),
@@ -134,7 +133,7 @@ impl Deep {
 }
 
 impl Expectation {
-    /// Compares a whole answer. `Err`: its first fault, in words.
+    /// Compares a whole response. `Err`: its first fault, as a sentence.
     pub fn judge(
         &self,
         status: u16,
@@ -150,7 +149,7 @@ impl Expectation {
         if self.body.as_ref().is_some_and(is_another)
             && !(self.may_be_coded && coding::is_coded(&codings))
         {
-            return Err("the body is another one".into());
+            return Err("the body differs from the expected one".into());
         }
         let fault =
             header_fault(all, &self.deep).or_else(|| body_fault(body, &codings, &self.deep));
@@ -162,7 +161,7 @@ impl Expectation {
     }
 }
 
-/// The state of the answer that is being read.
+/// The state of the response that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerState {
     pub(crate) status: u16,
@@ -170,12 +169,12 @@ pub(crate) struct AnswerState {
     body_wrong: bool,
     /// The body is encoded, so that it is not compared as it comes.
     is_coded: bool,
-    /// `None`: the answer is not checked in full. Boxed: few answers are, and `AnswerState` is
+    /// `None`: the response is not checked in full. Boxed: few responses are, and `AnswerState` is
     /// moved and cleared on the hot path.
     full: Option<Box<Full>>,
 }
 
-/// The result of comparing a complete answer with what is expected.
+/// The result of comparing a complete response with what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AnswerVerdict {
     pub(crate) status: u16,
@@ -184,12 +183,12 @@ pub(crate) struct AnswerVerdict {
     pub(crate) fault: Option<String>,
 }
 
-/// The copy of an answer that is checked in full.
+/// The copy of a response that is checked in full.
 #[derive(Debug, Default)]
 struct Full {
     /// The body so far. `None`: no expectation needs it, or it could not be kept.
     kept: Option<StoredBody>,
-    /// Why the body could not be kept, as a sentence; `None`: it could.
+    /// Reason why the body was not stored. `None`: it was stored.
     not_kept: Option<&'static str>,
     /// The content codings of the body.
     codings: Vec<u8>,
@@ -238,7 +237,7 @@ impl AnswerState {
         }
     }
 
-    /// Compares the answer, which is complete, with what is expected.
+    /// Compares the response, which is complete, with what is expected.
     #[inline]
     pub(crate) fn judge(&mut self, expect: &Expectation) -> AnswerVerdict {
         let (outcome, fault) = self.compare(expect);
@@ -290,7 +289,7 @@ where
     deep.headers.iter().find_map(|(name, wanted)| {
         let mut seen = fields().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).peekable();
         if seen.peek().is_none() {
-            return Some(format!("no header {name}"));
+            return Some(format!("header {name} is missing"));
         }
         if seen.any(|(_, value)| wanted.is_met_by(value)) {
             return None;
@@ -305,8 +304,8 @@ where
     })
 }
 
-/// The first fault of a body, which may be encoded. What is expected of all of its bytes may be
-/// meant of the encoded ones, too.
+/// Returns the first fault of a body, which may be encoded. An expectation of the exact bytes may
+/// refer to the encoded or to the decoded ones.
 fn body_fault(sent: &[u8], codings: &[u8], deep: &Deep) -> Option<String> {
     if !coding::is_coded(codings) {
         return exact_fault(sent, deep).or_else(|| text_fault(sent, deep));
@@ -327,7 +326,7 @@ fn exact_fault(body: &[u8], deep: &Deep) -> Option<String> {
         return Some("the body's SHA-256 differs".into());
     }
     let is_another = deep.body.as_ref().is_some_and(|wanted| **wanted != *body);
-    is_another.then(|| "the body is another one".into())
+    is_another.then(|| "the body differs from the expected one".into())
 }
 
 fn text_fault(body: &[u8], deep: &Deep) -> Option<String> {
@@ -351,7 +350,7 @@ fn text_fault(body: &[u8], deep: &Deep) -> Option<String> {
         }
         Err(_) => return Some("the body is not JSON".into()),
     };
-    let nothing = |pointer: &str| Some(format!("nothing stands at JSON pointer {pointer:?}"));
+    let nothing = |pointer: &str| Some(format!("JSON pointer {pointer:?} is missing"));
     let fault = deep.json.iter().find_map(|(pointer, wanted)| match value.pointer(pointer) {
         None => nothing(pointer),
         Some(found) if found != wanted => Some(format!("JSON pointer {pointer:?} is not {wanted}")),
@@ -368,7 +367,7 @@ fn text_fault(body: &[u8], deep: &Deep) -> Option<String> {
     })
 }
 
-/// A value as an expression sees it: a string without its quotes, anything else as JSON has it.
+/// The text of a value for an expression: a string without quotes, anything else as JSON.
 fn text_of(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), String::from)
 }
@@ -378,7 +377,7 @@ mod tests {
     use super::*;
     use dyno_wire::h1::response::{RequestKind, ResponseEvent, ResponseReader};
 
-    /// Judges a whole answer in full.
+    /// Judges a whole response in full.
     fn judge(expect: &Expectation, bytes: &[u8]) -> (Outcome, Option<String>) {
         let (mut reader, mut answer, mut rest) =
             (ResponseReader::new(), AnswerState::default(), bytes);
@@ -491,7 +490,7 @@ mod tests {
             ),
             (json("/a/b/1", "x".into()), None),
             (json("/a/b/0", 2.into()), Some("is not 2")),
-            (json("/a/c", 2.into()), Some("nothing stands")),
+            (json("/a/c", 2.into()), Some("is missing")),
             (Deep { matches: Some(expression("(?i)\"B\"")), ..Deep::default() }, None),
             (
                 Deep { matches: Some(expression("^b")), ..Deep::default() },
@@ -500,7 +499,7 @@ mod tests {
             (json_matches("/a/b/1", "^[xyz]$"), None),
             (json_matches("/a/b/0", "^1$"), None),
             (json_matches("/a/b/1", "^x.$"), Some("does not match ^x.$")),
-            (json_matches("/a/c", "."), Some("nothing stands")),
+            (json_matches("/a/c", "."), Some("is missing")),
         ] {
             let (outcome, found) = judge(&deep(wanted), ANSWER);
             match fault {

@@ -1,5 +1,5 @@
-//! Requests compiled to byte templates, the answers that are expected, and how to choose among the
-//! requests of a mix.
+//! Requests compiled to byte templates, the responses that are expected, and how to choose among
+//! the requests of a mix.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Traffic {
     some_close: bool,
     /// Whether the body of some request waits for 100 (Continue).
     some_expect: bool,
-    /// Bytes that the fields which all requests share take in the table of an HTTP/2 peer.
+    /// Bytes in the table of an HTTP/2 peer for the fields that all requests share.
     shared_bytes: u32,
     choice: Choice,
 }
@@ -30,7 +30,7 @@ pub struct Traffic {
 /// may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessageTraits {
-    /// The method is idempotent: sent twice, it does no more than sent once (RFC 9110 §9.2.2).
+    /// The method is idempotent (RFC 9110 §9.2.2).
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
@@ -50,7 +50,7 @@ enum Choice {
     Sums(Box<[u64]>),
 }
 
-/// One request as it is sent: its bytes, or the recipe for them. The compiled form of the plan's
+/// A compiled request: its bytes, or a template for them. The compiled form of the plan's
 /// `Request`.
 #[derive(Clone, Debug)]
 pub struct CompiledRequest {
@@ -136,14 +136,14 @@ pub enum RequestPart {
     Uuid,
     /// A value of a column; request number n takes row n, and after the last row the first again.
     Column(Arc<[Box<[u8]>]>),
-    /// The instant at which the request was to leave, nanoseconds since the load began. With it a
-    /// server's own log can be held against what the generator says of each request.
+    /// The intended start of the request, nanoseconds since the load began. It relates the server's
+    /// log to the generator's record of each request.
     Intended,
     /// The length of the body. In a head only.
     BodyLength,
 }
 
-/// Decides what differs from request to request. Each worker has its own.
+/// Draws the varying parts of requests. Each worker has its own.
 #[derive(Clone, Debug)]
 pub struct Draws {
     /// Chooses among requests.
@@ -179,12 +179,11 @@ impl Traffic {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if total == 0 {
-            return Err("no request has a weight above 0".into());
+            return Err("at least one request must have a weight above 0".into());
         }
         if weighted.len() > usize::from(u16::MAX) + 1 {
             return Err(format!(
-                "{} different requests are more than the 65,536 that one load can hold; leave some \
-                 out",
+                "{} different requests exceed the limit of 65,536 per load\nhint: leave some out",
                 weighted.len()
             ));
         }
@@ -300,7 +299,7 @@ impl MessageTraits {
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
-                // A digit may stand wherever something may be made.
+                // Placeholders may become digits.
                 made = head.iter().map(|part| {
                     if let RequestPart::Bytes(bytes) = part { bytes } else { &b"0"[..] }
                 });
@@ -441,7 +440,7 @@ fn make_stream<'a>(
                 scratch.value.clear();
                 value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
                 scratch.block.extend_from_slice(name);
-                // Not by Huffman: what is different every time would have to be encoded every time.
+                // Not by Huffman coding, which a varying value would need for each request.
                 hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
                 scratch.block.extend_from_slice(&scratch.value);
                 field_bytes += name_bytes + scratch.value.len() as u32;
@@ -470,7 +469,7 @@ fn make(
     draws.scratch = made_body;
 }
 
-/// The values by which a request differs from the others of its template, but for random ones.
+/// The values of a template for one request, except random ones.
 #[derive(Clone, Copy, Debug)]
 struct RequestValues {
     number: u64,

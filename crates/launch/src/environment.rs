@@ -26,7 +26,7 @@ const LANGUAGE: &str = "C.UTF-8";
 /// like) are excluded: `inherit` or `env` of `[build]` adds them. A `*` at the end matches any
 /// rest. docs/reference/environment.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
-    // Proxies, and whom to trust.
+    // Proxies and trusted certificates.
     "http_proxy",
     "https_proxy",
     "ftp_proxy",
@@ -114,14 +114,14 @@ pub struct Inherit(String);
 
 impl Inherit {
     /// # Errors
-    /// A sentence on how it is written.
+    /// The text is no name; with how to write it.
     pub fn parse(text: &str) -> Result<Inherit, String> {
         let name = text.strip_suffix('*').unwrap_or(text);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
-                "{text:?} is not the name of an environment variable; write it like \"JAVA_HOME\", \
-                 or \"AWS_*\" for all with that prefix"
+                "{text:?} is not the name of an environment variable\nhint: write it like \
+                 \"JAVA_HOME\", or \"AWS_*\" for all with that prefix"
             ));
         }
         Ok(Inherit(text.into()))
@@ -136,11 +136,11 @@ impl Inherit {
 /// Checks the name of a variable.
 ///
 /// # Errors
-/// A sentence: no program can be given one of this name.
+/// No variable can have this name; as a sentence.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(format!(
-            "{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL"
+            "{name:?}: the name of a variable must not be empty or contain `=` or a NUL"
         ));
     }
     Ok(())
@@ -192,8 +192,7 @@ impl Environment {
         environment
     }
 
-    /// The environment of a build, or of a tool that is asked something: that of a server, and
-    /// [`TOOLCHAINS`].
+    /// The environment of a build or of a query of a tool: that of a server, and [`TOOLCHAINS`].
     #[must_use]
     pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::for_server(ours, inherit, temporary);
@@ -201,7 +200,7 @@ impl Environment {
         environment
     }
 
-    /// Sets a variable; where it has a value, this one is added to it after a blank.
+    /// Sets a variable. If it has a value, appends this one after a blank.
     pub fn add(&mut self, name: &str, value: &str) {
         let mut all = self.0.get(name).cloned().unwrap_or_default();
         if !all.is_empty() {
@@ -222,7 +221,7 @@ impl Environment {
         }
     }
 
-    /// Makes it the whole environment of a command.
+    /// Replaces the environment of a command.
     pub fn apply(&self, command: &mut Command) {
         command.env_clear().envs(&self.0);
     }
@@ -249,10 +248,10 @@ impl Environment {
         secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
     }
 
-    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are in it
-    /// as they are recorded, because a new token makes no other artefact. A value that is not
-    /// recorded because it may be a secret is in it by its hash: `GRADLE_OPTS` holds a proxy's
-    /// password now and then, but it always says how to build.
+    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are
+    /// redacted, because a new token does not change the artefact. A value that may be a secret is
+    /// replaced by its hash: `GRADLE_OPTS` may hold a proxy's password, and always affects the
+    /// build.
     #[must_use]
     pub fn key_variables(&self) -> BTreeMap<String, String> {
         self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
@@ -273,7 +272,7 @@ impl Environment {
 /// Places of the user, of temporary files, and of a login: they do not change the artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
-/// The text that stands in records in place of a secret.
+/// The text that replaces a secret in records.
 pub const SECRET: &str = "(not recorded)";
 
 /// Why a value is not recorded.
@@ -294,7 +293,7 @@ impl Hidden {
     }
 }
 
-/// A value as records show it.
+/// The form of a value in records.
 #[must_use]
 pub fn recorded_value(name: &str, value: &str) -> String {
     match Hidden::from_variable(name, value) {
@@ -303,7 +302,7 @@ pub fn recorded_value(name: &str, value: &str) -> String {
     }
 }
 
-/// A value as it counts for what is built.
+/// The form of a value in the inputs of a build.
 fn in_key(name: &str, value: &str) -> String {
     match Hidden::from_variable(name, value) {
         Some(Hidden::Perhaps) => {

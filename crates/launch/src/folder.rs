@@ -28,11 +28,14 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
     let named = |e: io::Error| {
-        io::Error::new(e.kind(), format!("cannot create a folder in {}: {e}", base.display()))
+        io::Error::new(
+            e.kind(),
+            format!("{}: a folder cannot be created there: {e}", base.display()),
+        )
     };
     let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(DRAWN).make_in(&base, |path| {
         guard.watch_folder(path);
-        // One that is there already is not ours; another name is tried then.
+        // An existing folder belongs to another process; then another name is tried.
         let made = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
         made.inspect_err(|_| guard.forget_folder(path))
     });
@@ -180,7 +183,7 @@ pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
-        return Err(refused_error(name, "is not the name of a file below its folder"));
+        return Err(refused_error(name, "must be the name of a file in its folder or below"));
     }
     let mut opened =
         File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
@@ -193,7 +196,7 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
         if opened.metadata()?.is_symlink() {
             return Err(refused_error(
                 name,
-                "is a link, or lies behind one; put the file itself there",
+                "is a link, or is reached through one\nhint: put the file itself there",
             ));
         }
     }
@@ -232,14 +235,14 @@ fn descriptor(file: &File) -> PathBuf {
 }
 
 fn refused_error(name: &Path, why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", name.display()))
 }
 
 /// Error of a link that leads out of the folder.
 #[must_use]
 pub fn leads_out(name: &Path, to: &Path) -> io::Error {
     let words = format!(
-        "{} is a link that leads out of its folder, to {}; copy its target",
+        "{}: is a link that leads out of its folder, to {}\nhint: copy its target",
         name.display(),
         to.display()
     );
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(read("sub/a").unwrap(), b"1");
         for (odd, why) in [
             ("link", "is a link"),
-            ("linked/a", "lies behind one"),
+            ("linked/a", "is reached through one"),
             ("device", "is a link"),
             ("pipe", "is no regular file"),
             ("sub", "is no regular file"),

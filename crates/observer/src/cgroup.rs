@@ -202,7 +202,7 @@ impl Group {
     /// # Errors
     /// The folder belongs to no group; as a sentence.
     pub fn from_folder(folder: &Path, mountinfo: &str) -> Result<Group, String> {
-        let wrong = || format!("{} is no folder of a control group", folder.display());
+        let wrong = || format!("{}: must be the folder of a control group", folder.display());
         let folder =
             folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         if !folder.join("cgroup.procs").exists() {
@@ -460,7 +460,7 @@ mod tests {
         assert!(
             Group::from_folder(root.path(), &mounts)
                 .unwrap_err()
-                .contains("no folder of a control group")
+                .contains("must be the folder of a control group")
         );
         assert!(Group::from_folder(&root.path().join("unified/none"), &mounts).is_err());
     }

@@ -61,7 +61,7 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
             "no control group with the cpu and memory controllers is mounted here".into(),
-            "Mount cgroup v2 with its controllers, or run dyno where systemd does.",
+            "Mount cgroup v2 with its controllers, as systemd does.",
         );
     } else if !facts.privileged && !may_make_groups(layout) {
         add(
@@ -75,8 +75,8 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
         add(
             "the CPU frequency and its governor",
             "the kernel provides no cpufreq, as in most virtual machines".into(),
-            "Measure on bare metal if frequency matters; fix the governor there with `cpupower \
-             frequency-set -g performance`.",
+            "If frequency matters, measure on bare metal, and fix the governor there with \
+             `cpupower frequency-set -g performance`.",
         );
     }
     if !hardware_counters() {

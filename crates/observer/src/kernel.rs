@@ -1,4 +1,4 @@
-//! Common parts of all programs that run in the kernel: why one is not available, and its maps.
+//! Common parts of the eBPF programs: reasons why one is not available, and its maps.
 
 use std::io;
 
@@ -18,18 +18,21 @@ impl Refusal {
     /// `needs`: what the kernel must be to run the program.
     pub(crate) fn from_error(error: &ProgramError, needs: &'static str) -> Refusal {
         if error.is_forbidden {
-            let why = "this user may not load programs into the kernel (bpf(2))".into();
+            let why = "this user may not load eBPF programs (bpf(2))".into();
             return Refusal { why, hint: NOT_ALLOWED };
         }
-        Refusal { why: format!("the kernel refused the program: {}", error.message), hint: needs }
+        Refusal {
+            why: format!("the kernel refused the eBPF program: {}", error.message),
+            hint: needs,
+        }
     }
 }
 
 /// # Errors
-/// No program of dyno's can identify processes here.
-pub(crate) fn is_ours_to_ask() -> Result<(), Refusal> {
+/// The eBPF programs cannot identify processes here.
+pub(crate) fn check_support() -> Result<(), Refusal> {
     if !cfg!(target_arch = "x86_64") {
-        let why = "the program in the kernel supports only x86-64".into();
+        let why = "the eBPF program supports only x86-64".into();
         return Err(Refusal { why, hint: "Measure on x86-64." });
     }
     if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
@@ -39,15 +42,14 @@ pub(crate) fn is_ours_to_ask() -> Result<(), Refusal> {
                 .into();
         return Err(Refusal {
             why,
-            hint: "Run dyno outside of the container, or the container with the host's processes \
-                   (`--pid=host`).",
+            hint: "Run dyno outside of the container, or start the container with `--pid=host`.",
         });
     }
     Ok(())
 }
 
-/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's
-/// include/linux/proc_ns.h).
+/// Whether a link names the PID namespace of the machine's first process (PROC_PID_INIT_INO in the
+/// kernel's include/linux/proc_ns.h).
 fn is_first_namespace(link: &std::path::Path) -> bool {
     link == std::path::Path::new("pid:[4026531836]")
 }
@@ -60,7 +62,7 @@ pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Program
 #[derive(Debug)]
 pub(crate) struct ProgramError {
     pub(crate) message: String,
-    /// The kernel does not let this user.
+    /// Whether this user lacks the permission.
     pub(crate) is_forbidden: bool,
 }
 
@@ -77,13 +79,13 @@ impl ProgramError {
             }
             cause = deeper.source();
         }
-        // A verifier's log is no sentence.
+        // The log of the verifier is left out.
         let message = message.lines().next().unwrap_or_default().to_string();
         ProgramError { message, is_forbidden }
     }
 
     pub(crate) fn missing_part(part: &str) -> ProgramError {
-        ProgramError { message: format!("its object has no {part}"), is_forbidden: false }
+        ProgramError { message: format!("the eBPF object has no {part}"), is_forbidden: false }
     }
 }
 
@@ -99,9 +101,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Objects are committed; this is what keeps one and its source together where there is no
-    /// clang.
-    pub(crate) fn is_of_this_source(name: &str, source: &[u8], object: &[u8], sums: &str) {
+    /// Checks that a committed object was built from its source, without clang.
+    pub(crate) fn check_source(name: &str, source: &[u8], object: &[u8], sums: &str) {
         let of = |bytes: &[u8]| {
             Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
         };

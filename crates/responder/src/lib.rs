@@ -27,11 +27,11 @@ const LISTENER: u64 = u64::MAX;
 /// How answers of HTTP/2 are handed to the kernel. HTTP/1.1 is always `Batch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// All answers to what one read brought in one write. Each consists of HEADERS and DATA.
+    /// All responses to what one read brought in one write. Each consists of HEADERS and DATA.
     #[default]
     Batch,
-    /// Each answer in a write of its own. It consists of three frames: HEADERS, DATA, and an empty
-    /// DATA at the end.
+    /// Each response in a write of its own. It consists of three frames: HEADERS, DATA, and an
+    /// empty DATA at the end.
     Response,
     /// Each frame in a write of its own. The frames are those of `Response`, so that the two differ
     /// in nothing else.
@@ -60,7 +60,7 @@ pub fn hold_closed(port: u16) -> io::Result<()> {
 }
 
 /// Serves on a port of 127.0.0.1 until the process ends. `to_all`: what is answered to everything,
-/// instead of the hello contract's answers. `work`: rounds of a loop that each answer takes
+/// instead of the hello contract's answers. `work`: rounds of a loop that each response takes
 /// besides, about a nanosecond each.
 ///
 /// # Errors
@@ -99,7 +99,7 @@ fn check(content: &Content) -> io::Result<()> {
     let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     if content.body.len() > limits::CONTENT_BYTES {
         return wrong(format!(
-            "the answer has {} bytes, and may have {}",
+            "the response has {} bytes, and at most {} are allowed",
             content.body.len(),
             limits::CONTENT_BYTES
         ));
@@ -107,7 +107,7 @@ fn check(content: &Content) -> io::Result<()> {
     if content.media.is_empty()
         || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii())
     {
-        return wrong(format!("{:?} is no type of content", content.media));
+        return wrong(format!("{:?}: must be a Content-Type", content.media));
     }
     Ok(())
 }

@@ -142,7 +142,7 @@ mod tests {
             walk(&folder, &all)
                 .unwrap_err()
                 .to_string()
-                .contains("src/out is a link that leads out")
+                .contains("src/out: is a link that leads out")
         );
         fs::remove_file(folder.join("src/out")).unwrap();
 

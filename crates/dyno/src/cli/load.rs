@@ -7,7 +7,7 @@ use dyno_archive::plan::{DriverKind, ProxyProtocol};
 use dyno_workload::import::ImportFormat;
 
 use super::examples;
-use super::values::{Cpus, Ns, count, cpus, duration, span, timeout, width};
+use super::values::{Cpus, Ns, count, cpus, duration, small_count, span, timeout, width};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DriverArg {
@@ -38,6 +38,7 @@ pub struct LoadArgs {
         value_name = "N",
         default_value = "64",
         value_parser = count,
+        allow_negative_numbers = true,
         help_heading = "Load"
     )]
     pub connections: u64,
@@ -46,21 +47,43 @@ pub struct LoadArgs {
     /// Default: one for each CPU that dyno may use. If the server is on this machine and needs
     /// CPUs, too: one for every second CPU. With --cpus: one for each of those. Never more than
     /// connections.
-    #[arg(hide_short_help = true, short, long, value_name = "N", help_heading = "Load")]
+    #[arg(
+        hide_short_help = true,
+        short,
+        long,
+        value_name = "N",
+        value_parser = small_count,
+        allow_negative_numbers = true,
+        help_heading = "Load"
+    )]
     pub threads: Option<u32>,
     /// Length of the measured window [default: 10s].
     ///
     /// A bare number is in seconds. With -n or a trace the load ends with its last request.
-    #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        value_parser = span,
+        allow_negative_numbers = true,
+        help_heading = "Load"
+    )]
     pub duration: Option<Ns>,
     /// End after this many requests.
-    #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        value_parser = count,
+        allow_negative_numbers = true,
+        help_heading = "Load"
+    )]
     pub requests: Option<u64>,
     /// Open loop: requests per second (5k, 1k..5k, 1k@10s,5k).
     ///
     /// Requests are sent on schedule, and not one after the other. 5k is constant, 1k..5k a ramp,
     /// and 1k@10s,1k..5k@30s,5k are stretches of given lengths.
-    #[arg(short, long, value_name = "RATE", help_heading = "Load")]
+    #[arg(short, long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Load")]
     pub rate: Option<String>,
     /// Find the highest rate that keeps an objective: 'p99<5ms'.
     ///
@@ -106,7 +129,15 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "TIME", value_parser = span, help_heading = "Load")]
     pub warmup: Option<Ns>,
     /// HTTP/1.1 requests in flight per connection.
-    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = small_count,
+        allow_negative_numbers = true,
+        help_heading = "Load"
+    )]
     pub pipeline: u32,
     /// Protocol.
     ///
@@ -260,7 +291,14 @@ pub struct LoadArgs {
     /// HTTP/2 streams per connection [default: 1; pages: 100].
     ///
     /// Fewer if the server allows fewer.
-    #[arg(short = 'm', long, value_name = "N", help_heading = "HTTP/2")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "N",
+        value_parser = small_count,
+        allow_negative_numbers = true,
+        help_heading = "HTTP/2"
+    )]
     pub streams: Option<u32>,
     /// Flow-control window of a stream: 2^N − 1 bytes [default: 30].
     ///

@@ -14,7 +14,7 @@ pub(super) fn duration(text: &str) -> Result<Ns, String> {
 pub(super) fn timeout(text: &str) -> Result<Ns, String> {
     const LEAST: u64 = 1_000_000;
     match duration(text)? {
-        Ns(ns) if ns < LEAST => Err("a time-out is at least 1ms".into()),
+        Ns(ns) if ns < LEAST => Err("must be at least 1ms".into()),
         limit => Ok(limit),
     }
 }
@@ -33,7 +33,7 @@ fn with_unit(text: &str) -> Cow<'_, str> {
 /// A time for a whole run: up to 30 days.
 pub(super) fn budget(text: &str) -> Result<Ns, String> {
     const HOUR: f64 = 3600e9;
-    let wrong = || format!("{text:?} is no time for a run; write it like 30m, 4h or 2d, up to 30d");
+    let wrong = || format!("{text:?} is not a time up to 30d\nhint: write it like 30m, 4h or 2d");
     let text = text.trim();
     let hours =
         |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
@@ -54,7 +54,7 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// A width of a search, in per cent.
 pub(super) fn width(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text:?} is no width; write per cent, such as 2, from 0.1 to 50");
+    let wrong = || "must be a percentage from 0.1 to 50, such as 2".to_string();
     text.trim_end_matches('%')
         .trim()
         .parse()
@@ -68,6 +68,11 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     if n >= 1.0 && n.fract() == 0.0 {
         Ok(n as u64)
     } else {
-        Err(format!("{text:?} is not a whole number above 0"))
+        Err("must be a whole number above 0".into())
     }
+}
+
+/// A small number, such as that of threads.
+pub(super) fn small_count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
 }

@@ -48,11 +48,13 @@ pub struct WatchTarget {
     pub cgroup: Option<PathBuf>,
 }
 
-/// A sample takes a millisecond and more.
+/// Parses the time between samples. A sample takes a millisecond or more.
 fn interval(text: &str) -> Result<Ns, String> {
     const LEAST: u64 = 100_000_000;
     match duration(text)? {
-        Ns(ns) if ns < LEAST => Err("samples take time themselves; 100ms is the least".into()),
+        Ns(ns) if ns < LEAST => {
+            Err("must be at least 100ms, because a sample takes time itself".into())
+        }
         length => Ok(length),
     }
 }

@@ -1,5 +1,5 @@
-//! `dyno calibrate`: measures against controls what the generator itself can do on this machine,
-//! and how late it is.
+//! `dyno calibrate`: measures the ceilings of the generator on this machine against controls, and
+//! how late it is.
 
 mod known_bottlenecks;
 mod verdicts;
@@ -40,7 +40,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts =
-        terminal::catch_interrupts("ending early; no ceilings are kept", ThirdInterrupt::Ends)?;
+        terminal::catch_interrupts("ending early: no ceilings are saved", ThirdInterrupt::Ends)?;
     other_programs::warn_before_calibration();
     let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
@@ -60,13 +60,13 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
     let shown = write_out(args.output.as_deref(), &text);
-    // Reported last, so that the result is not lost for it.
+    // Reported after the result, so that the result is not lost.
     let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
     first_error([shown, ceilings.map(drop), unkept])?;
     Ok(Exit::Valid)
 }
 
-/// Refuses the result where the ceilings are kept: one would replace the other.
+/// Refuses to write the result to the file of the ceilings.
 fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
     let Some(output) = output.filter(|output| !is_standard_output(Some(output))) else {
         return Ok(());
@@ -88,7 +88,7 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let mut prices = Vec::new();
     for set in calibrate::priced_probes() {
         let names: Vec<&str> = set.iter().map(|probe| probe.name()).collect();
-        terminal::say(&format!("calibrate: the price of {} (20 s)", names.join(", ")));
+        terminal::say(&format!("calibrate: the cost of {} (20 s)", names.join(", ")));
         prices.push(PriceResult::new(&calibrate::price(&placement, &set, &interrupts)?));
     }
     let text = match args.format {
@@ -99,7 +99,7 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-/// Says what was lost of an interrupted calibration besides its end.
+/// Prints why an interrupted calibration could not be saved.
 fn unsaved_error(error: CalibrationError) -> anyhow::Error {
     if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
         exit::print_error(&unkept.into());
@@ -114,7 +114,7 @@ fn say(event: &CalibrationEvent<'_>) {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
         CalibrationEvent::Ended(measured) if measured.lacks_stamps() => terminal::say(
-            "calibrate: the kernel stamped nothing, so there is nothing to compare with; left out",
+            "calibrate: left out, because the kernel gave no time stamps to compare with",
         ),
         CalibrationEvent::Ended(_) => {}
     }
@@ -127,7 +127,7 @@ fn ceilings_location(args: &CalibrateArgs, kept: &Path) -> String {
     match &args.cache {
         Some(folder) if !found => {
             format!(
-                "{}; set DYNO_CACHE={} for it to find them there",
+                "{} (set DYNO_CACHE={} for it to find them there)",
                 kept.display(),
                 terminal::quote(&folder.display().to_string())
             )

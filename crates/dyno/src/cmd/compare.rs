@@ -8,7 +8,6 @@ use dyno_analysis::Report;
 use dyno_analysis::compare::{
     ComparisonOptions, ComparisonResult, Gate, GateOutcome, OnUndecided, Side, compare,
 };
-use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
 use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::redact;
@@ -43,7 +42,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other))
     {
         return Err(bad(format!(
-            "{} and {} are the same; name two subjects of the run, as {}:{}",
+            "{} and {}: must be two runs or two subjects\nhint: name two subjects of the run, as \
+             {}:{}",
             args.a, other, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
@@ -51,7 +51,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     check((&args.a, other), args.anyway, &compared)?;
     if !asked.gates.is_empty() && compared.gates.is_empty() {
         return Err(bad(
-            "--fail-on has nothing to judge: all that the two have in common are controls; name \
+            "--fail-on: no subject to judge, because the two sides share only controls\nhint: name \
              the two sides, as RUN:SUBJECT",
         ));
     }
@@ -77,7 +77,7 @@ fn exit(compared: &ComparisonResult) -> Exit {
     }
 }
 
-/// Writes a comparison as it was asked for. A terminal alone shows the secrets of its runs.
+/// Writes a comparison in the requested format. Only a terminal shows the secrets of its runs.
 fn write(
     args: &CompareArgs,
     compared: &ComparisonResult,
@@ -99,12 +99,12 @@ fn write(
     write_out(output, &escape_for_terminal(output, &written))
 }
 
-/// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
+/// Refuses a comparison without common steps, or of runs that differ in more than their servers.
 fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
         return Err(bad(format!(
-            "{a} and {b} have nothing in common that could be compared: no subject of the same \
-             name with the same step; name them, as RUN:SUBJECT"
+            "{a} and {b}: no subject of the same name has the same step, so nothing can be \
+             compared\nhint: name the subjects, as RUN:SUBJECT"
         )));
     }
     if anyway || compared.differences.is_empty() {
@@ -115,8 +115,8 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
         _ => format!("  {}\n", difference.what),
     });
     Err(bad(format!(
-        "the runs differ in more than their servers:\n{}what differs between them may be that; \
-         measure both alike, or add --anyway",
+        "{a} and {b}: the runs differ in more than their servers, which may explain their \
+         results:\n{}hint: measure both under the same conditions, or add --anyway",
         each.collect::<String>()
     )))
 }
@@ -132,7 +132,7 @@ struct NamedSide {
 impl NamedSide {
     /// Reads `RUN` or `RUN:SUBJECT`.
     fn read(text: &str) -> anyhow::Result<NamedSide> {
-        // Both may have colons in their names: the folder is the longest that there is.
+        // Both names may have colons. The longest existing folder is the run.
         let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
         let colons = || text.rmatch_indices(':').map(|(at, _)| at);
         let at = colons().find(is_run).or_else(|| colons().next());
@@ -140,7 +140,7 @@ impl NamedSide {
             at.map(|at| (&text[..at], &text[at + 1..])).filter(|_| !Path::new(text).exists());
         let (folder, subject) =
             named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
-        let run = RunDir::open(Path::new(folder))?.read()?;
+        let run = super::open_run(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
         Ok(NamedSide {
             folder: folder.into(),
@@ -159,7 +159,10 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     let arms = &run.header.plan.arms;
     arms.iter().position(|arm| arm.name == subject).ok_or_else(|| {
         let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        bad(format!("{folder} has no subject {subject:?}; it has {}", names.join(", ")))
+        bad(format!(
+            "{folder}: has no subject {subject:?}\nhint: choose one of {}",
+            names.join(", ")
+        ))
     })
 }
 

@@ -39,10 +39,10 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let style = terminal::style();
     let lines: String = findings.iter().map(|finding| describe(finding, style)).collect();
     let end = match findings.iter().filter(|f| !f.good).count() {
-        0 => "This machine can measure everything that this version of dyno knows of.".into(),
+        0 => "This machine can measure everything that this version of dyno supports.".into(),
         n => format!(
-            "{n} of {} things are not as they could be. What cannot be measured is left out of \
-             reports and named there.",
+            "{n} of {} checks found a problem. Reports omit what cannot be measured, and name it \
+             as missing.",
             findings.len()
         ),
     };
@@ -80,7 +80,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
         files(facts),
         ports(facts),
         tracking_finding(&TrackingTable::read()),
-        inside(),
+        kernel_observation(),
         stacks(),
         networks(),
     ];
@@ -97,11 +97,11 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
         good: facts.tick_accounting == Some(false),
         what: "exact user and system time".into(),
         seen: match facts.tick_accounting {
-            Some(true) => "sampled by the kernel's tick; the sum is exact".into(),
+            Some(true) => "sampled by the kernel's tick. Only the sum is exact".into(),
             Some(false) => "measured".into(),
             None => "not known".into(),
         },
-        hint: "Boot with `nohz_full=` for the measured CPUs if the split matters to you.".into(),
+        hint: "If the split matters, boot with `nohz_full=` for the measured CPUs.".into(),
     });
     all
 }
@@ -113,25 +113,25 @@ fn driver() -> Finding {
         what: "io_uring".into(),
         seen: match why_not {
             None => "usable, with multishot receive and provided buffers".into(),
-            Some(error) => format!("not usable ({error}); loads go over {}", kind.name()),
+            Some(error) => format!("not usable ({error}); loads use {}", kind.name()),
         },
-        hint: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it \
-               by seccomp."
+        hint: "Use Linux 6.0 or later with kernel.io_uring_disabled = 0. Containers often forbid \
+               io_uring by seccomp."
             .into(),
     }
 }
 
-fn inside() -> Finding {
+fn kernel_observation() -> Finding {
     let refusal = dyno_observer::probes::refusal();
     Finding {
         good: refusal.is_none(),
         what: "system calls and waits of servers".into(),
         seen: match &refusal {
-            None => "may be looked at from within the kernel; `dyno run --help` lists the probes \
-                     (--observe), `dyno calibrate --probes` measures the price"
+            None => "observable with eBPF. `dyno run --help` lists the probes (--observe), and \
+                     `dyno calibrate --probes` measures their cost"
                 .into(),
             Some(refusal) if dyno_observer::probes::counts_calls() => {
-                format!("calls may be counted by name, and nothing else: {}", refusal.why)
+                format!("only the number of calls by name is observable: {}", refusal.why)
             }
             Some(refusal) => refusal.why.clone(),
         },
@@ -146,7 +146,7 @@ fn stacks() -> Finding {
         what: "stacks of servers, for flame graphs".into(),
         seen: match &refusal {
             None => {
-                "may be taken: `profile = true` under `[observe]`, or `--observe default,profile`"
+                "available with `profile = true` under `[observe]`, or `--observe default,profile`"
                     .into()
             }
             Some(refusal) => refusal.why.clone(),
@@ -159,9 +159,9 @@ fn networks() -> Finding {
     let made = Network::pair().map(drop);
     Finding {
         good: made.is_ok(),
-        what: "networks of servers' own".into(),
+        what: "separate networks for servers".into(),
         seen: match &made {
-            Ok(()) => "may be made: `isolation = \"netns\"` under `[suite]`".into(),
+            Ok(()) => "available with `isolation = \"netns\"` under `[suite]`".into(),
             Err(why) => why.clone(),
         },
         hint: "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and \
@@ -173,12 +173,11 @@ fn networks() -> Finding {
 fn cpus(facts: &Facts) -> Finding {
     Finding {
         good: facts.cpus >= 2,
-        what: "CPUs apart for server and load".into(),
-        seen: format!("{} may be used", facts.cpus),
-        hint:
-            "Measure on a machine with two CPUs or more: server and generator slow each other on \
-             one."
-                .into(),
+        what: "separate CPUs for server and generator".into(),
+        seen: format!("{} usable", facts.cpus),
+        hint: "Measure on a machine with two CPUs or more. On one CPU, server and generator slow \
+             each other."
+            .into(),
     }
 }
 
@@ -190,10 +189,10 @@ fn groups(facts: &Facts) -> Finding {
         what: "control groups".into(),
         seen: match (layout.version(), good) {
             (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
-            (version, true) => format!("{}, may be made", version.name()),
+            (version, true) => format!("{}, usable", version.name()),
             (version, false) => format!(
-                "{}, but this user may not make any: no limits, no exact CPU and memory of a \
-                 subject",
+                "{}, but this user may not create groups: no limits, and no exact CPU and memory \
+                 of a subject",
                 version.name()
             ),
         },
@@ -212,7 +211,7 @@ fn files(facts: &Facts) -> Finding {
         good: limit >= 10_000,
         what: "open files".into(),
         seen: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
-        hint: "Raise it with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
+        hint: "Raise the limit with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
     }
 }
 
@@ -230,30 +229,33 @@ fn ports(facts: &Facts) -> Finding {
         good: ports.is_some_and(|p| p >= 20_000),
         what: "local ports".into(),
         seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
-        hint: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get \
-               ports outside of that range."
-            .into(),
+        hint:
+            "Widen the range with `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects \
+               get ports outside of it."
+                .into(),
     }
 }
 
 fn tracking_finding(table: &TrackingTable) -> Finding {
-    let remedies = format!("exempt loopback, or make the table larger:\n{}", tracking::remedies());
+    let remedies = format!("Exempt loopback, or enlarge the table:\n{}", tracking::remedies());
     let tracked = Tracked::from_table(table);
     Finding {
         good: table.has_loopback == Some(false),
-        what: "connections over loopback not tracked".into(),
+        what: "untracked loopback connections".into(),
         seen: match (table.has_loopback, tracked) {
             (Some(false), _) => "netfilter does not track them".into(),
             (_, Some(tracked)) => format!(
-                "tracked (netfilter), which costs time per packet: {} of {} entries are used; a \
+                "tracked (netfilter), which costs time per packet. {} of {} entries are used. A \
                  closed connection stays for {} s, so {:.0} new connections/s fill the table, and \
-                 packets are dropped then",
+                 then packets are dropped",
                 tracked.entries,
                 tracked.most,
                 tracked.stays_s,
                 tracked.fills_at_per_s()
             ),
-            (Some(true), None) => "tracked (netfilter); how many fit is not shown here".into(),
+            (Some(true), None) => {
+                "tracked (netfilter). The size of the table is not visible here".into()
+            }
             (None, None) => "not known: no connection over loopback could be opened".into(),
         },
         hint: remedies,
@@ -289,7 +291,7 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
                         unmet.join(", ")
                     )
                 },
-                hint: "`dyno subjects list` says what each needs.".into(),
+                hint: "List what each needs with `dyno subjects list`.".into(),
             }
         }
         Some(Err(error)) => Finding {
@@ -301,7 +303,7 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
         None => Finding {
             good: true,
             what: "subjects".into(),
-            seen: "no folder `subjects` here or above; suites name theirs".into(),
+            seen: "no folder `subjects` here or above. Suites may have their own".into(),
             hint: String::new(),
         },
     }

@@ -86,10 +86,10 @@ fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
     }
     let hint = match similar.is_empty() {
         true => String::new(),
-        false => format!("similar codes are {}; ", similar.join(", ")),
+        false => format!("try {}, or ", similar.join(", ")),
     };
     Err(bad(format!(
-        "explain {:?}: unknown code\nhint: {hint}`dyno explain` lists all codes",
+        "explain {:?}: unknown code\nhint: {hint}list all codes with `dyno explain`",
         words.join(" ")
     )))
 }
@@ -167,8 +167,8 @@ mod tests {
         let message = |code: &str| explain(&[code.into()], Style::Plain).unwrap_err().to_string();
         let near = message("still_warm");
         assert!(near.starts_with("explain \"still_warm\": unknown code\nhint: "), "{near}");
-        assert!(near.contains("similar codes are still_warming"), "{near}");
-        assert!(message("9").contains("hint: `dyno explain` lists all codes"));
+        assert!(near.contains("try still_warming"), "{near}");
+        assert!(message("9").contains("hint: list all codes with `dyno explain`"));
     }
 
     #[test]

@@ -73,8 +73,9 @@ impl Choices {
 }
 
 impl SubjectsPlace {
-    /// The folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the first
-    /// folder `subjects` next to or above the suite; that in or above the current folder.
+    /// Finds the folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the
+    /// first folder `subjects` next to or above the suite; the first one in or above the current
+    /// folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }
@@ -91,9 +92,9 @@ impl SubjectsPlace {
         let mut given = 0;
         for folder in self.named_folders() {
             let found = folder.canonicalize();
-            given =
-                add(found
-                    .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())))?);
+            given = add(found.map_err(|error| {
+                bad(format!("--subjects {}: cannot be read: {error}", folder.display()))
+            })?);
         }
         let suite_folder = suite
             .and_then(Path::parent)
@@ -103,8 +104,8 @@ impl SubjectsPlace {
         }
         if all.is_empty() {
             return Err(bad(
-                "there is no folder `subjects` next to or above the suite or the current folder; \
-                 name it with `--subjects FOLDER`",
+                "subjects: folder not found next to or above the suite or the current \
+                 folder\nhint: name the folder with --subjects FOLDER",
             ));
         }
         Ok((Folders(all), given))
@@ -134,7 +135,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(
             |error| {
                 bad(format!(
-                    "--cache {}: {error}; name a folder that can be written",
+                    "--cache {}: cannot be used: {error}\nhint: name a folder that can be written",
                     folder.display()
                 ))
             },
@@ -143,30 +144,48 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     let folder = this_machine::default_cache_folder();
     dyno_launch::folder::make_own(&folder).map_err(|error| {
         anyhow::anyhow!(
-            "{} cannot be made: {error}; name another folder with `--cache`",
+            "{}: cannot be used for builds: {error}\nhint: name another folder with --cache",
             folder.display()
         )
     })?;
     Ok(folder)
 }
 
-/// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured
-/// that cannot be kept.
+/// Opens the archive of a run that the command line names.
+fn open_run(path: &Path) -> anyhow::Result<RunDir> {
+    if !path.try_exists().unwrap_or(true) {
+        return Err(bad(format!(
+            "{}: no such run\nhint: name the folder of a run, such as runs/hello-20260102-030405",
+            path.display()
+        )));
+    }
+    if path.is_dir() && !path.join("run.json").try_exists().unwrap_or(true) {
+        return Err(bad(format!(
+            "{}: is not the folder of a run, because it has no run.json\nhint: name the folder of \
+             a run, such as runs/hello-20260102-030405",
+            path.display()
+        )));
+    }
+    Ok(RunDir::open(path)?)
+}
+
+/// Makes the archive that `--save` asks for. Called before the load, so that a load is not wasted
+/// on an unwritable folder.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));
-        bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
+        bad(format!("--save {folder}: cannot be written: {why:#}\nhint: name another folder"))
     })
 }
 
-/// Prints where the archive of `--save` is. `kept`: the sentence before that.
+/// Prints the command that shows the report of an archive. `kept`: the sentence before it.
 fn print_saved(dir: &RunDir, kept: &str) {
     let path = terminal::quote(&dir.path().display().to_string());
     terminal::say(&format!("\n{kept} Its report:\n  dyno report {path}"));
 }
 
 /// The sentence about an archive that holds measurements.
-const IS_KEPT: &str = "What was measured is kept.";
+const IS_KEPT: &str = "The measurements are saved.";
 
 /// The header of a run that begins now.
 fn header(plan: &Plan) -> RunHeader {

@@ -35,23 +35,23 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
     let here = Prerequisites::new(&supervision);
-    let plan_of = |suite: SuiteFile| {
+    let resolve_suite = |suite: SuiteFile| {
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
             here.unmet_need(subject)
         })
     };
     if let Some(Ns(ns)) = args.budget {
-        let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
+        let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);
         return budget::run(args, &suite, &plan_of, Duration::from_nanos(ns));
     }
-    let planned = plan_of(suite.clone())?;
+    let planned = resolve_suite(suite.clone())?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
             print(&super::report::escape_for_terminal(None, &plan))?;
         }
         PlanFormat::Text => {
-            let plan_of = |suite: SuiteFile| Ok(plan_of(suite)?.plan);
+            let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);
             let pilot = match args.pilot {
                 Some(_) => Some(budget::pilot(args, &suite, &plan_of)?),
                 None => budget::latest(&args.runs, &suite, &plan_of)?.ok(),
@@ -89,7 +89,7 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
     for not in &plan.not_served {
         let (subject, workload) =
             (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
-        add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
+        add("not loaded", format!("{subject:<22} {workload}: {}", not.reason));
     }
     if let Some(stop) = &plan.stop {
         add("ends early", describe_stop(stop));
@@ -102,7 +102,7 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
         add("placement", placement);
     }
     if plan.swaps_cpus && plan.repeats > 1 {
-        add("", "they change places from block to block".into());
+        add("", "subjects and generator swap CPUs in every second block".into());
     }
     if let Some(sharing) = describe_sharing(plan) {
         add("!", sharing);
@@ -113,7 +113,7 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
     }
     let warming = plan.load.until_steady.map_or(String::new(), |until| {
         format!(
-            ", nor what a start needs to get warm beyond the first second or so (at most {} each)",
+            ", and warm-ups only up to about a second per start (the limit is {})",
             clock(Duration::from_nanos(until.limit_ns))
         )
     });
@@ -125,7 +125,8 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The smallest differences that the run is expected to find, by what varied in an earlier one.
+/// Describes the smallest differences that the run is expected to find, with the variance of an
+/// earlier one.
 fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let servers = (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).count();
     if (servers < 2 && plan.experiment.is_none()) || plan.order == Order::Fixed {
@@ -134,11 +135,11 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let Some(run) = pilot else {
         let (_, errors) = standard_errors(Looks::from_plan(plan), plan.repeats);
         if !errors.is_finite() {
-            return Some("no differences: one repeat shows no scatter; ask for 5 or more".into());
+            return Some("no differences: one repeat shows no scatter (use --repeats 5)".into());
         }
         return Some(format!(
-            "differences {} times the scatter of pairs of repeats; after a run of this suite with \
-             {PILOT} repeats or more this line says how much that is",
+            "differences of {} times the scatter of pairs of repeats, which is known after a run \
+             of this suite with {PILOT} repeats or more",
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
@@ -147,8 +148,8 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
         format!("not known: in {id} no two servers have {PILOT} valid repeats of one step")
     } else {
         format!(
-            "differences of {}, in four of five such runs (median over comparisons, by what varied \
-             in {id})",
+            "differences of {}, in four of five such runs (median over comparisons, with the \
+             variance of {id})",
             differences(&least)
         )
     })
@@ -177,7 +178,7 @@ fn describe_stop(stop: &StopRule) -> String {
 
 fn describe_again(plan: &Plan) -> Option<String> {
     let n = plan.again.min(u32::try_from(plan.trials.len()).unwrap_or(u32::MAX));
-    (n > 0).then(|| format!("{n} of them at most, if something else uses the machine meanwhile"))
+    (n > 0).then(|| format!("at most {n} of them, if other programs disturb the machine"))
 }
 
 fn describe_sharing(plan: &Plan) -> Option<String> {
@@ -199,8 +200,8 @@ fn describe_shares(shares: &[String]) -> String {
     }
     format!(
         "\n  This part comes first, with 3 repeats at most: it finds the capacity of the slowest \
-         subject. The run itself offers {} of that, as an open loop, and takes about as long for \
-         each.\n",
+         subject. The run itself offers {} of that capacity, each as an open loop of about the \
+         same length.\n",
         shares.join(", ")
     )
 }
@@ -208,7 +209,7 @@ fn describe_shares(shares: &[String]) -> String {
 fn describe_blocks(plan: &Plan) -> String {
     let subjects = match plan.order {
         Order::Random => "in balanced random order",
-        Order::Fixed => "in the suite's order (which ranks no subject and shows no cause)",
+        Order::Fixed => "in the suite's order (no ranking, no causes)",
     };
     let steps = match plan.load.order {
         Order::Random => "in random order",
@@ -218,8 +219,8 @@ fn describe_blocks(plan: &Plan) -> String {
     if let Some(slice_ns) = plan.slice_ns {
         let slice = Duration::from_nanos(slice_ns);
         return format!(
-            "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps \
-             {steps}, seed {seed}"
+            "{repeats} of all subjects, running together and loaded in turns of {slice:?}, at all \
+             steps {steps}, seed {seed}"
         );
     }
     if !plan.duet.is_empty() {
@@ -232,8 +233,8 @@ fn describe_blocks(plan: &Plan) -> String {
             format!(" (alone: {})", alone.join(", "))
         };
         return format!(
-            "{repeats} of all subjects, up at once and loaded at the same time{alone}, at all \
-             steps {steps}, seed {seed}"
+            "{repeats} of all subjects, running together and loaded at the same time{alone}, at \
+             all steps {steps}, seed {seed}"
         );
     }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
@@ -306,7 +307,7 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
     let body = match (&request.expect.body, request.expect.body_bytes()) {
         (None, _) => String::new(),
         (Some(_), Some(bytes)) => format!(", a body of {bytes} bytes"),
-        (Some(_), None) => ", a body of each subject's own".into(),
+        (Some(_), None) => ", a body that each subject defines".into(),
     };
     let deep = if request.expect.is_deep() { ", and more" } else { "" };
     let share = match workload.requests.len() {

@@ -4,9 +4,9 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use dyno_analysis::profile::{Flame, Line, SampleKind, difference, lines};
+use dyno_archive::Plan;
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
-use dyno_archive::{Plan, RunDir};
 use dyno_report::profile::{ComparedProfile, collapse, collapse_pair, page, pprof, speedscope};
 use dyno_report::terminal::line;
 
@@ -17,7 +17,7 @@ use crate::progress::shape;
 use crate::terminal;
 
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
-    let run = RunDir::open(&args.run)?.read()?;
+    let run = super::open_run(&args.run)?.read()?;
     check_output(args.output.as_deref(), |inputs| {
         [Some(&args.run), args.beside.as_ref()]
             .into_iter()
@@ -26,15 +26,15 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     })?;
     if run.profiles.is_empty() {
         return Err(bad(format!(
-            "{} has no profiles; they are taken with `profile = true` under [observe] of the \
-             suite, or `dyno run --observe default,profile`",
+            "{}: has no profiles\nhint: take them with `profile = true` under [observe] of the \
+             suite, or with `dyno run --observe default,profile`",
             args.run.display()
         )));
     }
     let Some(trial) = args.trial else {
         if args.asks_for_one() {
             return Err(bad(format!(
-                "which of these? Say it with `--trial N`:\n{}",
+                "--trial: must be given\nhint: choose one of these:\n{}",
                 list(&run).trim_end()
             )));
         }
@@ -42,7 +42,11 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Valid);
     };
     let here = ChosenProfile::from_run(&run, &args.run, trial)?;
-    let other = args.beside.as_ref().map(|path| RunDir::open(path)?.read()).transpose()?;
+    let other = args
+        .beside
+        .as_ref()
+        .map(|path| super::open_run(path)?.read().map_err(anyhow::Error::from))
+        .transpose()?;
     let there = match (&other, args.beside_trial) {
         (None, None) => None,
         (other, n) => {
@@ -54,7 +58,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-/// A profile, with what it is of.
+/// A profile and its title.
 struct ChosenProfile<'a> {
     profile: &'a ProfileRecord,
     title: String,
@@ -62,15 +66,16 @@ struct ChosenProfile<'a> {
 
 impl ChosenProfile<'_> {
     fn from_run<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<ChosenProfile<'a>> {
-        let profile = run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
-            let path = path.display();
-            bad(format!(
-                "{path} has no profile of a trial {trial}; `dyno profile {path}` lists those that \
-                 it has"
-            ))
-        })?;
+        let profile =
+            run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
+                let path = path.display();
+                bad(format!(
+                    "{path}: has no profile of trial {trial}\nhint: list its profiles with `dyno \
+                 profile {path}`"
+                ))
+            })?;
         if let Some(why) = &profile.failure {
-            return Err(bad(format!("there is no profile of trial {trial}: {why}")));
+            return Err(bad(format!("--trial {trial}: has no profile: {why}")));
         }
         let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
         Ok(ChosenProfile { profile, title })
@@ -135,7 +140,8 @@ fn write(
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
             return Err(bad(
-                "this format has no differences; `--format html` and `--format collapsed` have",
+                "--beside: this format cannot show differences\nhint: use --format html or \
+                 --format collapsed",
             ));
         }
     };
@@ -147,13 +153,13 @@ fn html(
     there: Option<&ChosenProfile<'_>>,
     side: SampleKind,
 ) -> anyhow::Result<String> {
-    let none = || bad("there is no sample of it");
+    let none = || bad("profile: has no samples of this kind");
     let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
     if side == SampleKind::Waiting {
         return Err(bad(
-            "profiles of waiting threads cannot be compared as a page: one long wait is many \
-             samples, so a difference cannot be distinguished from chance; `--format collapsed` \
+            "--off-cpu: cannot be compared as a page. One long wait is many samples, so a \
+             difference cannot be distinguished from chance\nhint: use --format collapsed, which \
              has the counts of both",
         ));
     }
@@ -166,9 +172,9 @@ fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {
     use std::io::Write as _;
     match args.output.as_deref().filter(|path| !is_standard_output(Some(path))) {
         Some(path) => write_file(path, bytes),
-        None if std::io::stdout().is_terminal() => {
-            Err(bad("this format is not for a terminal: name a file with `-o FILE`"))
-        }
+        None if std::io::stdout().is_terminal() => Err(bad(
+            "--format pprof: cannot be shown on a terminal\nhint: name a file with -o FILE",
+        )),
         None => std::io::stdout().write_all(bytes).map_err(unwritten),
     }
 }

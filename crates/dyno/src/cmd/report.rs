@@ -19,7 +19,7 @@ use crate::inputs::Inputs;
 use crate::{result_file, terminal};
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let dir = RunDir::open(&args.run)?;
+    let dir = super::open_run(&args.run)?;
     check_output(args.output.as_deref(), |inputs| inputs.add_run(dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
@@ -73,7 +73,7 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
 /// Whether a run did all that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunCompleteness {
-    /// All of it, except subjects that were skipped for what this machine lacks.
+    /// All of it, except subjects that were skipped because this machine lacks something.
     Done,
     Missing,
 }
@@ -120,8 +120,8 @@ pub fn exit(report: &Report, work: RunCompleteness) -> Exit {
     }
 }
 
-/// A form for programs. If it goes to a terminal, control characters are made visible: the terminal
-/// would obey them. Text for people must not go through here: it is safe already, and has colours.
+/// Makes control characters of a form for programs visible if it goes to a terminal, which would
+/// obey them. Text for people is already safe, and has colours.
 pub fn escape_for_terminal<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
     if is_seen(output) { escape_controls(text) } else { Cow::Borrowed(text) }
 }
@@ -155,5 +155,6 @@ pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
 
 /// Writes a file, whole or not at all.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    result_file::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
+    result_file::write(path, bytes)
+        .with_context(|| format!("{}: cannot be written", path.display()))
 }

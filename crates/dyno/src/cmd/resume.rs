@@ -1,4 +1,4 @@
-//! `dyno run --resume`: resumes an interrupted run, as the same experiment or not at all.
+//! `dyno run --resume`: resumes an interrupted run, if it is still the same experiment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,8 +45,8 @@ impl Mixing {
             .collect();
         let path = crate::terminal::quote(&path.display().to_string());
         Err(bad(format!(
-            "{path} cannot be resumed as the same experiment:\n{}\nRestore this as it was, begin a \
-             new run, or let the report mark both halves: dyno run --resume {path} --anyway",
+            "{path}: cannot be resumed as the same experiment:\n{}\nhint: restore these, begin a \
+             new run, or let the report mark both parts with: dyno run --resume {path} --anyway",
             items.join("\n")
         )))
     }
@@ -56,23 +56,23 @@ impl Mixing {
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     if run.header.schema != SCHEMA {
         return Err(bad(format!(
-            "{} cannot be resumed: it was written in format {:?}, this version writes {SCHEMA:?}; \
-             begin a new run",
+            "{}: cannot be resumed: it was written in format {:?}, this version writes \
+             {SCHEMA:?}\nhint: begin a new run",
             path.display(),
             run.header.schema
         )));
     }
     if !run.header.plan.suite.is_of_a_file() {
         return Err(bad(format!(
-            "{} cannot be resumed: it was written by --save and is not a run of a suite; measure \
-             again, with --save for another archive",
+            "{}: cannot be resumed: it was written by --save and is not a run of a suite\nhint: \
+             measure again, with --save for another archive",
             path.display()
         )));
     }
     if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
         return Err(bad(format!(
-            "{} cannot be resumed: it compares revisions, whose work trees are gone; compare them \
-             again with dyno compare --rev",
+            "{}: cannot be resumed: it compares revisions, whose work trees are removed\nhint: \
+             compare them again with dyno compare --rev",
             path.display()
         )));
     }
@@ -92,32 +92,32 @@ pub(super) fn resume(
     let mut planned = Planned::from_archived(run.header.plan.clone())?;
     let back = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
-    // Everything that needs no build is compared first, so that a refusal comes without a wait.
-    let mut differences = of_facts(&run.header.facts, &facts);
+    // Comparisons that need no build come first, so that a refusal needs no wait.
+    let mut differences = compare_facts(&run.header.facts, &facts);
     let files = hash_files(&planned.plan);
-    differences.extend(of_files(&planned.plan, &files));
-    // Requests of this part are made of the files as they are now.
+    differences.extend(compare_files(&planned.plan, &files));
+    // Requests of this part use the present files.
     let now = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
     planned.plan.files.extend(now);
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
         let then =
             Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
-        differences.extend(of_definition(&then, definition, supervision));
+        differences.extend(compare_definition(&then, definition, supervision));
     }
     for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
         let id = format!("back end {}", backend.name);
         let then = Then { id, definition: &backend.definition, build: &backend.build };
-        differences.extend(of_definition(&then, definition, supervision));
+        differences.extend(compare_definition(&then, definition, supervision));
     }
     let plan = &run.header.plan;
     for (arm, definition) in planned.arms.iter().enumerate() {
         let of_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
         let parts = run.starts.iter().filter(|s| of_arm(s)).filter_map(StartRecord::subject);
-        differences.extend(of_environment(&plan.arms[arm].name, parts, definition));
+        differences.extend(compare_environment(&plan.arms[arm].name, parts, definition));
     }
     for (i, definition) in planned.backends.iter().enumerate() {
         let parts = run.starts.iter().filter_map(|start| start.part(Party::Backend(i)));
-        differences.extend(of_environment(
+        differences.extend(compare_environment(
             &format!("back end {}", plan.backends[i].name),
             parts,
             definition,
@@ -126,10 +126,10 @@ pub(super) fn resume(
     mixing.check(path, &differences)?;
     let built = build_all(&mut planned, cache, supervision, progress)?;
     for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
-        differences.extend(of_build(then, now));
+        differences.extend(compare_build(then, now));
     }
     for (then, now) in run.header.plan.backends.iter().zip(&planned.plan.backends) {
-        differences.extend(of_backend(then, now));
+        differences.extend(compare_backend(then, now));
     }
     mixing.check(path, &differences)?;
     let header = resumed_header(&run, &planned.plan, &back, facts, differences);
@@ -139,8 +139,8 @@ pub(super) fn resume(
     Ok((planned, built, dir))
 }
 
-/// The run's header with this resumption added. What it says of the first part stays. `back`:
-/// subjects that had no first part, because a back end could not be built.
+/// Returns the run's header with this resumption added. The first part is unchanged. `back`:
+/// subjects without a first part, because a back end could not be built.
 fn resumed_header(
     run: &Run,
     now: &Plan,
@@ -180,7 +180,7 @@ fn difference(
 }
 
 /// Differences in the machine and in dyno itself, named like the facts in the archive.
-fn of_facts(then: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
+fn compare_facts(then: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
     let fields = |facts: &Facts| match serde_json::to_value(facts) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => unreachable!("facts are a table of text and numbers"),
@@ -200,7 +200,7 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
 }
 
 /// Differences in the files that the suite's requests name: their contents are sent.
-fn of_files(
+fn compare_files(
     plan: &Plan,
     now: &BTreeMap<String, Result<String, String>>,
 ) -> Vec<ResumptionDifference> {
@@ -227,7 +227,7 @@ struct Then<'a> {
 
 /// Differences in how a subject is started and in what it is built from, as far as known without
 /// building it.
-fn of_definition(
+fn compare_definition(
     then: &Then<'_>,
     definition: &Definition,
     supervision: &Supervision<'_>,
@@ -236,13 +236,13 @@ fn of_definition(
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
     if let Some(before) = then.definition.as_ref().filter(|before| **before != now) {
-        all.push(difference(format!("{id}, how it is started"), short(before), short(&now)));
+        all.push(difference(format!("{id}, definition"), short(before), short(&now)));
     }
     if let (Some(build), Some(spec)) = (then.build, &definition.build) {
         let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
         if now != build.inputs {
             all.push(difference(
-                format!("{id}, what it is built from"),
+                format!("{id}, inputs of its build"),
                 short(&build.inputs),
                 short(&now),
             ));
@@ -253,7 +253,7 @@ fn of_definition(
 
 /// Differences in the variables that the starts of an arm or of a back end get from dyno's own
 /// environment.
-fn of_environment<'a>(
+fn compare_environment<'a>(
     whose: &str,
     mut parts: impl Iterator<Item = &'a PartStart>,
     definition: &Definition,
@@ -274,13 +274,13 @@ fn of_environment<'a>(
 }
 
 /// A difference in the result of a subject's build: it fails now, or it has another version.
-fn of_build(then: &Subject, now: &Subject) -> Option<ResumptionDifference> {
+fn compare_build(then: &Subject, now: &Subject) -> Option<ResumptionDifference> {
     let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
     let was_there = then.skipped.is_none() && then.build_failed.is_none();
     if let Some(why) = now.build_failed.as_ref().filter(|_| was_there) {
         let why = why.lines().next().unwrap_or_default();
         return Some(difference(
-            format!("{}, its build", then.id()),
+            format!("{}, build", then.id()),
             "succeeded",
             format!("failed ({why})"),
         ));
@@ -290,8 +290,8 @@ fn of_build(then: &Subject, now: &Subject) -> Option<ResumptionDifference> {
     })
 }
 
-/// A difference in what a back end is: another version, or none any more.
-fn of_backend(then: &Backend, now: &Backend) -> Option<ResumptionDifference> {
+/// A difference in the version of a back end, which may have become unavailable.
+fn compare_backend(then: &Backend, now: &Backend) -> Option<ResumptionDifference> {
     let shown = |backend: &Backend| match (&backend.build_failed, &backend.version) {
         (Some(why), _) => format!("not built ({})", why.lines().next().unwrap_or_default()),
         (None, Some(version)) => version.clone(),
@@ -321,9 +321,9 @@ mod tests {
             ..Facts::default()
         };
         let now = Facts { cpus: 2, kernel: None, dyno_version: "1".into(), ..Facts::default() };
-        assert_eq!(of_facts(&then, &then), []);
+        assert_eq!(compare_facts(&then, &then), []);
         assert_eq!(
-            of_facts(&then, &now),
+            compare_facts(&then, &now),
             [difference("cpus", "4", "2"), difference("kernel", "6.1", "unknown")]
         );
     }

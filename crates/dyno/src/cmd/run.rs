@@ -31,8 +31,8 @@ use crate::this_machine::usable_cpus;
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
-        "stopping: shutting down the servers, at most 5 s each; press Ctrl-C again to kill them at \
-         once",
+        "stopping: shutting down the servers, at most 5 s each\nhint: press Ctrl-C again to kill \
+         them at once",
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
@@ -57,18 +57,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     let work = completeness(&run, &report);
-    // An interrupt after the last step was measured has cut nothing off.
+    // An interrupt after the last step has no effect on the result.
     let is_cut = ended == RunEnd::Interrupted && work == RunCompleteness::Missing;
     let paths = write_all(&dir, &report)?;
     if is_cut {
         let path = terminal::quote(&dir.path().display().to_string());
         terminal::say(&format!(
-            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume \
-             {path}"
+            "\nThe run was interrupted. Finished steps are saved. Resume it with:\n  dyno run \
+             --resume {path}"
         ));
     }
-    // Standard output comes last: it fails if its pipe is closed, and the rest must be printed all
-    // the same.
+    // Standard output comes last: it fails if its pipe is closed. The rest must still be printed.
     show(&report, &paths)?;
     Ok(exit(&report, work))
 }
@@ -102,13 +101,13 @@ fn begin(
     Ok((planned, builds, dir))
 }
 
-/// Looks at the other programs of this machine, and waits for them where that is asked.
+/// Checks the CPU use of other programs, and waits until they are idle with --wait-quiet.
 fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     let is_interrupted = || supervision.interrupts.count() > 0;
     other_programs::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
-/// Starts of each subject in the run that measures capacities: they only place the rates.
+/// Starts of each subject in the run that measures capacities.
 pub(super) const FIRST_REPEATS: u32 = 3;
 
 /// Folders and files with which a run begins.
@@ -132,8 +131,8 @@ impl<'a> RunContext<'a> {
         RunContext { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
     }
 
-    /// Measures in closed loops, in a run of its own, what the slowest subject can do, of which a
-    /// suite's rates are shares.
+    /// Measures the capacity of the slowest subject in closed loops, in a separate run. The rates
+    /// of the suite are shares of it.
     fn measure_first(
         &self,
         suite: &SuiteFile,
@@ -143,14 +142,15 @@ impl<'a> RunContext<'a> {
         check: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<MeasuredFirst> {
         terminal::say(
-            "first, in closed loops, what the slowest subject can do: the rates are shares of that",
+            "measuring the capacity of the slowest subject in closed loops: the rates are shares \
+             of it",
         );
         // Mistakes in the plan are reported now, and not after the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
         suite.stop = None;
-        // A throughput is what a server has alone.
+        // A capacity is the throughput of a server that runs alone.
         suite.duet = false;
         let repeats = overrides.repeats.unwrap_or(suite.repeats).min(FIRST_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
@@ -164,8 +164,8 @@ impl<'a> RunContext<'a> {
         let path = terminal::quote(&dir.path().display().to_string());
         if ended == RunEnd::Interrupted {
             anyhow::bail!(
-                "ended before it was known what the slowest subject can do; what was measured is \
-                 in {path}"
+                "interrupted: the capacity of the slowest subject is not known yet\nhint: see what \
+                 was measured with: dyno report {path}"
             );
         }
         let plan = &run.header.plan;
@@ -181,8 +181,8 @@ impl<'a> RunContext<'a> {
         };
         if let Some(unknown) = (0..plan.workloads.len()).find(|workload| !is_known(workload)) {
             anyhow::bail!(
-                "no closed-loop step of {:?} is valid, so there is no capacity that rates are \
-                 shares of\nhint: `dyno report {path}` has the reasons",
+                "workload {:?}: has no valid closed-loop step, so the capacity for its rates is \
+                 unknown\nhint: see the reasons with: dyno report {path}",
                 plan.workloads[unknown].name
             );
         }
@@ -192,8 +192,7 @@ impl<'a> RunContext<'a> {
         Ok(MeasuredFirst { run: run.header.id, shares, capacities })
     }
 
-    /// Plans and builds what a suite asks for, and makes the run's archive, unless `check` finds
-    /// that it cannot be an answer.
+    /// Plans and builds a suite, and makes the archive of the run, unless `check` fails.
     pub(super) fn begin(
         &self,
         suite: SuiteFile,
@@ -253,17 +252,13 @@ pub(super) fn walk(
     Ok(runner.walk()?)
 }
 
-/// An error of a run that has begun, with the way to go on where its archive could not be written:
-/// the disk is full.
+/// Adds the command that resumes the run to an error of writing its archive, such as a full disk.
 fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
     let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else {
         return error;
     };
     let path = terminal::quote(&run.display().to_string());
-    anyhow::anyhow!(
-        "{error:#}\nhint: what is finished is kept; make room, then resume with: dyno run --resume \
-         {path}"
-    )
+    anyhow::anyhow!("{error:#}\nhint: free disk space, then resume with: dyno run --resume {path}")
 }
 
 /// The result of one trial alone, for its line on the screen.

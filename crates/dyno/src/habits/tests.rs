@@ -185,16 +185,19 @@ fn no_word_of_another_tool_ends_without_a_load_and_status_0() {
 fn options_that_mean_another_thing_here_are_told() {
     let message = |words: &[&str]| error(&[&["http://h/"], words].concat()).to_string();
     for (words, parts) in [
-        (["-m", "POST"], ["-m, which is --streams here", "use -X METHOD (hey, oha"]),
-        (["-t", "30s"], ["-t, which is --threads here", "use --timeout"]),
-        (["-d", "{\"a\":1}"], ["-d, which is --duration here", "use -b TEXT"]),
-        (["-p", "post.json"], ["-p, which is --pipeline here", "use --body-file FILE (ab)"]),
-        (["-r", "-n"], ["-r needs a value, which is --rate here", "errors do not end a load"]),
+        (
+            ["-m", "POST"],
+            ["-m is --streams here", "-m in hey, oha, ab, autocannon, bombardier: use -X"],
+        ),
+        (["-t", "30s"], ["-t is --threads here", "use --timeout"]),
+        (["-d", "{\"a\":1}"], ["-d is --duration here", "use -b TEXT"]),
+        (["-p", "post.json"], ["-p is --pipeline here", "-p in ab: use --body-file FILE"]),
+        (["-r", "-n"], ["-r: needs a value\nhint: -r is --rate here", "errors do not end a load"]),
         (["-rate", "100"], ["--rate", "two dashes"]),
         (["-duration=10s", "-k"], ["--duration", "two dashes"]),
-        (["-workers=10", "-k"], ["-c for connections", "(vegeta"]),
-        (["-body", "x"], ["--body-file FILE", "(vegeta)"]),
-        (["http://b/", "-k"], ["http://b/ is a second URL", "--import FILE"]),
+        (["-workers=10", "-k"], ["-c for connections", "-workers in vegeta: "]),
+        (["-body", "x"], ["--body-file FILE", "-body in vegeta: "]),
+        (["http://b/", "-k"], ["http://b/: is a second URL", "--import FILE"]),
     ] {
         let text = message(&words);
         assert!(parts.iter().all(|part| text.contains(part)), "{words:?}: {text}");

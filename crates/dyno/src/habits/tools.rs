@@ -18,16 +18,17 @@ pub struct LoadTool {
     pub options: &'static [(&'static str, &'static str)],
 }
 
-/// The answer for an option that has the same name and meaning here.
+/// The hint for an option that has the same name and meaning here.
 pub const SAME: &str = "the same";
 
-const SUMMARY: &str = "not needed: the result always has the percentiles";
-const QUIET: &str = "use --no-tui; results are the only standard output";
-const NO_REDIRECTS: &str = "not available: redirects are responses, and none is followed";
-const NO_PROXY: &str = "not available: dyno loads a server, not a proxy";
+const SUMMARY: &str = "not needed, because the result always has the percentiles";
+const QUIET: &str = "use --no-tui (standard output has only the result)";
+const NO_REDIRECTS: &str = "not available, because redirects are responses, and none is followed";
+const NO_PROXY: &str = "not available, because dyno loads a server, not a proxy";
 const NO_COMPRESSION: &str =
-    "not needed: only -H 'Accept-Encoding: …' asks for compressed responses";
-const NO_CIPHERS: &str = "not available: TLS versions and ciphers are chosen by the handshake";
+    "not needed, because only -H 'Accept-Encoding: …' asks for compressed responses";
+const NO_CIPHERS: &str =
+    "not available, because TLS versions and ciphers are chosen by the handshake";
 const NO_SNI: &str =
     "use --resolve HOST:PORT:ADDRESS with the name in the URL, which is also the SNI";
 const CONTENT_TYPE: &str = "use -H 'Content-Type: …'";
@@ -36,13 +37,13 @@ const BASIC: &str = "use -H 'Authorization: Basic …'";
 const HOST: &str = "use -H 'Host: …', or --resolve HOST:PORT:ADDRESS with the name in the URL";
 const USER_AGENT: &str = "use -H 'User-Agent: …'";
 const COOKIE: &str = "use -H 'Cookie: …'";
-const METHOD: &str = "use -X METHOD";
+pub const METHOD: &str = "use -X METHOD";
 const BODY: &str = "use -b TEXT";
 const BODY_FILE: &str = "use --body-file FILE";
 const NO_FORMS: &str = "use --curl \"curl -F … URL\", which makes the form";
-const DURATION: &str = "use -d, such as -d 10s";
-const TIMEOUT: &str = "use --timeout, such as --timeout 20s";
-const IDLE_TIMEOUT: &str = "use --timeout, from sent to done, or --first-byte-timeout";
+pub const DURATION: &str = "use -d, such as -d 10s";
+pub const TIMEOUT: &str = "use --timeout, such as --timeout 20s";
+pub const IDLE_TIMEOUT: &str = "use --timeout, from sent to done, or --first-byte-timeout";
 const RATE: &str = "use -r, requests per second over all connections, such as -r 5k";
 const STAGES: &str = "use -r with stretches, such as -r 1k@10s,1k..5k@30s";
 const CONNECTIONS: &str = "use -c";
@@ -52,13 +53,13 @@ const STREAMS: &str = "use -m";
 const WORKERS: &str = "use -c for connections, -t for threads";
 const THREADS: &str = "use -t for threads, --cpus for their CPUs";
 const NO_KEEPALIVE: &str = "use --requests-per-connection 1";
-const KEEPALIVE: &str = "not needed: connections are kept, unless --requests-per-connection 1";
+const KEEPALIVE: &str =
+    "not needed, because connections are kept, unless --requests-per-connection 1";
 const HTTP1: &str = "use --protocol h1";
 const HTTP2: &str = "use --protocol h2 over https, --protocol h2c over http";
 const H2C: &str = "use --protocol h2c";
-const NO_HTTP3: &str = "not available: there is no HTTP/3";
-const NO_HTTP10: &str =
-    "not available: there is no HTTP/1.0; --requests-per-connection 1 closes connections";
+const NO_HTTP3: &str = "not available, because there is no HTTP/3";
+const NO_HTTP10: &str = "not available (use --requests-per-connection 1 to close connections)";
 const PROTOCOL: &str = "use --protocol";
 const INSECURE: &str = "use -k";
 const CACERT: &str = "use --cacert FILE";
@@ -66,31 +67,31 @@ const CERT: &str = "use --cert FILE and --key FILE";
 const TLS_SESSIONS: &str = "use --tls-resumption";
 const RESOLVE: &str = "use --resolve HOST:PORT:ADDRESS";
 const NO_DNS: &str =
-    "not available: a name is resolved once, or given by --resolve HOST:PORT:ADDRESS";
+    "not available, because a name is resolved once, or given by --resolve HOST:PORT:ADDRESS";
 const SOURCE: &str = "use --source ADDRESS";
 const UNIX: &str = "use --unix-socket PATH";
 const IMPORT: &str = "use --import FILE";
-const MIX: &str = "use --request for a mix, or --import FILE; there are no scripts";
+const MIX: &str = "use --request for a mix, or --import FILE (there are no scripts)";
 const TEMPLATES: &str = "use placeholders such as {rand:1..100}, which need no option";
 const JSON: &str = "use --format json";
 const FORMAT: &str = "use --format text, json or csv";
-const LOG: &str = "use --stream FILE for intervals, --hlog FILE for histograms";
+pub const LOG: &str = "use --stream FILE for intervals, --hlog FILE for histograms";
 const METRICS: &str = "use --metrics ADDRESS";
 const SAVE: &str = "use --save FOLDER, which keeps the whole load for `dyno report`";
 const EXPECT: &str = "use --expect-body TEXT or --expect-contains TEXT";
-const NO_LIMIT: &str = "not available: responses are read whole";
+const NO_LIMIT: &str = "not available, because responses are read whole";
 const NO_ABORT: &str =
-    "not available: failures are counted and refuse the result, and do not end the load";
+    "not available, because failures are counted, make the result invalid, and do not end the load";
 const NO_LABELS: &str =
-    "not available: name the file, with -o FILE, or the folder, with --save FOLDER";
-const NO_DEBUG: &str = "not available: try one request with curl -v";
+    "not available (name the file with -o FILE, or the folder with --save FOLDER)";
+const NO_DEBUG: &str = "not available (try one request with curl -v)";
 const NO_COLOR: &str = "use NO_COLOR=1 in the environment, or -o FILE";
 const VERSION: &str = "use `dyno --version`";
-const OMISSION: &str = "not needed: with -r response time counts from the intended start";
+const OMISSION: &str = "not needed, because with -r response time counts from the intended start";
 const WINDOW: &str = "use --window-bits N";
-const WARMUP: &str = "use -w, such as -w 2s";
-const BUFFERS: &str = "not available: sizes of socket buffers are the system's";
-const OF_SERVER: &str = "not available: that is no option of a load over HTTP";
+pub const WARMUP: &str = "use -w, such as -w 2s";
+const BUFFERS: &str = "not available, because sizes of socket buffers are the system's";
+const OF_SERVER: &str = "not available, because it is not an option of a load over HTTP";
 
 pub static TOOLS: [LoadTool; 12] = [
     LoadTool {
@@ -113,7 +114,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("L latency", SUMMARY),
             (
                 "U u_latency u-latency",
-                "not needed: the result has both service time and response time",
+                "not needed, because the result has both service time and response time",
             ),
             ("B batch_latency", OMISSION),
             ("P print_all_responses p print_realtime_stats", LOG),
@@ -127,7 +128,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("n c H", SAME),
             ("q", "use -r, over all connections (hey's is per worker), such as -r 5k"),
             ("z", DURATION),
-            ("o", "use --format csv; -o is the file of the result here"),
+            ("o", "use --format csv (-o is the file of the result here)"),
             ("m", METHOD),
             ("t", TIMEOUT),
             ("A", ACCEPT),
@@ -141,7 +142,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("host", HOST),
             ("disable-compression", NO_COMPRESSION),
             ("disable-keepalive", NO_KEEPALIVE),
-            ("disable-redirects", "not needed: redirects are never followed"),
+            ("disable-redirects", "not needed, because redirects are never followed"),
             ("cpus", THREADS),
             ("enable-tmpl", TEMPLATES),
         ],
@@ -158,7 +159,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("z", DURATION),
             (
                 "w wait-ongoing-requests-after-deadline",
-                "not needed: what is in flight at the end is waited for",
+                "not needed, because requests in flight at the end are waited for",
             ),
             ("q query-per-second", RATE),
             (
@@ -181,7 +182,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("a", BASIC),
             (
                 "aws-session aws-sigv4",
-                "not available: sign requests beforehand, and --import FILE them",
+                "not available (sign requests beforehand, and use --import FILE)",
             ),
             ("http-version", PROTOCOL),
             ("http2", HTTP2),
@@ -196,7 +197,10 @@ pub static TOOLS: [LoadTool; 12] = [
                 "use an address of that family in the URL, or --resolve HOST:PORT:ADDRESS",
             ),
             ("connect-to", RESOLVE),
-            ("vsock-addr", "not available: sockets are of TCP, or of Unix with --unix-socket PATH"),
+            (
+                "vsock-addr",
+                "not available, because sockets are TCP, or Unix with --unix-socket PATH",
+            ),
             ("db-url", SAVE),
             ("debug", NO_DEBUG),
             ("V version", VERSION),
@@ -219,7 +223,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("ciphers tls13-ciphers groups", NO_CIPHERS),
             ("p no-tls-proto npn-list alpn-list", "use --protocol h1, h2 or h2c"),
             ("d data", BODY_FILE),
-            ("r rate rate-period", "use --ramp-connections TIME; -r is requests per second here"),
+            ("r rate rate-period", "use --ramp-connections TIME (-r is requests per second here)"),
             ("D", "use -d, such as -d 10s, and -w 2s for its warm-up"),
             ("duration", SAME),
             ("warm-up-time", WARMUP),
@@ -240,7 +244,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("sni", NO_SNI),
             (
                 "ech-config-list ktls max-frame-size",
-                "not available: TLS and HTTP/2 settings are fixed, but for --window-bits",
+                "not available, because TLS and HTTP/2 settings are fixed, except --window-bits",
             ),
             ("no-udp-gso max-udp-payload-size", NO_HTTP3),
             ("http3 http3-only", NO_HTTP3),
@@ -253,18 +257,18 @@ pub static TOOLS: [LoadTool; 12] = [
         spelling: Spelling::Go,
         options: &[
             ("cert key duration header insecure output rate timeout unix-socket", SAME),
-            ("body", "use --body-file FILE; --body is text here"),
-            ("chunked", "not available: bodies are sent with Content-Length"),
+            ("body", "use --body-file FILE (--body is text here)"),
+            ("chunked", "not available, because bodies are sent with Content-Length"),
             ("connections max-connections", CONNECTIONS),
             ("workers max-workers", WORKERS),
             ("connect-to", RESOLVE),
             ("dns-ttl resolvers", NO_DNS),
-            ("format", "use --import-format; --format is that of the result here"),
+            ("format", "use --import-format (--format is that of the result here)"),
             ("h2c", H2C),
             ("http2", HTTP2),
             ("keepalive", KEEPALIVE),
             ("laddr", SOURCE),
-            ("lazy", "not needed: --import FILE reads all targets before the load"),
+            ("lazy", "not needed, because --import FILE reads all targets before the load"),
             ("max-body", NO_LIMIT),
             ("name", NO_LABELS),
             ("prometheus-addr", METRICS),
@@ -296,12 +300,12 @@ pub static TOOLS: [LoadTool; 12] = [
             ("http-debug v verbose log-output log-format console-output", NO_DEBUG),
             ("insecure-skip-tls-verify", INSECURE),
             ("no-connection-reuse no-vu-connection-reuse", NO_KEEPALIVE),
-            ("discard-response-bodies", "not needed: bodies are read and not kept"),
+            ("discard-response-bodies", "not needed, because bodies are read and not kept"),
             ("dns", NO_DNS),
-            ("blacklist-ip block-hostnames", "not needed: a load goes to one server"),
+            ("blacklist-ip block-hostnames", "not needed, because a load goes to one server"),
             ("local-ips", SOURCE),
             ("min-iteration-duration", "use -r, which sets when requests start"),
-            ("throw w", "not needed: every failure is counted, by its outcome"),
+            ("throw w", "not needed, because every failure is counted, by its outcome"),
             (
                 "no-setup no-teardown paused p execution-segment execution-segment-sequence e env \
                  include-system-env-vars compatibility-mode t type a address c config linger l \
@@ -311,8 +315,8 @@ pub static TOOLS: [LoadTool; 12] = [
             ("tag system-tags", NO_LABELS),
             (
                 "no-thresholds",
-                "not needed: --expect-status and the like are for responses; gates are `dyno \
-                 compare`'s",
+                "not needed, because gates are those of `dyno compare` (--expect-status is for \
+                 responses)",
             ),
             (
                 "summary-trend-stats summary-time-unit summary-mode no-summary \
@@ -321,7 +325,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ),
             ("summary-export", "use --format json -o FILE"),
             ("o out traces-output", LOG),
-            ("no-usage-report", "not needed: dyno reports to no one"),
+            ("no-usage-report", "not needed, because dyno reports to no one"),
             ("q quiet", QUIET),
             ("no-color", NO_COLOR),
         ],
@@ -344,8 +348,8 @@ pub static TOOLS: [LoadTool; 12] = [
             ("C", COOKIE),
             ("A", BASIC),
             ("P X", NO_PROXY),
-            ("k", "not needed: connections are kept; -k trusts any certificate here"),
-            ("r", "not needed: errors do not end a load; -r is requests per second here"),
+            ("k", "not needed, because connections are kept (-k trusts any certificate here)"),
+            ("r", "not needed, because errors do not end a load (-r is requests per second here)"),
             ("d S l", SUMMARY),
             ("w x y z", "use `dyno report` of a load that --save FOLDER keeps"),
             ("g", "use --hgrm FILE"),
@@ -392,7 +396,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("E expectBody", EXPECT),
             ("x excludeErrorStats renderStatusCodes l latency", SUMMARY),
             ("ca", CACERT),
-            ("n no-progress", "use --no-tui; -n is a number of requests here"),
+            ("n no-progress", "use --no-tui (-n is a number of requests here)"),
             ("debug", NO_DEBUG),
             ("v version", VERSION),
         ],
@@ -412,8 +416,8 @@ pub static TOOLS: [LoadTool; 12] = [
             ("f", BODY_FILE),
             (
                 "s stream",
-                "not available: bodies are sent with Content-Length; --stream is for intervals \
-                 here",
+                "not available, because bodies are sent with Content-Length (--stream is for \
+                 intervals here)",
             ),
             ("a disableKeepAlives", NO_KEEPALIVE),
             ("fasthttp", HTTP1),
@@ -421,7 +425,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("http2", HTTP2),
             ("p print", FORMAT),
             ("q no-print", QUIET),
-            ("o", "use --format; -o is the file of the result here"),
+            ("o", "use --format (-o is the file of the result here)"),
             ("format", SAME),
             ("version", VERSION),
         ],
@@ -433,10 +437,14 @@ pub static TOOLS: [LoadTool; 12] = [
             ("c n H k cacert cert key resolve timeout X", SAME),
             ("qps", RATE),
             ("t", DURATION),
-            ("r", "not needed: times are recorded to 0.1 %; -r is requests per second here"),
+            (
+                "r",
+                "not needed, because times are recorded to 0.1 % (-r is requests per second here)",
+            ),
             (
                 "p",
-                "not needed: the result always has the percentiles; -p is requests in flight here",
+                "not needed, because the result always has the percentiles (-p is requests in \
+                 flight here)",
             ),
             ("a json data-dir", "use --format json -o FILE, or --save FOLDER"),
             ("labels runid base-url", NO_LABELS),
@@ -454,7 +462,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("h2", HTTP2),
             ("http1.0", NO_HTTP10),
             ("https-insecure", INSECURE),
-            ("curl", "use `curl`; --curl takes a curl command as the request here"),
+            ("curl", "use `curl` (--curl takes a curl command as the request here)"),
             ("curl-stdout-headers quiet loglevel logprefix logcaller log-errors log-file", QUIET),
             ("gomaxprocs", THREADS),
             ("stdclient httpbufferkb httpccch halfclose maxpayloadsizekb", BUFFERS),

@@ -1,7 +1,7 @@
 //! The keys that end a load, and whether their terminal is still there.
 //!
 //! crossterm's own reader never returns from a terminal that was hung up: it takes the end of the
-//! file for a key that is on its way, and reads again for ever.
+//! file for an incomplete key, and reads again in a loop.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Input from the terminal since the last look.
+/// Input from the terminal since the last call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Nothing,
@@ -38,12 +38,12 @@ impl Keyboard {
     /// Whether this process may use the terminal: in the background a read or a change of its modes
     /// would stop it.
     pub fn is_ours(&self) -> bool {
-        // The group is only of the controlling terminal; any other one is anybody's.
+        // Only the controlling terminal has a foreground group.
         rustix::termios::tcgetpgrp(&self.0).is_ok_and(|group| group == rustix::process::getpgrp())
             || rustix::termios::tcgetsid(&self.0).is_err()
     }
 
-    /// Reads what has come, without waiting.
+    /// Reads available input, without waiting.
     pub fn input(&self) -> Input {
         let mut bytes = [0; 256];
         loop {

@@ -29,7 +29,7 @@ use self::view::Palette;
 /// Room for one screen, so that it reaches the terminal in one write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Whether a [`Live`] holds the terminal. It is given back once, by the first caller.
+/// Whether a [`Live`] holds the terminal. The first caller restores it.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back
@@ -41,7 +41,7 @@ pub struct Live {
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
     keyboard: Keyboard,
     palette: Palette,
-    /// Whether the terminal was somebody else's since the last drawing.
+    /// Whether another process used the terminal since the last drawing.
     was_away: bool,
 }
 
@@ -52,7 +52,7 @@ impl Live {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "standard error is not a terminal; use plain lines to show the progress",
+                "standard error is not a terminal, so progress is shown as plain lines",
             ));
         }
         let keyboard = Keyboard::open()?;
@@ -94,7 +94,8 @@ impl Live {
         // The rest of the last screen comes first: what the next one changes is relative to it.
         self.terminal.backend_mut().flush()?;
         if std::mem::take(&mut self.was_away) {
-            // A shell has set its own modes meanwhile. crossterm sets none that it takes for set.
+            // A shell has changed the modes. crossterm does not set a mode that it believes to be
+            // set.
             disable_raw_mode()?;
             enable_raw_mode()?;
             execute!(self.terminal.backend_mut(), EnterAlternateScreen)?;

@@ -23,10 +23,10 @@ pub struct LiveModel {
     /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest
     /// first. [`LiveModel::push`] adds them, and bounds their number.
     pub points: Vec<LivePoint>,
-    /// Response times of right answers in the measured window so far: (nanoseconds, count),
+    /// Response times of correct responses in the measured window so far: (nanoseconds, count),
     /// ascending, sparse.
     pub histogram: Vec<(u64, u64)>,
-    /// Requests of the measured window so far that were due and got no right answer: they rank
+    /// Requests of the measured window so far that were due and got no correct response: they rank
     /// above the histogram.
     pub unanswered: u64,
     /// The longest wait known of those, in microseconds.
@@ -68,7 +68,7 @@ pub struct LivePoint {
     /// Time since the load began.
     pub end_s: f64,
     pub warmup: bool,
-    /// Ok answers per second.
+    /// Correct responses per second.
     pub rps: f64,
     /// Percentiles of response time; `None`: nothing is known.
     pub p50_us: Option<f64>,
@@ -136,7 +136,7 @@ impl LiveModel {
         spans(&self.points)
     }
 
-    /// Ok answers per second over the measured window so far.
+    /// Correct responses per second over the measured window so far.
     pub fn measured_rps(&self) -> Option<f64> {
         let measured = self.spans().filter(|(_, p)| !p.warmup);
         let (seconds, answers) = measured
@@ -153,14 +153,14 @@ impl LiveModel {
             .or_else(|| longest().filter(|_| self.unanswered > 0))
     }
 
-    /// The share of all that was due in the measured window that got no right answer.
+    /// The share of all that was due in the measured window that got no correct response.
     pub fn unanswered_share(&self) -> f64 {
         let answered: f64 = self.histogram.iter().map(|&(_, n)| n as f64).sum();
         let unanswered = self.unanswered as f64;
         if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
     }
 
-    /// [`LiveModel::response`] in microseconds if it lies among the right answers, else `None`.
+    /// [`LiveModel::response`] in microseconds if it lies among the correct responses, else `None`.
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = answered + u128::from(self.unanswered);

@@ -169,7 +169,7 @@ fn switching_to_websocket_is_named_truthfully() {
     let (result, noted) = load(&place, &[&[url.as_str()], &asked[..]].concat());
     assert!(noted.contains("dyno does not speak WebSocket"), "{noted}");
     let errors = result["protocol_errors"].as_object().unwrap();
-    assert!(errors.keys().all(|kind| kind.contains("as the request asked")), "{errors:?}");
+    assert!(errors.keys().all(|kind| kind.contains("as requested")), "{errors:?}");
     assert_eq!(result["outcomes"]["protocol_error"], 4);
     let (result, _) = load(&place, &[&url, "-n", "2", "-c", "1"]);
     let errors = result["protocol_errors"].as_object().unwrap();

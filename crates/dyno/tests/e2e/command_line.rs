@@ -298,8 +298,8 @@ fn options_that_would_do_nothing_are_refused() {
         (&["run", "--resume", run, "--runs", "x"], "--runs"),
         (&["run", "--resume", run, "--subjects", "subjects"], "--subjects"),
         (&["run", "suite.toml", "--repeats", "0"], "--repeats"),
-        (&["load", URL, "-o", "x", "--hgrm", "./x"], "x would be written twice"),
-        (&["load", URL, "--stream", "x", "--hlog", "x"], "x would be written twice"),
+        (&["load", URL, "-o", "x", "--hgrm", "./x"], "x: would be written by two outputs"),
+        (&["load", URL, "--stream", "x", "--hlog", "x"], "x: would be written by two outputs"),
         (
             &["load", URL, "--body-file", "urls", "-o", "./urls"],
             "an input would be overwritten (urls)",
@@ -311,7 +311,7 @@ fn options_that_would_do_nothing_are_refused() {
         ),
         (&["report", run, "--format", "json", "-o", header], "an input would be overwritten"),
         (&["compare", run, run, "-o", header], "an input would be overwritten"),
-        (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog need the name of a file"),
+        (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog: must be files"),
         (&["run", "--anyway", "suite.toml"], "--anyway"),
         (&["load", URL, "--trace", "urls", "--arrival", "poisson"], "--arrival"),
         (
@@ -335,16 +335,16 @@ fn load_options_without_effect_are_refused() {
     let place = Place::new();
     fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
     for (arguments, said) in [
-        (&["load", URL, "-k"][..], "--insecure (-k) is for TLS"),
-        (&["load", URL, "--cacert", "/no/such"], "--cacert is for TLS"),
-        (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert is for TLS"),
-        (&["load", URL, "--tls-resumption", "off"], "--tls-resumption is for TLS"),
-        (&["load", URL, "--window-bits", "20"], "--window-bits is for HTTP/2"),
+        (&["load", URL, "-k"][..], "--insecure (-k): is for TLS"),
+        (&["load", URL, "--cacert", "/no/such"], "--cacert: is for TLS"),
+        (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert: is for TLS"),
+        (&["load", URL, "--tls-resumption", "off"], "--tls-resumption: is for TLS"),
+        (&["load", URL, "--window-bits", "20"], "--window-bits: is for HTTP/2"),
         (
             &["load", URL, "--connection-window-bits", "20"],
-            "--connection-window-bits is for HTTP/2",
+            "--connection-window-bits: is for HTTP/2",
         ),
-        (&["load", URL, "--header-table-size", "0"], "--header-table-size is for HTTP/2"),
+        (&["load", URL, "--header-table-size", "0"], "--header-table-size: is for HTTP/2"),
         (&["load", URL, "--page-connections", "3"], "--resource"),
         (
             &["load", URL, "--protocol", "h2c", "--resource", "/a", "--page-connections", "3"],
@@ -366,7 +366,10 @@ fn load_options_without_effect_are_refused() {
         ),
         (&["load", URL, "-H", "Transfer-Encoding: chunked", "-b", "x"], "which dyno writes itself"),
         (&["load", URL, "-H", "content-length: 5"], "which dyno writes itself"),
-        (&["load", URL, "--stream", "-", "--format", "json"], "both go to standard output"),
+        (
+            &["load", URL, "--stream", "-", "--format", "json"],
+            "standard output already has the result",
+        ),
     ] {
         assert_refused(&place, arguments, said);
     }
@@ -447,7 +450,7 @@ fn load_of_closed_port_fails_at_once() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let output = place.dyno(&["load", &url, "-d", "1h", "--interval", "100ms", "--no-tui"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("nothing listens there"), "{}", text(&output));
+    assert!(text(&output).contains("every connection was refused"), "{}", text(&output));
 }
 
 #[test]
@@ -456,7 +459,7 @@ fn more_threads_than_cpus_are_reported_before_load() {
     let server = Server::start(&[]);
     let url = server.url("/plaintext");
     let output = place.dyno(&["load", &url, "-n", "100", "-t", "2", "--cpus", "0"]);
-    assert!(text(&output).contains("2 threads wait for each other on 1 CPU"), "{}", text(&output));
+    assert!(text(&output).contains("-t 2: the threads share 1 CPU"), "{}", text(&output));
     let output = place.dyno(&["load", &url, "-n", "100", "--format", "json"]);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cpus = dyno_launch::allowed_cpus().len() as u64;
@@ -551,8 +554,7 @@ fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     restore_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let said = said_by(&mut child);
-    let note =
-        soon(|| said.try_iter().find(|line| line.starts_with("waiting until somebody reads")));
+    let note = soon(|| said.try_iter().find(|line| line.contains("waiting for a reader")));
     interrupt(&child);
     let status = soon(|| child.try_wait().unwrap());
     // It has ended already, or would wait for ever.
@@ -570,7 +572,7 @@ fn unwritable_output_is_reported_before_load() {
         let output = place.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output));
         assert!(
-            text(&output).contains("socket cannot be written: it is a socket"),
+            text(&output).contains("socket: cannot be written: it is a socket"),
             "{}",
             text(&output)
         );
@@ -582,7 +584,7 @@ fn unwritable_output_is_reported_before_load() {
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(
-        text(&output).contains("pipe cannot be written: Permission denied"),
+        text(&output).contains("pipe: cannot be written: Permission denied"),
         "{}",
         text(&output)
     );

@@ -242,7 +242,7 @@ fn a_server_is_compared_with_itself_as_it_was() {
     let effect = &report["experiment"]["effects"][0];
     assert_eq!(effect["changed"][0]["what"], "revision", "{effect:#}");
     assert_eq!(effect["because"], "revision (before → main)");
-    assert!(text(&output).contains("changes that are in no commit"), "{}", text(&output));
+    assert!(text(&output).contains("uncommitted changes"), "{}", text(&output));
     assert!(!repository.join(".git/program-was-run").exists());
     let git = |words: &[&str]| {
         let words = [&["-c", "core.fsmonitor=false"], words].concat();
@@ -253,7 +253,7 @@ fn a_server_is_compared_with_itself_as_it_was() {
     assert_eq!(git(&["status", "--porcelain"]), " M subjects/web/subject.toml\n");
     let run = place.run_folder().unwrap().display().to_string();
     let resumed = place.dyno(&["run", "--resume", &run]);
-    assert!(text(&resumed).contains("whose work trees are gone"), "{}", text(&resumed));
+    assert!(text(&resumed).contains("whose work trees are removed"), "{}", text(&resumed));
 }
 
 /// One crash of five starts is no difference between revisions, and the comparison is not whole.
@@ -274,9 +274,9 @@ fn revision_whose_server_crashed_once_is_named() {
     assert!(crashed.exists(), "{}", text(&output));
     let printed = text(&output);
     assert!(printed.contains("crashed: its process ended"), "{printed}");
-    assert!(!printed.contains("wrong responses"), "{printed}");
+    assert!(!printed.contains("incorrect responses"), "{printed}");
     // On a machine that other programs use, no repeat may be valid.
-    let is_compared = !printed.contains("so that nothing is compared");
+    let is_compared = !printed.contains("so nothing is compared");
     assert_eq!(output.status.code(), Some(if is_compared { 3 } else { 1 }), "{printed}");
     assert_eq!(printed.contains("A server failed in some of its starts"), is_compared, "{printed}");
     place.assert_nothing_is_left();
@@ -289,11 +289,11 @@ fn revisions_that_cannot_be_compared_are_refused() {
     for (words, says) in [
         (&["--rev", "nowhere"][..], "is no commit of the repository"),
         (&["--rev=--upload-pack=x"], "is no commit of the repository"),
-        (&["--rev", "main", "--rev", "HEAD"], "are one commit"),
+        (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
         (&["--rev", "before"], "is the same in before and worktree"),
         (&["--rev", "main", "--only", "null"], "null has no revisions"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
-        (&["--only", "web", "other"], "--only is for servers that are measured"),
+        (&["--only", "web", "other"], "--only: is for measurements with --rev"),
         (&[], "<B>"),
     ] {
         let output = place.dyno(&[&["compare", "repository/suite.toml"], words].concat());
@@ -362,8 +362,8 @@ fn what_a_search_cannot_have_is_refused() {
     let place = Place::new();
     for (arguments, says) in [
         (&["--find", "p42<1ms"][..], "cannot be an objective"),
-        (&["--find", "p99<1ms", "-n", "100"], "-n is for one"),
-        (&["--find", "p99<1ms", "-r", "1k..5k"], "the rate to begin at"),
+        (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
+        (&["--find", "p99<1ms", "-r", "1k..5k"], "which begins at this rate"),
         (&["--width", "3"], "--find"),
         (&["--arrival", "poisson"], "--rate or --find"),
     ] {
@@ -424,7 +424,8 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
         let runs = format!("shares-{attempt}");
         let output = place.dyno(&["run", "shares.toml", "--runs", &runs]);
         place.assert_nothing_is_left();
-        let is_spoiled = text(&output).contains("no closed-loop step of \"plaintext\" is valid");
+        let is_spoiled =
+            text(&output).contains("workload \"plaintext\": has no valid closed-loop step");
         assert!(!is_spoiled || output.status.code() == Some(3), "{}", text(&output));
         (!is_spoiled).then_some((runs, output))
     };

@@ -211,7 +211,7 @@ fn full_disk_leaves_the_result_of_before() {
     let output = command.output().unwrap();
     let said = text(&output);
     assert!(said.contains("status 3\nbefore\nrest\nresult\n"), "{said}");
-    assert!(said.contains("full/result cannot be written"), "{said}");
+    assert!(said.contains("full/result: cannot be written"), "{said}");
 }
 
 #[test]

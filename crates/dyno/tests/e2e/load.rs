@@ -177,7 +177,7 @@ fn wrong_usage_is_status_2_and_says_what_to_do() {
     let place = Place::new();
     for (arguments, said) in [
         (&["load"][..], "Usage"),
-        (&["load", "ftp://127.0.0.1/"], "neither http nor https"),
+        (&["load", "ftp://127.0.0.1/"], "must be http or https"),
         (&["load", "https://127.0.0.1/", "--cacert", "/no/such"], "/no/such"),
         (&["load", "http://127.0.0.1:1/", "-r", "1k.."], "1k..5k"),
         (&["load", "http://127.0.0.1:1/", "--trace", "/no/such"], "/no/such"),

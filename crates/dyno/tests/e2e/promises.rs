@@ -52,8 +52,8 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     assert_eq!(failure.failure.kind, FailureKind::WrongAnswers);
     let message = &failure.failure.message;
     let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected \
-                 status 200 to 399, body \"Goodbye\"; got: GET /plaintext: the body is another \
-                 one:\n200\n";
+                 status 200 to 399, body \"Goodbye\"; got: GET /plaintext: the body differs from \
+                 the expected one:\n200\n";
     assert!(message.starts_with(begin), "{message}");
     let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
     assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));

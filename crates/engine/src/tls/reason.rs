@@ -5,16 +5,16 @@ use rustls::{AlertDescription, CertificateError, Error, InconsistentKeys};
 
 /// The server closed or reset the connection during the handshake.
 pub(crate) const CLOSED: &str =
-    "closed by the server during the handshake (does that port speak TLS? else use http://)";
+    "closed by the server during the handshake (if that port does not speak TLS, use http://)";
 pub(crate) const RESET: &str =
-    "reset by the server during the handshake (does that port speak TLS? else use http://)";
+    "reset by the server during the handshake (if that port does not speak TLS, use http://)";
 
-/// The first bytes from the server were no TLS.
+/// The first bytes from the server were not TLS.
 pub(crate) const NO_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
                                  TLS (use http://, or another port)";
 
-/// Returns an error in a few words that group well: the alert's name as RFC 8446 §6 has it, or the
-/// reason, and a way out where one is known.
+/// Returns a short text of an error, by which errors are grouped: the name of the alert (RFC 8446
+/// §6) or the reason, and an action if one is known.
 #[must_use]
 pub fn error_text(error: &Error) -> String {
     match error {
@@ -32,7 +32,7 @@ pub fn error_text(error: &Error) -> String {
             format!("the server broke TLS: {}", spaced_words(&variant(why)))
         }
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
-            "the server broke TLS: a message out of place".into()
+            "the server broke TLS: an unexpected message".into()
         }
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             "the key does not belong to the certificate".into()
@@ -70,7 +70,7 @@ fn alert_words(alert: AlertDescription) -> String {
         Alert::UnrecognisedName => " (the server has no certificate for the name in the URL)",
         Alert::ProtocolVersion => " (the server speaks neither TLS 1.2 nor TLS 1.3)",
         Alert::NoApplicationProtocol => {
-            " (the server speaks none of the offered protocols; see --protocol)"
+            " (the server speaks none of the offered protocols, which --protocol sets)"
         }
         Alert::HandshakeFailure => {
             " (the server found no common cipher, or wants a client certificate)"
@@ -83,17 +83,17 @@ fn alert_words(alert: AlertDescription) -> String {
 fn certificate_words(reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => {
-            "unknown issuer (name its authority with --cacert; or the server does not send its \
-             whole chain)"
+            "unknown issuer (trust its authority with --cacert, or let the server send its whole \
+             chain)"
                 .into()
         }
         CertificateError::Expired => "it has expired".into(),
         CertificateError::ExpiredContext { time, not_after } => {
             format!("it expired {} ago", days(*time, *not_after))
         }
-        CertificateError::NotValidYet => "it is not valid yet; check the clocks".into(),
+        CertificateError::NotValidYet => "it is not valid yet (check the clocks)".into(),
         CertificateError::NotValidYetContext { time, not_before } => {
-            format!("it becomes valid in {}; check the clocks", days(*not_before, *time))
+            format!("it becomes valid in {} (check the clocks)", days(*not_before, *time))
         }
         CertificateError::NotValidForName => {
             "it is for another name than the one in the URL".into()
@@ -111,7 +111,8 @@ fn certificate_words(reason: &CertificateError) -> String {
             "it may not be used by servers (extendedKeyUsage)".into()
         }
         CertificateError::Other(_) if variant_of_other(reason, "CaUsedAsEndEntity") => {
-            "it is an authority's own (basicConstraints CA:TRUE), and no server's".into()
+            "it is the certificate of an authority, not of a server (basicConstraints CA:TRUE)"
+                .into()
         }
         CertificateError::Other(other) => spaced_words(&inner(&format!("{:?}", other.0))),
         other => spaced_words(&variant(other)),

@@ -1,4 +1,4 @@
-//! Requests and answers.
+//! Requests and responses.
 
 use dyno_archive::outcome::Outcome;
 use dyno_wire::h1;
@@ -19,7 +19,7 @@ use crate::{Instant, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionAfterRead {
     Open,
-    /// The server announced the end of the connection with its last answer.
+    /// The server announced the end of the connection with its last response.
     ServerEnds,
     /// Bytes arrived that answer no request.
     Unsolicited,
@@ -55,9 +55,9 @@ pub(super) enum WireError {
     H1(#[from] h1::Http1Error),
     #[error(transparent)]
     H2(#[from] h2::Http2Error),
-    #[error("the server answers with a TLS record: that port speaks TLS (use https://)")]
+    #[error("the server sends a TLS record: that port speaks TLS (use https://)")]
     TlsRecord,
-    #[error("the server switched protocols (101), as the request asked, and dyno speaks only HTTP")]
+    #[error("the server switched protocols (101), as requested, and dyno speaks only HTTP")]
     SwitchedAsAsked,
 }
 
@@ -95,8 +95,8 @@ impl Worker {
         self.last_handed = at;
     }
 
-    /// Uses the slot's room: for what was assigned to it, for arrivals that wait, or, in a closed
-    /// loop, for new exchanges.
+    /// Fills the slot's free capacity with its assigned exchanges, with waiting arrivals or, in a
+    /// closed loop, with new exchanges.
     pub(super) fn refill<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn)
         {
@@ -110,7 +110,7 @@ impl Worker {
             if let Some(intended) = self.waiting.pop_front() {
                 self.assign(conn, intended, now, driver);
             } else if self.takes_next(now) {
-                // In a closed loop the intended time is the instant at which the slot fell free.
+                // In a closed loop the intended time is the instant at which the slot became free.
                 self.begun += 1;
                 self.recorder.record_scheduled(now);
                 self.recorder.record_start(now, now);
@@ -130,7 +130,7 @@ impl Worker {
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
     }
 
-    /// Whether a slot that falls free in a closed loop takes another request.
+    /// Whether a free slot of a closed loop takes another request.
     pub(super) fn takes_next(&self, now: Instant) -> bool {
         let is_its_time = self.slice.0 <= now && now < self.slice.1.min(self.recorder.closes());
         is_its_time && self.config.schedule.is_closed() && self.is_loading()
@@ -194,7 +194,7 @@ impl Worker {
                     && !h1.said_close
                     && h1.held.is_none()
             }
-            // The connection's protocol is not known before the first answer.
+            // The connection's protocol is not known before the first response.
             ProtocolState::H1(h1) => h1.in_flight.is_empty(),
             ProtocolState::H2(h2) => {
                 h2.client.open() < self.config.streams as usize && h2.client.room() > 0
@@ -483,7 +483,7 @@ impl Worker {
         }
     }
 
-    /// Reads all of `bytes`, ending exchanges as their answers complete.
+    /// Reads all of `bytes`, ending exchanges as their responses complete.
     #[inline]
     fn read(
         &mut self,
@@ -506,7 +506,7 @@ impl Worker {
         }
     }
 
-    /// Whether the server floods us with control frames and does not read the replies.
+    /// Whether the server floods the generator with control frames and does not read the replies.
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
         match &mut self.slots[conn as usize].talk {
@@ -539,11 +539,11 @@ impl Worker {
                 return Ok(ConnectionAfterRead::from_unasked(bytes, is_alone));
             };
             if exchange.sent == Instant::NEVER {
-                // An answer to a request that has not left yet answers no request.
+                // A response to an unsent request is unsolicited.
                 return Ok(ConnectionAfterRead::Unsolicited);
             }
             if exchange.first_byte == Instant::NEVER {
-                // The first bytes of this answer had arrived at the completion's instant.
+                // The first bytes of this response had arrived at the completion's instant.
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
@@ -589,7 +589,7 @@ impl Worker {
         }
     }
 
-    /// Reads what came behind the answer with which the server changed over to HTTP/2.
+    /// Reads what came behind the response with which the server changed over to HTTP/2.
     #[cold]
     fn read_upgraded(
         &mut self,
@@ -605,7 +605,7 @@ impl Worker {
         }
     }
 
-    /// The oldest exchange of an HTTP/1.1 connection has its whole answer.
+    /// The oldest exchange of an HTTP/1.1 connection has its whole response.
     #[inline]
     fn end_message(&mut self, conn: ConnId, now: Instant, received_at: Option<Instant>) {
         let slot = &mut self.slots[conn as usize];
@@ -620,7 +620,7 @@ impl Worker {
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
-    /// An exchange has its whole answer.
+    /// An exchange has its whole response.
     #[inline]
     pub(super) fn end_exchange(
         &mut self,
@@ -644,7 +644,7 @@ impl Worker {
         self.on_exchange_end(conn, exchange, verdict.outcome, now, received_at);
     }
 
-    /// An exchange has ended, one way or another.
+    /// Records the end of an exchange, whatever its outcome.
     #[inline]
     pub(super) fn on_exchange_end(
         &mut self,
@@ -692,7 +692,7 @@ impl Worker {
     }
 
     /// Moves requests that were queued on a connection, and had not left when it ended, to the next
-    /// one. This ends by itself: each connection has brought one answer at least.
+    /// one. This ends by itself: each connection has brought one response at least.
     fn take_back_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.talk else { return };
@@ -706,10 +706,10 @@ impl Worker {
         }
     }
 
-    /// Sends again what was lost when the server ended a pipeline in good order: the last answer
+    /// Sends again what was lost when the server ended a pipeline in good order: the last response
     /// said so, or had no other end. Requests behind it go to the next connection if they are
     /// idempotent (RFC 9112 §9.3.2), and keep their intended times. This ends by itself: each
-    /// connection has brought one answer at least.
+    /// connection has brought one response at least.
     fn ask_lost_again(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.talk else { return };

@@ -53,7 +53,7 @@ pub struct WorkerConfig {
     pub connections: u32,
     pub protocol: Protocol,
     pub http2: Http2,
-    /// Requests in flight per connection of HTTP/1.1 without waiting for answers, at least 1.
+    /// Requests in flight per connection of HTTP/1.1 without waiting for responses, at least 1.
     pub pipeline: u32,
     /// Streams open at once per connection of HTTP/2, at least 1; fewer where the server allows no
     /// more.
@@ -79,11 +79,11 @@ pub struct WorkerConfig {
 /// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Longest time from the hand-over of a request to the end of its answer, and from its being
+    /// Longest time from the hand-over of a request to the end of its response, and from its being
     /// queued on a connection to the hand-over.
     pub timeout_ns: u64,
-    /// Longest time from the hand-over of a request to the first byte of its answer; `None`: only
-    /// the whole answer has a limit.
+    /// Longest time from the hand-over of a request to the first byte of its response; `None`: only
+    /// the whole response has a limit.
     pub first_byte_timeout_ns: Option<u64>,
     /// Longest time for a connection to come about, the TLS handshake included.
     pub connect_timeout_ns: u64,
@@ -127,7 +127,7 @@ impl Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinPolicy {
     Never,
-    /// Close to a deadline, and while an answer is due any moment.
+    /// Close to a deadline, and while a response is due any moment.
     Near,
     Always,
 }
@@ -193,12 +193,12 @@ impl CookieWatch {
     fn reason(self, status: u16) -> Option<&'static str> {
         match status {
             401 if self.are_set => Some(
-                "status 401, and responses set cookies, which dyno does not send back; send one \
-                 with -H 'Cookie: NAME=VALUE'",
+                "status 401, and dyno does not send back the cookies that responses set (send one \
+                 with -H 'Cookie: NAME=VALUE')",
             ),
             403 if self.are_set => Some(
-                "status 403, and responses set cookies, which dyno does not send back; send one \
-                 with -H 'Cookie: NAME=VALUE'",
+                "status 403, and dyno does not send back the cookies that responses set (send one \
+                 with -H 'Cookie: NAME=VALUE')",
             ),
             _ => None,
         }
@@ -468,7 +468,7 @@ impl Worker {
             .then(|| self.woke.plus(limits::LAST_LOOK_NS))
     }
 
-    /// Complete answers so far, right or wrong.
+    /// Complete responses so far, right or wrong.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.recorder.answers

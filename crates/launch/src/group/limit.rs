@@ -92,7 +92,10 @@ fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
 
 fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
     let missing = || {
-        io::Error::new(io::ErrorKind::NotFound, format!("there is no {controller} controller here"))
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("{controller}: this controller is not mounted here"),
+        )
     };
     group.v1.get(controller).cloned().ok_or_else(missing)
 }

@@ -93,12 +93,11 @@ impl Groups {
         match (left.is_empty(), pids.as_str()) {
             (true, _) => None,
             (_, "") => {
-                Some(format!("its control groups cannot be removed; `rmdir` them: {folders}"))
+                Some(format!("its control groups cannot be removed\nhint: `rmdir` them: {folders}"))
             }
             _ => Some(format!(
-                "it left processes that cannot be ended and disturb what is measured from now on \
-                 ({pids}); end them, or restart the machine, before you measure again; they are in \
-                 {folders}"
+                "it left processes that cannot be ended and disturb later measurements: {pids} in \
+                 {folders}\nhint: end them, or restart the machine, before you measure again"
             )),
         }
     }

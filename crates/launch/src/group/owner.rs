@@ -55,7 +55,7 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
         if lock::hold(folder).is_ok() {
             return Ok(());
         }
-        // A sweep took it for left in between, and removes it.
+        // A concurrent sweep took it for an abandoned group, and removes it.
         for _ in 0..HOLDS {
             if !folder.exists() {
                 break;
@@ -63,7 +63,7 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
             std::thread::sleep(GROUP_GLANCE);
         }
     }
-    Err(named(io::Error::other("other dynos remove it each time")))
+    Err(named(io::Error::other("other dyno processes keep removing it")))
 }
 
 #[cfg(test)]

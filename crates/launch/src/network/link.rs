@@ -1,4 +1,4 @@
-//! The wire between two networks, and the way over it (rtnetlink(7)).
+//! The veth pair between two networks, and the routes over it (rtnetlink(7)).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -47,14 +47,14 @@ pub fn client_addresses(n: u8) -> impl Iterator<Item = IpAddr> {
     (1..=n).map(move |d| Ipv4Addr::new(a, b, c, d).into())
 }
 
-/// Lays a wire from this thread's network to that of the clients. `servers`: this thread's.
+/// Makes a veth pair from this thread's network to that of the clients. `servers`: this thread's.
 pub(super) fn lay_wire(clients: BorrowedFd<'_>, servers: BorrowedFd<'_>) -> Result<(), String> {
     let mut wire = end(servers);
     wire.attributes.push(LinkAttribute::LinkInfo(vec![
         LinkInfo::Kind(InfoKind::Veth),
         LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(clients)))),
     ]));
-    ask("a wire between networks", RouteNetlinkMessage::NewLink(wire), NLM_F_CREATE | NLM_F_EXCL)
+    ask("veth pair between networks", RouteNetlinkMessage::NewLink(wire), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 fn end(network: BorrowedFd<'_>) -> LinkMessage {
@@ -112,7 +112,7 @@ fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Re
     route
         .attributes
         .extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
-    ask("a route over the wire", RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
+    ask("route over the veth pair", RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 /// Gives this thread's end of the wire its address.
@@ -124,10 +124,10 @@ fn open_end(address: Ipv4Addr) -> Result<(), String> {
     message.attributes =
         vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
     let flags = NLM_F_CREATE | NLM_F_EXCL;
-    ask("an address of the wire", RouteNetlinkMessage::NewAddress(message), flags)?;
+    ask("address of the veth pair", RouteNetlinkMessage::NewAddress(message), flags)?;
     settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
-    // Where new networks take after the machine's (`devconf_inherit_init_net`), these may keep
-    // neighbours from finding each other.
+    // If new networks inherit these from the machine (`devconf_inherit_init_net`), they may prevent
+    // address resolution.
     for of in ["all", NAME] {
         for name in ["arp_ignore", "arp_announce", "arp_filter", "rp_filter"] {
             settings::write(&format!("ipv4/conf/{of}/{name}"), "0")?;
@@ -141,12 +141,12 @@ fn bring_up(index: u32) -> Result<(), String> {
     message.header.index = index;
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
-    ask("a device of a network", RouteNetlinkMessage::SetLink(message), 0)
+    ask("device of a network", RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Sends a request to the kernel in this thread's network, and waits for its answer.
+/// Sends a request to the kernel in this thread's network, and waits for its reply.
 fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
-    try_ask(message, flags).map_err(|error| format!("{what} is not available: {error}"))
+    try_ask(message, flags).map_err(|error| format!("{what}: cannot be set up: {error}"))
 }
 
 fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
@@ -164,7 +164,7 @@ fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
     let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     match answer.payload {
-        // Without a code it says that all went well.
+        // A message without a code reports success.
         NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
         NetlinkPayload::Error(error) => Err(error.to_io()),
         _ => Err(io::ErrorKind::InvalidData.into()),

@@ -1,8 +1,8 @@
 //! Network namespaces of one start (network_namespaces(7)): the servers in one, the clients in
 //! another, and a wire between the two (veth(4)).
 //!
-//! File descriptors and the processes inside hold both networks, and the networks hold the wire.
-//! Nothing of them stays, however dyno ends.
+//! File descriptors and the processes inside keep both networks alive, and the networks keep the
+//! wire. All of them vanish with dyno, however it ends.
 //!
 //! Servers listen on 127.0.0.1, as they do elsewhere, and clients reach them there: the clients'
 //! network has a route to it over the wire instead of a loopback. The wire may carry such addresses
@@ -58,10 +58,10 @@ impl Network {
         Ok(Network::Pair(Arc::new(NetworkPair { servers, clients })))
     }
 
-    /// Does something where the servers are: what is started there stays there, and so do sockets.
+    /// Runs `work` in the servers' network. Processes and sockets that it creates stay there.
     ///
     /// # Errors
-    /// The thread cannot go there.
+    /// The thread cannot enter the network.
     ///
     /// # Panics
     /// The thread cannot return: its next actions would happen in the wrong network.
@@ -72,7 +72,7 @@ impl Network {
         }
     }
 
-    /// The same where the clients are.
+    /// Runs `work` in the clients' network.
     ///
     /// # Errors
     /// As for [`as_server`](Self::as_server).
@@ -91,7 +91,7 @@ fn in_a_new_network(
     let make = || {
         let made = sys::unshare_network().and_then(|()| of_this_thread());
         let network =
-            made.map_err(|error| format!("cannot create a network namespace: {error}"))?;
+            made.map_err(|error| format!("network namespace: cannot be created: {error}"))?;
         set_up(network.as_fd())?;
         Ok(network)
     };
@@ -111,7 +111,7 @@ struct Back(OwnedFd);
 
 impl Drop for Back {
     fn drop(&mut self) {
-        sys::enter_network(self.0.as_fd()).expect("a thread may go back to where it came from");
+        sys::enter_network(self.0.as_fd()).expect("a thread may return to its network");
     }
 }
 

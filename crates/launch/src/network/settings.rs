@@ -51,7 +51,8 @@ pub(super) fn apply(settings: &[(&'static str, String)]) -> Result<(), String> {
 
 /// Writes one setting.
 pub(super) fn write(name: &str, value: &str) -> Result<(), String> {
-    fs::write(place(name), value).map_err(|error| format!("{} cannot be set: {error}", place(name)))
+    fs::write(place(name), value)
+        .map_err(|error| format!("{}: cannot be set: {error}", place(name)))
 }
 
 fn read(name: &str) -> Option<String> {

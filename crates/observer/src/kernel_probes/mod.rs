@@ -15,7 +15,7 @@ use std::time::Duration;
 use dyno_archive::sample::{CallUse, CallsUse, PartyUse, SchedulerRecord, StateTimes, ThreadState};
 
 use crate::clock::monotonic_ns;
-use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
+use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::{proc, read};
 use events::Events;
 use program::{CallCounts, ObserverProgram, PARTIES};
@@ -32,7 +32,7 @@ pub struct ObservationChoice {
 }
 
 impl ObservationChoice {
-    /// Whether account is kept of threads. They also know those whose modes change.
+    /// Whether threads are counted. Counting modes includes counting threads.
     fn threads(self) -> bool {
         self.states || self.modes
     }
@@ -48,8 +48,8 @@ pub enum CallCounting {
     Every,
 }
 
-const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and \
-                         CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may \
+const NOT_THERE: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF and \
+                         CONFIG_FTRACE_SYSCALLS, as distributions build it. Containers may \
                          forbid bpf(2).";
 
 /// Observer of any number of parties. Clones share it; dropping the last one detaches it.
@@ -58,12 +58,12 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
 pub struct ProcessObserver {
     looks: Arc<Mutex<Looks>>,
     wanted: ObservationChoice,
-    /// Why there is no program in the kernel, so that calls are counted without one, and nothing
-    /// else; `None`: there is.
+    /// Reason why no eBPF program is available, so that only calls are counted. `None`: one is
+    /// available.
     refusal: Option<Refusal>,
 }
 
-/// By what calls are counted, and who else looks.
+/// The counting of calls, and the monitored parties.
 enum Looks {
     Program(Box<ObserverProgram>),
     Events(Box<Events>),
@@ -112,7 +112,7 @@ impl Looks {
         }
     }
 
-    /// Has whatever runs all the time run, or not. Counters do not.
+    /// Attaches or detaches the programs that run permanently. Counters are unaffected.
     fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
         match self {
             Looks::Program(program) => program.attach(on),
@@ -151,9 +151,9 @@ impl Looks {
 
 impl ProcessObserver {
     /// # Errors
-    /// This kernel cannot, or does not let this user.
+    /// The kernel does not support it, or this user lacks the permission.
     pub fn load(wanted: ObservationChoice) -> Result<ProcessObserver, Refusal> {
-        let program = is_ours_to_ask().and_then(|()| {
+        let program = check_support().and_then(|()| {
             ObserverProgram::load(wanted).map_err(|error| Refusal::from_error(&error, NOT_THERE))
         });
         let refusal = match program {
@@ -163,7 +163,7 @@ impl ProcessObserver {
             }
             Err(refusal) => refusal,
         };
-        // If calls are not asked for or not allowed, the reason of the better method is kept.
+        // If calls are not requested or not allowed, the reason of the better method is reported.
         let events = Some(())
             .filter(|()| wanted.calls != CallCounting::None)
             .and_then(|()| Events::load().ok());
@@ -176,28 +176,27 @@ impl ProcessObserver {
         })
     }
 
-    /// Why nothing but calls can be seen, and of them only how often they were made; `None`: all
-    /// can.
+    /// Reason why only the number of calls is observable. `None`: everything is observable.
     #[must_use]
     pub const fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }
 
-    /// Begins to watch a process, and whatever it starts from then on.
+    /// Begins to monitor a process and the processes that it starts from then on.
     ///
     /// # Errors
-    /// There is no room for one more; as a sentence.
+    /// There is no room for another process group; as a sentence.
     pub fn watch(&self, pid: u32) -> Result<Watching, String> {
         let mut looks = self.lock();
         let party = looks
             .place()
-            .ok_or_else(|| format!("at most {PARTIES} parties can be monitored at once"))?;
+            .ok_or_else(|| format!("at most {PARTIES} process groups can be monitored at once"))?;
         let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
         let base = match begun {
             Ok(base) => base,
             Err(error) => {
                 looks.forget(party);
-                return Err(format!("it cannot be monitored: {}", error.message));
+                return Err(format!("the process cannot be monitored: {}", error.message));
             }
         };
         drop(looks);
@@ -222,7 +221,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// One party that is watched. It is forgotten when this is dropped.
+/// A monitored party. Monitoring ends when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Watching {
     inside: ProcessObserver,
@@ -240,7 +239,7 @@ impl Drop for Watching {
 }
 
 impl Watching {
-    /// By what it is watched.
+    /// The method of monitoring.
     #[must_use]
     pub fn inside(&self) -> &ProcessObserver {
         &self.inside
@@ -254,15 +253,15 @@ impl Watching {
         for pid in pids {
             if !looks.is_watched(*pid) {
                 has_joined |= !looks.follows(*pid);
-                // A full table shows as threads that are not seen.
+                // A full table shows as unobserved threads.
                 let _ = looks.watch(self.party, *pid);
             }
         }
         has_joined
     }
 
-    /// Living processes of the party, those included whose parent ended before anybody saw them.
-    /// Empty where only calls are counted.
+    /// Living processes of the party, including those whose parent ended before it was observed.
+    /// Empty if only calls are counted.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         match &*self.inside.lock() {
@@ -271,7 +270,7 @@ impl Watching {
         }
     }
 
-    /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
+    /// Fills in the observations of the party up to `now_ns` of the monotonic clock.
     pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
         if self.inside.wanted.threads() {
             self.fill_threads(used, now_ns);
@@ -296,7 +295,7 @@ impl Watching {
         used.ended = Some(program.ended_threads(self.party));
     }
 
-    /// Adds the counts of a slice in which so many answers came. Without a count of answers, each
+    /// Adds the counts of a slice in which so many answers came. Without a count of responses, each
     /// slice stands for the stretch of time that it ends: idle times are counted from end to end
     /// and busy ones in slices, so idle times would otherwise weigh more.
     fn add_slice(
@@ -322,7 +321,7 @@ impl Watching {
     }
 }
 
-/// A thread that did not move since it is watched: it has been in one state all the time.
+/// A thread in the same state since monitoring began.
 fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
     let place = format!("/proc/{pid}/task/{tid}");
     let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
@@ -339,11 +338,11 @@ fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
     SchedulerRecord { states, ..SchedulerRecord::default() }
 }
 
-/// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else
-/// the generator, if it runs here, would just then be behind with the answers that it has.
+/// Pause between the attaching, which occupies this CPU, and the counting. Without it, a generator
+/// on this CPU would still be late with its responses.
 const SETTLES: Duration = Duration::from_millis(1);
 
-/// Complete answers of a load so far, by its number; `None`: they are not counted.
+/// Complete responses of a load so far, by its number; `None`: they are not counted.
 type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 
 /// The length of a slice, and of the stretch of time that it stands for: from the end of the slice
@@ -354,7 +353,7 @@ struct Length {
     stretch_ns: u64,
 }
 
-/// Counter of the system calls of parties: calls and answers of the same stretches of time. The
+/// Counter of the system calls of parties: calls and responses of the same stretches of time. The
 /// kernel has one switch for all monitored processes, so concurrent counters share their slices.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct CallCounter {
@@ -398,18 +397,18 @@ impl CallCounter {
         Some(counting)
     }
 
-    /// Counts until `wait` returns true. `answers`: complete answers of a load so far, `None` if
+    /// Counts until `wait` returns true. `answers`: complete responses of a load so far, `None` if
     /// they are not counted. `wait` sleeps.
     ///
     /// # Errors
-    /// The kernel does not count any more; as a sentence.
+    /// The kernel stopped counting; as a sentence.
     pub fn run(
         &mut self,
         answers: &AnswersOf<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), String> {
         let counted = self.count(answers, wait).map_err(|error| error.message);
-        // Also where it failed half way.
+        // Also after a failure.
         let mut looks = self.inside.lock();
         let ended = looks.count(false).and_then(|()| looks.arm(false));
         counted.and(ended.map_err(|error| error.message))
@@ -421,8 +420,8 @@ impl CallCounter {
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), ProgramError> {
         let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
-        // Time and answers are read as counting begins and again as it ends: what is divided is of
-        // the same time.
+        // Time and responses are read when counting begins and when it ends, so that both
+        // quantities of a ratio cover the same time.
         let edge = || (monotonic_ns(), (0..loads).map(answers).collect::<Vec<Option<u64>>>());
         let mut began = None;
         loop {
@@ -455,12 +454,12 @@ impl CallCounter {
             if is_over || (!goes_on && wait(slice.gap)) {
                 return Ok(());
             }
-            // Counting that goes on leaves nothing out between two slices.
+            // Continuous counting has no gaps between slices.
             began = goes_on.then_some((to_ns, after));
         }
     }
 
-    /// Takes what a slice counted, and the answers that came of each load. Returns the most calls
+    /// Takes what a slice counted, and the responses that came of each load. Returns the most calls
     /// that were made on one CPU.
     fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, ProgramError> {
         let now = self.read()?;

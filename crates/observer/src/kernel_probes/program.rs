@@ -301,8 +301,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_is_of_this_source() {
-        crate::kernel::tests::is_of_this_source(
+    fn the_object_check_source() {
+        crate::kernel::tests::check_source(
             "inside.bpf",
             include_bytes!("../../bpf/inside.bpf.c"),
             OBJECT,

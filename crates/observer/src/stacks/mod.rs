@@ -1,9 +1,8 @@
-//! Stacks of processes, sampled: of threads that run, by the clocks of the CPUs, and of all others,
-//! by looking at them now and then. A wait is so found as often as it is long, and nothing is done
-//! when a thread begins or ends one.
+//! Sampled stacks of processes. CPU clocks sample running threads. All other threads are sampled at
+//! intervals, so that the samples of a wait are proportional to its length. Nothing is done when a
+//! thread begins or ends a wait.
 //!
-//! `program` takes stacks as they lie in memory, `unwind` follows them, `names` says which
-//! functions they are of.
+//! `program` copies stacks from memory, `unwind` finds their frames, `names` finds the functions.
 
 mod names;
 mod program;
@@ -17,27 +16,27 @@ use dyno_archive::limits::STACK_FRAMES;
 use dyno_archive::profile::{Frame, Stack, Stacks};
 
 use crate::clock::monotonic_ns;
-use crate::kernel::{ProgramError, Refusal, is_ours_to_ask};
+use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::read;
 use names::{FunctionNames, shorten};
 use program::{Raw, SampledState, StackProgram};
 use unwind::{Unwinder, UserStack};
 
-/// CPU time between two samples of a CPU. A prime number of microseconds: nothing else that comes
-/// at intervals keeps step with it.
+/// CPU time between two samples of a CPU. A prime number of microseconds: it is not synchronous to
+/// other periodic events.
 const RUNNING_PERIOD_NS: u64 = 2_003_000;
 
-/// Time between two looks at threads that do not run. As above.
+/// Time between two samples of waiting threads. Prime, as above.
 const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
 
-/// Looks at threads between two looks for processes that are new.
+/// Samples of waiting threads between two searches for new processes.
 const LOOKS_FOR_NEW: u64 = 5;
 
-const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF and \
-                         CONFIG_PERF_EVENTS, as distributions build theirs; containers may forbid \
+const NOT_THERE: &str = "Use Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF and \
+                         CONFIG_PERF_EVENTS, as distributions build it. Containers may forbid \
                          bpf(2) and perf_event_open(2).";
 
-/// A program in the kernel that takes stacks. It is gone when this is dropped.
+/// The eBPF program that samples stacks. It is unloaded when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Sampling {
     program: StackProgram,
@@ -47,7 +46,7 @@ pub struct Sampling {
     seen: HashMap<SampledStack, u64>,
 }
 
-/// A stack, as often as it may be seen.
+/// A stack, the key of a count of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SampledStack {
     doing: SampledState,
@@ -55,25 +54,25 @@ struct SampledStack {
     /// Whether it is the process's first thread.
     first: bool,
     thread: String,
-    /// Addresses, the innermost first; those behind a call lie in it.
+    /// Addresses, the innermost first. Return addresses lie in the calling function.
     kernel: Vec<u64>,
     user: UserStack,
 }
 
-/// Stacks that were taken, without names yet.
+/// Sampled stacks, without names.
 #[allow(missing_debug_implementations)] // It holds the files of the processes.
 pub struct RawStacks {
     length_ns: u64,
-    /// How often it was looked at threads that do not run.
+    /// Number of samplings of waiting threads.
     looks: u64,
-    /// Stacks for which there was no room: of running threads, and of others.
+    /// Stacks that were dropped for lack of memory: of running threads, and of waiting ones.
     lost: [u64; 2],
     seen: HashMap<SampledStack, u64>,
     unwinder: Unwinder,
     names: HashMap<u32, String>,
 }
 
-/// Stacks that were taken, with the names of their functions.
+/// Sampled stacks, with the names of their functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     pub length_ns: u64,
@@ -82,7 +81,7 @@ pub struct Sampled {
     pub waiting: Stacks,
 }
 
-/// Why stacks are not available here; `None`: they are.
+/// Returns why stacks are unavailable here. `None`: they are available.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     Sampling::load().err()
@@ -90,9 +89,9 @@ pub fn refusal() -> Option<Refusal> {
 
 impl Sampling {
     /// # Errors
-    /// This kernel cannot, or does not let this user.
+    /// The kernel does not support it, or this user lacks the permission.
     pub fn load() -> Result<Sampling, Refusal> {
-        is_ours_to_ask()?;
+        check_support()?;
         let program =
             StackProgram::load().map_err(|error| Refusal::from_error(&error, NOT_THERE))?;
         Ok(Sampling {
@@ -103,8 +102,8 @@ impl Sampling {
         })
     }
 
-    /// Reads what processes consist of, so that nothing of that is left to do while stacks are
-    /// taken.
+    /// Reads the mappings and binaries of processes before the sampling, so that reading does not
+    /// disturb it.
     pub fn know(&mut self, pids: &[u32]) {
         for pid in pids {
             self.unwinder.know(*pid);
@@ -117,11 +116,11 @@ impl Sampling {
         }
     }
 
-    /// Takes stacks of processes until `wait` says so. `pids`: those that there are; `edge` is
-    /// called as it begins and as it ends; `wait` sleeps; true: it is time to end.
+    /// Samples stacks until `wait` returns true. `pids` returns the present processes. `edge` is
+    /// called when the sampling begins and ends. `wait` sleeps.
     ///
     /// # Errors
-    /// The kernel does not take stacks; in words.
+    /// The kernel does not sample stacks; as a sentence.
     pub fn run(
         mut self,
         pids: &dyn Fn() -> Vec<u32>,
@@ -134,7 +133,7 @@ impl Sampling {
         Ok(RawStacks { length_ns, looks, lost: program.lost_stacks(), seen, unwinder, names })
     }
 
-    /// Returns how long it took stacks, and how often of threads that do not run.
+    /// Returns the length of the sampling, and the number of samplings of waiting threads.
     fn take(
         &mut self,
         pids: &dyn Fn() -> Vec<u32>,
@@ -157,7 +156,7 @@ impl Sampling {
             }
         }
         self.program.stop()?;
-        // Read as the clocks stop: what came until then is of this time.
+        // Read when the clocks stop, so that the samples belong to this time.
         let length_ns = monotonic_ns() - from_ns;
         edge();
         Ok((length_ns, looks))
@@ -195,7 +194,7 @@ impl RawStacks {
 
 impl SampledStack {
     fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> SampledStack {
-        // The innermost is where it is; all others are where their calls return to.
+        // The innermost is the current address; all others are return addresses.
         let in_call = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
         let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
         SampledStack {
@@ -213,8 +212,8 @@ fn online() -> Vec<u32> {
     aya::util::online_cpus().unwrap_or_else(|_| vec![0])
 }
 
-/// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of
-/// those that did not.
+/// Names all functions. Returns each name once, the stacks of running threads, and those of waiting
+/// threads.
 fn name_functions(taken: &RawStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
     let RawStacks { seen, unwinder, names: processes, .. } = taken;
     let symbolizer = Symbolizer::new();

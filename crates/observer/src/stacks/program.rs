@@ -208,8 +208,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_is_of_this_source() {
-        crate::kernel::tests::is_of_this_source(
+    fn the_object_check_source() {
+        crate::kernel::tests::check_source(
             "stacks.bpf",
             include_bytes!("../../bpf/stacks.bpf.c"),
             OBJECT,

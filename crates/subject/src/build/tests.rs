@@ -221,7 +221,7 @@ fn inputs_are_copied_and_never_written() {
     fs::write(root.path().join("mine"), "5").unwrap();
     std::os::unix::fs::symlink("../../mine", folder.join("sub/c")).unwrap();
     let error = build(&definition, &root.path().join("cache")).unwrap_err();
-    assert!(error.contains("sub/c is a link that leads out"), "{error}");
+    assert!(error.contains("sub/c: is a link that leads out"), "{error}");
 }
 
 #[test]

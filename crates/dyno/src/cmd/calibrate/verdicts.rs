@@ -42,7 +42,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let chosen = choose(&args.only)?;
     let source = source_tree()?;
     let interrupts =
-        terminal::catch_interrupts("ending early; there is no result", ThirdInterrupt::Ends)?;
+        terminal::catch_interrupts("ending early: there is no result", ThirdInterrupt::Ends)?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = super::super::cache_folder(args.cache.as_deref())?;
@@ -72,7 +72,7 @@ fn choose(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
     let known = || behaviours().map(|b| b.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
         let problem =
-            || bad(format!("--only {name}: unknown behaviour\nhint: known are {}", known()));
+            || bad(format!("--only {name}: unknown behaviour\nhint: choose one of {}", known()));
         dyno_testkit::find(name).ok_or_else(problem)
     };
     only.iter().map(find).collect()
@@ -84,8 +84,8 @@ fn source_tree() -> anyhow::Result<PathBuf> {
     let trees = starts.iter().flatten().flat_map(|start| start.ancestors());
     let is_tree = |path: &&Path| path.join("crates/testkit/Cargo.toml").is_file();
     trees.into_iter().find(is_tree).map(Path::to_path_buf).ok_or_else(|| {
-        bad("--verdicts: the servers with known bottlenecks are not here\n\
-             hint: run it in a source tree of dyno (git clone), which needs cargo")
+        bad("--verdicts: the servers with known bottlenecks were not found\n\
+             hint: run dyno in its source tree (git clone), with cargo installed")
     })
 }
 
@@ -165,7 +165,9 @@ impl Bench<'_> {
             ToolEnd::Ended { status, .. } if status.success() => Ok(()),
             ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
             ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            ToolEnd::Late | ToolEnd::Talkative => Err(format!("did not end: {}", log.tail(5))),
+            ToolEnd::Late | ToolEnd::Talkative => {
+                Err(format!("did not end in time: {}", log.tail(5)))
+            }
         })
     }
 
@@ -313,7 +315,7 @@ impl Bench<'_> {
         }
         let ended = self.shell(&script, &place, &environment, RUN_DEADLINE)?;
         let Some(report) = read_report(&place.join("runs"))? else {
-            return Ok(Err(ended.err().unwrap_or_else(|| "left no run".into())));
+            return Ok(Err(ended.err().unwrap_or_else(|| "no run was saved".into())));
         };
         Ok(judge(behaviour, user, &report))
     }
@@ -351,7 +353,7 @@ fn say(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
     let (judged, right) =
         judged.fold((0, 0), |(all, right), s| (all + 1, right + usize::from(s.is_right())));
     terminal::say(&format!(
-        "calibrate: {} as {}: {right} of {judged} verdicts right, {} steps invalid",
+        "calibrate: {} as {}: {right} of {judged} verdicts correct, {} steps invalid",
         behaviour.name,
         user.name(),
         steps.len() - judged

@@ -1,4 +1,4 @@
-//! `dyno compare --rev A --rev B SUITE`: a server against itself, as it was.
+//! `dyno compare --rev A --rev B SUITE`: compares two revisions of a server.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,15 +27,15 @@ use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
 
-/// Repeats where neither the command line nor the suite asks for as many: a verdict takes so many.
+/// Lowest number of repeats, unless the command line has another. A verdict needs as many.
 const REPEATS: u32 = 5;
 
 pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Result<Exit> {
-    // A file that cannot be written is no news after an hour.
+    // An unwritable output file is reported before the measurements.
     check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
-        "stopping: shutting down the servers, at most 5 s each; press Ctrl-C again to kill them at \
-         once",
+        "stopping: shutting down the servers, at most 5 s each\nhint: press Ctrl-C again to kill \
+         them at once",
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
@@ -47,7 +47,7 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     let suite = SuiteFile::read(path, &measured.choices.profile, usable_cpus())?;
     let folders = measured.places.subjects.find(Some(path))?;
     check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
-    let entry = the_one(&suite, &folders, &measured.choices.only)?;
+    let entry = find_entry(&suite, &folders, &measured.choices.only)?;
     let repository =
         Repository::from_subject(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
@@ -80,7 +80,7 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     print_gaps(&kept, is_cut, is_whole, has_failed, wrong.as_deref());
     let written =
         if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
-    super::super::print_saved(&dir, "The run is kept.");
+    super::super::print_saved(&dir, "The run is saved.");
     written?;
     let ending = Ending {
         is_cut: ended == RunEnd::Interrupted || !can_start(&run.header.plan),
@@ -95,15 +95,17 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
 fn print_gaps(kept: &str, is_cut: bool, is_whole: bool, has_failed: bool, wrong: Option<&str>) {
     // A run that was interrupted has no results of a revision that it did not reach.
     if let Some(wrong) = wrong.filter(|_| !is_cut) {
-        terminal::say(&format!("\n{wrong}; the reason: dyno report {kept}"));
+        terminal::say(&format!("\n{wrong}\nhint: see the reason with: dyno report {kept}"));
     }
     if !is_whole {
         let why = if is_cut { "it was interrupted" } else { "a revision failed" };
-        terminal::say(&format!("\nThe run is incomplete: {why}; for details: dyno report {kept}"));
+        terminal::say(&format!(
+            "\nThe run is incomplete: {why}\nhint: see the details with: dyno report {kept}"
+        ));
     }
     if has_failed && is_whole && wrong.is_none() {
         terminal::say(&format!(
-            "\nA server failed in some of its starts; the reason: dyno report {kept}"
+            "\nA server failed in some of its starts\nhint: see the reason with: dyno report {kept}"
         ));
     }
 }
@@ -115,11 +117,11 @@ fn can_start(plan: &Plan) -> bool {
 
 /// Facts that decide the exit status of a comparison of revisions.
 struct Ending {
-    /// It was interrupted, or a revision could not be built or has no place on this machine.
+    /// It was interrupted, or a revision could not be built or cannot run on this machine.
     is_cut: bool,
     /// All that was planned was measured, and no server failed.
     is_complete: bool,
-    /// A revision's responses were wrong, or no step of it is valid.
+    /// A revision's responses were incorrect, or it has no valid step.
     is_wrong: bool,
     /// A gate is missed.
     misses: bool,
@@ -148,10 +150,9 @@ fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Fol
     subjects.for_each(|definition| inputs.add_folder(&definition.folder));
 }
 
-/// What builds leave in the cache for places that will not be there again: removed when this is
-/// dropped, or by the guard.
+/// Cached builds of temporary work trees. They are removed when this is dropped, or by the guard.
 struct LeftInCache<'a> {
-    /// The servers' definitions in work trees. The files that lie here stay where they are.
+    /// The servers' definitions in temporary work trees.
     moved: Vec<Moved>,
     cache: &'a Path,
     guard: &'a Guard,
@@ -161,7 +162,7 @@ struct Moved {
     definition: Definition,
     /// Index among the revisions.
     place: usize,
-    /// Of its build.
+    /// Hash of the inputs of its build.
     inputs: Option<String>,
 }
 
@@ -190,7 +191,7 @@ impl<'a> LeftInCache<'a> {
         self.moved.iter().flat_map(|moved| build::build_folders(&moved.definition, self.cache))
     }
 
-    /// Takes from a plan what was built of each.
+    /// Takes the hash of each build's inputs from a plan.
     fn record_builds(&mut self, plan: &Plan) {
         for moved in &mut self.moved {
             let built = plan.subjects.get(moved.place).and_then(|subject| subject.build.as_ref());
@@ -208,21 +209,25 @@ impl Drop for LeftInCache<'_> {
     }
 }
 
-/// Why the comparison is no answer, however its gates stand; `None`: it is one.
+/// Returns why the comparison is not valid, whatever its gates are. `None`: it is valid.
 fn no_answer_reason(report: &Report) -> Option<String> {
     let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = wrong {
-        return Some(format!("{} returned wrong responses, or none", trial.subject_id));
+        return Some(format!("{}: returned incorrect responses, or none", trial.subject_id));
     }
     let is_valid =
         |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
     let none = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
-    Some(format!("no step of {} is valid, so that nothing is compared", none.id))
+    Some(format!("{}: has no valid step, so nothing is compared", none.id))
 }
 
-/// The entry of the suite that is compared: the one that is named, or else the only one that is no
-/// control.
-fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Result<SuiteSubject> {
+/// Returns the entry of the suite to compare: the one that `only` names, or else the only one that
+/// is not a control.
+fn find_entry(
+    suite: &SuiteFile,
+    folders: &Folders,
+    only: &[String],
+) -> anyhow::Result<SuiteSubject> {
     let is_asked = |entry: &&SuiteSubject| match only {
         [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
         _ => {
@@ -230,7 +235,7 @@ fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Res
         }
     };
     let mut asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
-    // Twins and levels are of one entry.
+    // Twins and levels share one entry.
     let mut places = BTreeSet::new();
     asked.retain(|entry| places.insert(entry.place));
     if let [only] = asked[..] {
@@ -238,7 +243,8 @@ fn the_one(suite: &SuiteFile, folders: &Folders, only: &[String]) -> anyhow::Res
     }
     let all: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
     Err(bad(format!(
-        "revisions are of one server, and {} of this suite are meant; name one with --only: {}",
+        "--rev: needs one server of the suite, and {} are selected\nhint: select one with --only: \
+         {}",
         if asked.is_empty() { "none".into() } else { asked.len().to_string() },
         all.join(", ")
     )))
@@ -254,7 +260,8 @@ fn check_out(
 ) -> anyhow::Result<Vec<RevisionFolders>> {
     if args.rev.len() > 2 {
         return Err(bad(format!(
-            "--rev is given {} times; two revisions are compared",
+            "--rev: given {} times, and at most two revisions can be compared\nhint: leave out the \
+             others",
             args.rev.len()
         )));
     }
@@ -267,8 +274,8 @@ fn check_out(
         && a == b
     {
         return Err(bad(format!(
-            "{} and {} are one commit, {a:.12}: there is nothing to compare; leave one out to \
-             compare it with the files as they lie here",
+            "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: leave one out to compare \
+             it with the work tree",
             args.rev[0], args.rev[1]
         )));
     }
@@ -276,8 +283,8 @@ fn check_out(
     for (name, commit) in args.rev.iter().zip(&commits) {
         if name == WORK_TREE {
             return Err(bad(format!(
-                "{WORK_TREE} is what files are called that are in no commit; give the revision as \
-                 {commit:.12}"
+                "--rev {WORK_TREE}: this name is reserved for uncommitted files\nhint: write the \
+                 revision as {commit:.12}"
             )));
         }
         terminal::say(&format!("checking out {name} ({commit:.12})"));
@@ -287,7 +294,7 @@ fn check_out(
     if revised.len() == 1 {
         revised.push(Repository::as_it_lies(folders));
     } else if repository.is_changed(supervision) {
-        terminal::say("the work tree has changes that are in no commit: they are not measured");
+        terminal::say("the work tree has uncommitted changes, which are not measured");
     }
     Ok(revised)
 }
@@ -300,12 +307,12 @@ fn revision_error(why: NoRevision) -> anyhow::Error {
     }
 }
 
-/// Checks that the revisions are not the same server, as far as it is known what goes into it.
+/// Checks that the revisions differ in the definition or in the inputs of the build.
 fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
     let [a, b] = &plan.subjects[..] else { return Ok(()) };
     for (subject, name) in [a, b].into_iter().zip(names) {
         if let Some(why) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
-            return Err(anyhow!("{name} cannot be measured: {why}"));
+            return Err(anyhow!("{name}: cannot be measured: {why}"));
         }
     }
     let inputs =
@@ -314,8 +321,8 @@ fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(bad(format!(
-        "{} is the same in {} and {}: nothing that it is built and started from differs; --anyway \
-         measures them all the same",
+        "{}: is the same in {} and {}, because it is built and started from the same files\nhint: \
+         measure both anyway with --anyway",
         a.name, names[0], names[1]
     )))
 }

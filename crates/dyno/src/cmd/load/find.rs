@@ -60,7 +60,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     })
 }
 
-/// The rate to begin at. `least_rps`: where the objective's percentiles are known.
+/// Returns the rate to begin at. `least_rps`: the lowest rate at which a load has enough requests
+/// for the objective's percentiles.
 fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     let given = [
         ("-n", args.requests.is_some()),
@@ -76,20 +77,23 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     ];
     if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
         return Err(bad(format!(
-            "--find makes many loads, and {option} is for one; leave one of them out"
+            "{option}: cannot be used with --find, which makes many loads\nhint: leave out one of \
+             the two"
         )));
     }
     let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
+    spec::refuse_rate_not_above_zero(rate)?;
     let rate = units::count(rate).map_err(|_| {
-        bad(format!("--rate: with --find it is the rate to begin at, one number; {rate:?} is not"))
+        bad(format!(
+            "--rate {rate:?}: must be one number with --find, which begins at this rate\nhint: \
+             write it like 5k"
+        ))
     })?;
-    if rate <= 0.0 {
-        return Err(bad("--rate: a search begins above 0"));
-    }
+    spec::refuse_rate_not_above_zero(&rate.to_string())?;
     if rate < least_rps {
         terminal::say(&format!(
-            "dyno load: --rate {rate}: too few requests for the objective's percentiles; the \
-             search begins at {:.0}/s\nhint: make loads longer with -d",
+            "dyno load: --rate {rate}: gives too few requests for the percentiles of the \
+             objective, so the search begins at {:.0}/s\nhint: make loads longer with -d",
             least_rps.ceil()
         ));
     }
@@ -120,9 +124,9 @@ fn search(
             0 => load(ready, (rate, length_ns, search.loads()), interrupts),
             _ => Err(String::new()),
         };
-        // A load that was cut short says nothing.
+        // The result of an interrupted load is not used.
         if interrupts.count() > 0 {
-            break Some("the user ended it".into());
+            break Some("it was interrupted".into());
         }
         match tried {
             Err(why) => break Some(why),
@@ -135,8 +139,8 @@ fn search(
 /// Default width of the bracket around the capacity, per cent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// One load at a rate, with draws of its own. `Err`: it could not begin, or nothing was answered at
-/// all; as a sentence.
+/// Runs one load at a rate, with its own random draws. `Err`: it could not begin, or there was no
+/// response at all; as a sentence.
 fn load(
     ready: &Ready,
     (rate, duration_ns, number): (f64, u64, usize),
@@ -154,7 +158,7 @@ fn load(
     let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
-        Some(nothing) => Err(nothing.message.clone()),
+        Some(no_answers) => Err(no_answers.message.clone()),
         None => Ok((record, result)),
     }
 }
@@ -180,7 +184,7 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
     }
 }
 
-/// Ends a load when the user wants it.
+/// Ends a load when the user interrupts it.
 struct Interrupted<'a>(&'a Interrupts);
 
 impl Watch for Interrupted<'_> {

@@ -32,7 +32,7 @@ use crate::exit::{Exit, bad, first_error};
 use crate::terminal::ThirdInterrupt;
 use crate::{calibration, terminal};
 
-const ENDING_EARLY: &str = "ending early; the result covers what was measured";
+const ENDING_EARLY: &str = "ending early: the result covers what was measured so far";
 
 pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     if let Some(objective) = args.find.take() {
@@ -80,7 +80,8 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
 struct Loaded {
     record: LoadRecord,
     was_interrupted: bool,
-    /// An output that failed on the way. Reported after the result, so that the result is not lost.
+    /// Error of an output during the load. Reported after the result, so that the result is not
+    /// lost.
     trouble: anyhow::Result<()>,
 }
 
@@ -110,7 +111,7 @@ impl Ready {
         Ok(Ready { args, url, workload, reach, spec, config })
     }
 
-    /// Loads the server, if it answers as it should. `Err`: the load never began.
+    /// Loads the server, if its first response is correct. `Err`: the load never began.
     fn load(&self) -> anyhow::Result<Loaded> {
         let Ready { args, spec, config, .. } = self;
         if let Some(note) = requests::note_on_upgrade(&self.workload) {
@@ -180,14 +181,14 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     super::report::write_out(output, &super::report::escape_for_terminal(output, &for_programs))
 }
 
-/// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now.
-/// Needed because a load's own instants are on the monotonic clock.
+/// Converts an instant of the monotonic clock to seconds since the epoch. `now_ns` and `now_unix_s`
+/// are readings of both clocks at the same time.
 fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
     now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }
 
 fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> {
-    // Both clocks are read one right after the other, so that their difference is right.
+    // Both clocks are read without a pause between them, so that their difference is correct.
     let began_unix_s =
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     let (answers, missing) = dyno_analysis::load::response_times(record);

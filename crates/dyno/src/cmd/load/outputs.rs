@@ -29,7 +29,8 @@ pub fn check_files(args: &LoadArgs, reach: &ReadableFiles) -> anyhow::Result<()>
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
         return Err(bad(
-            "--hgrm and --hlog need the name of a file; standard output has the result",
+            "--hgrm and --hlog: must be files, because standard output has the result\nhint: name \
+             a file, such as --hgrm load.hgrm",
         ));
     }
     let inputs = inputs(args, reach);
@@ -41,7 +42,7 @@ pub fn check_files(args: &LoadArgs, reach: &ReadableFiles) -> anyhow::Result<()>
         let Some(is) = inputs.check(path)? else { continue };
         if seen.contains(&is) {
             return Err(bad(format!(
-                "{} would be written twice; give each output a file of its own",
+                "{}: would be written by two outputs\nhint: give each output its own file",
                 path.display()
             )));
         }
@@ -75,14 +76,15 @@ pub struct IntervalStream {
 }
 
 impl IntervalStream {
-    /// Opens the output. If it is a pipe, waits until somebody reads it.
+    /// Opens the output. If it is a pipe, waits for a reader.
     pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
         let is_standard_output = path == Path::new("-");
         let to: Box<dyn Write> = if is_standard_output {
             Box::new(std::io::stdout())
         } else {
-            let file = create(path)
-                .map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
+            let file = create(path).map_err(|error| {
+                bad(format!("--stream {}: cannot be opened: {error}", path.display()))
+            })?;
             Box::new(BufWriter::new(file))
         };
         let mut stream = IntervalStream { to, is_standard_output };
@@ -100,23 +102,23 @@ impl IntervalStream {
             match error.kind() {
                 ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
                 ErrorKind::BrokenPipe => {
-                    anyhow::anyhow!("the reader of the stream closed it before its end")
+                    anyhow::anyhow!("--stream: its reader closed it before the load ended")
                 }
-                _ => anyhow::Error::new(error).context("the stream cannot be written"),
+                _ => anyhow::Error::new(error).context("--stream: cannot be written"),
             }
         })
     }
 }
 
-/// Creates a file, or opens a pipe as soon as somebody reads it.
+/// Creates a file, or opens a pipe as soon as it has a reader.
 fn create(path: &Path) -> std::io::Result<File> {
     if !std::fs::metadata(path).is_ok_and(|is| is.file_type().is_fifo()) {
         return File::create(path);
     }
-    // Held until the pipe is open for good: its reader would see an end of file in between.
+    // Held until the pipe is open. Otherwise its reader would see an end of file.
     let reader = pipe_to_a_reader(path)?;
     if reader.is_none() {
-        terminal::say(&format!("waiting until somebody reads {}", path.display()));
+        terminal::say(&format!("{}: waiting for a reader of this pipe", path.display()));
     }
     File::create(path)
 }
@@ -131,13 +133,16 @@ pub struct MetricsPage {
 impl MetricsPage {
     pub fn begin(addr: SocketAddr, page: String) -> anyhow::Result<MetricsPage> {
         let listener = TcpListener::bind(addr).map_err(|error| {
-            bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
+            bad(format!(
+                "--metrics {addr}: cannot be opened: {error}\nhint: give another port, or 0 for \
+                 any free port"
+            ))
         })?;
         let url = format!("http://{}/metrics", listener.local_addr()?);
         terminal::say(&format!("metrics at {url}"));
         let page = Arc::new(Mutex::new(page));
         let shown = Arc::clone(&page);
-        // The thread ends with the process: it holds nothing that must be given back.
+        // The thread ends with the process: it holds nothing that needs cleaning up.
         thread::Builder::new().name("metrics".into()).spawn(move || {
             serve(&listener, &shown);
         })?;
@@ -168,14 +173,14 @@ impl Metrics {
     }
 }
 
-/// Readers of metrics that are answered at the same time. One more, and the one that has been there
-/// longest is sent away: a slow reader blocks no other.
+/// Largest number of concurrent readers of metrics. A further reader replaces the oldest one, so
+/// that slow readers block no other.
 const READERS: usize = 32;
 
-/// The time that a reader has to ask and to take the page, however it divides that.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a reader, from its connection to the end of the page.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers readers for ever, each in a thread of its own.
+/// Serves readers until the process ends, each in its own thread.
 fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
     let mut readers: VecDeque<Weak<TcpStream>> = VecDeque::new();
     for stream in listener.incoming() {
@@ -192,16 +197,19 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
         }
         readers.push_back(Arc::downgrade(&stream));
         let page = Arc::clone(page);
-        let answers = move || {
-            // Readers' own clock: it bounds their time, and measures nothing.
-            let _ = answer(&Bounded { stream: &stream, until: Instant::now() + PATIENCE }, &page);
+        let serve_reader = move || {
+            // This clock only limits the reader's time. It measures nothing.
+            let _ = respond(
+                &Bounded { stream: &stream, until: Instant::now() + READER_TIMEOUT },
+                &page,
+            );
         };
-        // A reader for whom there is no thread is sent away.
-        let _ = thread::Builder::new().name("metrics".into()).spawn(answers);
+        // Without a thread the connection is closed.
+        let _ = thread::Builder::new().name("metrics".into()).spawn(serve_reader);
     }
 }
 
-/// A connection whose reads and writes all end by an instant.
+/// A connection with one deadline for all its reads and writes.
 struct Bounded<'a> {
     stream: &'a TcpStream,
     until: Instant,
@@ -233,7 +241,7 @@ impl Bounded<'_> {
     }
 }
 
-fn answer(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
+fn respond(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < 16 * 1024 {
@@ -246,13 +254,13 @@ fn answer(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
     let page = || page.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (status, body) =
         if is_metrics { ("200 OK", page()) } else { ("404 Not Found", "see /metrics\n".into()) };
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: \
          close\r\n\r\n{body}",
         openmetrics::CONTENT_TYPE,
         body.len()
     );
-    reader.write_all(answer.as_bytes())
+    reader.write_all(response.as_bytes())
 }
 
 #[cfg(test)]
@@ -373,7 +381,7 @@ mod tests {
         (&client).write_all(b"G").unwrap();
         // Its time is over, though a byte has just come.
         let reader = Bounded { stream: &server, until: Instant::now() };
-        let ended = answer(&reader, &Mutex::new(String::new()));
+        let ended = respond(&reader, &Mutex::new(String::new()));
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

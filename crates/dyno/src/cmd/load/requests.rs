@@ -47,7 +47,7 @@ pub fn read_requests(
     }
     for (i, request) in requests.iter_mut().enumerate() {
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            // The user's own replaces the one of an import: a request has one Host.
+            // The Host of the command line replaces the one of an import.
             request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
         }
         request.headers.extend(headers.iter().cloned());
@@ -126,8 +126,8 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
         (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
             return Err(bad(
-                "on http:// it is unknown whether the server speaks HTTP/2; add --protocol h2c \
-                 (prior knowledge) or h2c-upgrade, or leave out --streams",
+                "--streams: needs HTTP/2, which http:// does not select\nhint: add --protocol h2c \
+                 (prior knowledge) or --protocol h2c-upgrade, or leave out --streams",
             ));
         }
         (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
@@ -135,12 +135,15 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
         (ProtocolArg::H2, Scheme::Http) => {
             return Err(bad(
-                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a \
-                 plain connection",
+                "--protocol h2: needs TLS, and the URL is http://\nhint: use https://, or \
+                 --protocol h2c for HTTP/2 without TLS",
             ));
         }
         (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
-            return Err(bad("h2c is HTTP/2 without TLS; use http://, or --protocol h2 over TLS"));
+            return Err(bad(
+                "--protocol: h2c is HTTP/2 without TLS, and the URL is https://\nhint: use \
+                 http://, or --protocol h2 for HTTP/2 over TLS",
+            ));
         }
         (ProtocolArg::H2c, Scheme::Http) => Protocol::H2c,
         (ProtocolArg::H2cUpgrade, Scheme::Http) => Protocol::H2cUpgrade,
@@ -151,15 +154,15 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
 #[derive(Clone, Debug)]
 pub enum ReadableFiles {
     Folder(Folder),
-    /// No files: an import that somebody else wrote might read the user's own.
+    /// No files: an import from another author might read the user's files.
     Nothing,
 }
 
-/// The files that requests may name. The command line is the user's own, and may name files; an
-/// imported file may only with `--files`.
+/// Returns the files that requests may name. The command line may name files. An imported file may
+/// do so only with `--files`.
 pub fn reach(args: &LoadArgs) -> ReadableFiles {
-    const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER \
-                             names another, from which their names lead on";
+    const OTHERWISE: &str = "use a file of the current folder or below it, or name another folder \
+                             with --files FOLDER";
     match (&args.files, &args.import) {
         (Some(folder), _) => ReadableFiles::Folder(Folder::new(folder, OTHERWISE)),
         (None, None) => ReadableFiles::Folder(Folder::new(Path::new("."), OTHERWISE)),
@@ -196,8 +199,8 @@ impl ReadableFiles {
     }
 }
 
-const NO_FILES: &str = "an imported file may not name files to be read, unless you say from which \
-                        folder: add --files FOLDER";
+const NO_FILES: &str = "an imported file may not name other files\nhint: allow it with --files \
+                        FOLDER, the folder of these files";
 
 /// Reads a file that is named on the command line; `-` is standard input.
 pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -211,7 +214,7 @@ pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
 
 fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let path = path.to_string_lossy();
-    read_file(&path).map_err(|error| bad(format!("{path}: {error}")))
+    read_file(&path).map_err(|error| bad(format!("{path}: cannot be read: {error}")))
 }
 
 /// The server and requests of the command line: the URL with its flags, or the mix.
@@ -245,11 +248,14 @@ fn read_import(
     reach: &ReadableFiles,
 ) -> anyhow::Result<Imports> {
     let text = String::from_utf8(named_file(path)?)
-        .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
+        .map_err(|_| bad(format!("{}: must be a text file (UTF-8)", path.display())))?;
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| reach.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
-        bad(format!("{path}: {error} (read as {name}; set another format with --import-format)"))
+        bad(format!(
+            "{path}: {error}\nhint: the file was read as {name}. Set another format with \
+             --import-format"
+        ))
     })
 }
 
@@ -277,8 +283,8 @@ fn import_requests(
             }
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
             return Err(bad(format!(
-                "{}: {} is another server than {}, and a load goes to one; leave out the others, \
-                 or name the URL of the server that gets them all",
+                "{}: {} is another server than {}, and a load has one server\nhint: leave out the \
+                 requests to other servers, or give the URL of the server for all requests",
                 one.place,
                 url.authority(),
                 server.authority()
@@ -291,7 +297,10 @@ fn import_requests(
         requests.add(one.request(&path, braces));
         server.get_or_insert(url);
     }
-    let server = server.ok_or_else(|| bad("there are no requests to import"))?;
+    let server = server.ok_or_else(|| {
+        let source = args.import.as_ref().map(|path| path.display().to_string());
+        bad(format!("{}: no requests found", source.unwrap_or_else(|| "--curl".into())))
+    })?;
     Ok((server, requests.into_requests(), changes))
 }
 
@@ -300,7 +309,7 @@ fn import_requests(
 struct Adopted(BTreeMap<String, String>);
 
 impl Adopted {
-    /// Counts the settings of a command that [`adopt`] passes over: a load has one of each.
+    /// Counts the settings of a command that [`adopt`] ignores, because a load has one of each.
     fn note(
         &mut self,
         one: &ImportedRequest,
@@ -321,9 +330,9 @@ impl Adopted {
             let reason = if is_of_tls && !is_https {
                 "the load has no TLS"
             } else if name == "resolve" && args.url.is_some() {
-                "the URL is another"
+                "the URL names another server"
             } else if name != "resolve" && is_taken {
-                "an option or an earlier command has another"
+                "an option or an earlier command sets it"
             } else {
                 continue;
             };
@@ -332,7 +341,7 @@ impl Adopted {
     }
 }
 
-/// Whether a setting is in force already, by curl's name for it.
+/// Whether an option already sets what curl calls `kind`.
 fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
     match kind {
         "max-time" => args.timeout.is_some(),
@@ -347,18 +356,18 @@ fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
     }
 }
 
-/// Prints a setting of an imported file, which the user may not have read.
+/// Prints a setting of an imported file, because the user may not have read the file.
 fn note(one: &ImportedRequest, is_own: bool, what: &str) {
     if !is_own {
         terminal::say(&dyno_report::terminal::line(&format!(
-            "{}: as this command wants, {what}",
+            "{}: because of this command, {what}",
             one.place
         )));
     }
 }
 
-/// Applies an imported command's settings of connections to the load, unless a flag of dyno's says
-/// otherwise.
+/// Applies an imported command's settings of connections to the load, unless an option of the
+/// command line sets them.
 fn adopt(
     one: &ImportedRequest,
     is_https: bool,
@@ -386,7 +395,7 @@ fn adopt(
             "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
             other => {
                 return Err(bad(format!(
-                    "{}: --{other} has no counterpart here; leave it out",
+                    "{}: --{other}: has no counterpart in dyno\nhint: leave it out",
                     one.place
                 )));
             }
@@ -395,8 +404,8 @@ fn adopt(
     Ok(())
 }
 
-/// Applies an imported command's TLS settings: whom to trust, and the client's own certificate and
-/// key.
+/// Applies an imported command's TLS settings: trusted certificates, and the client's certificate
+/// and key.
 fn adopt_trust(
     one: &ImportedRequest,
     (name, value): (&str, &str),
@@ -430,7 +439,7 @@ fn adopt_trust(
     Ok(())
 }
 
-/// Applies an imported command's settings of where connections go.
+/// Applies an imported command's settings of the address of the server.
 fn adopt_place(
     one: &ImportedRequest,
     (name, value): (&str, &str),
@@ -438,7 +447,7 @@ fn adopt_place(
 ) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     match name {
-        // It is for the import's server, which the user's URL replaces.
+        // It names the import's server, which the user's URL replaces.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {
@@ -451,7 +460,7 @@ fn adopt_place(
         _ if args.unix_socket.is_some() => {}
         _ => {
             return Err(bad(format!(
-                "{}: an imported file may not choose a Unix socket; if it is the right one, add \
+                "{}: an imported file may not choose a Unix socket\nhint: to use this socket, add \
                  --unix-socket {}",
                 one.place,
                 terminal::quote(value)
@@ -461,7 +470,7 @@ fn adopt_place(
     Ok(())
 }
 
-/// A limit from a number of seconds; `None`: it is 0, which means no limit of its own.
+/// Converts a number of seconds to a limit. `None`: it is 0, which means the default.
 fn seconds(one: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
     let ns = dyno_workload::units::duration(&format!("{value}s"));
     let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
@@ -532,7 +541,7 @@ mod tests {
         let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k \
                    --http1.1";
         let lines = settings(&["--curl", two]);
-        let has = "an option or an earlier command has another";
+        let has = "an option or an earlier command sets it";
         assert!(
             lines.contains(&format!("--insecure (the load has no TLS), --max-time 3 ({has})")),
             "{lines}"
@@ -546,6 +555,9 @@ mod tests {
             lines.contains("servers replaced by the one of the command line: http://h"),
             "{lines}"
         );
-        assert!(lines.contains("--resolve h:80:127.0.0.1 (the URL is another)"), "{lines}");
+        assert!(
+            lines.contains("--resolve h:80:127.0.0.1 (the URL names another server)"),
+            "{lines}"
+        );
     }
 }

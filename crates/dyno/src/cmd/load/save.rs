@@ -13,7 +13,7 @@ use super::target::Url;
 pub struct SavedLoad(RunDir);
 
 impl SavedLoad {
-    /// Makes the folder before the load, so that nothing is measured that cannot be kept.
+    /// Makes the folder before the load, so that a load is not wasted on an unwritable folder.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<SavedLoad> {
         crate::cmd::keep_in(folder, plan).map(SavedLoad)
     }
@@ -26,7 +26,7 @@ impl SavedLoad {
     /// Prints where the archive is. A load that never began has only the reason in it.
     pub fn print_place(&self, has_begun: bool) {
         let kept =
-            if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
+            if has_begun { crate::cmd::IS_KEPT } else { "The reason of the failure is saved." };
         crate::cmd::print_saved(&self.0, kept);
     }
 }

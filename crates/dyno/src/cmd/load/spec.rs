@@ -23,83 +23,100 @@ use crate::exit::bad;
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
-/// The shortest measured window of a trace, nanoseconds: shares of a shorter one mean nothing.
+/// The shortest measured window of a trace, nanoseconds. Shares of a shorter one are meaningless.
 const SHORTEST_TRACE_NS: u64 = 10_000_000;
 
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
         return Err(bad(
-            "-n counts requests from the start, so it has no warm-up; leave out -w, or use -d",
+            "-n: cannot have a warm-up, because it counts requests from the start\nhint: leave out \
+             -w, or use -d instead of -n",
         ));
     }
     if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
         return Err(bad(
-            "--arrival says how the requests of --rate or --find come; give one of these",
+            "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
         ));
     }
-    if args.threads == Some(0) || args.pipeline == 0 || args.streams == Some(0) {
-        return Err(bad("--threads, --streams and --pipeline are at least 1"));
-    }
     let most = dyno_runner::limits::AT_ONCE;
-    if args.pipeline > most || args.streams.is_some_and(|streams| streams > most) {
-        return Err(bad(format!("--streams and --pipeline are at most {most}")));
+    let counts = [
+        ("--threads", args.threads, u32::MAX),
+        ("--streams", args.streams, most),
+        ("--pipeline", Some(args.pipeline), most),
+    ];
+    for (option, count, most) in counts {
+        match count {
+            Some(0) => return Err(bad(format!("{option} 0: must be above 0"))),
+            Some(count) if count > most => {
+                return Err(bad(format!("{option} {count}: must be at most {most}")));
+            }
+            _ => {}
+        }
     }
     if !args.resources.is_empty() {
-        refuse_what_pages_cannot_be(args)?;
+        refuse_page_conflicts(args)?;
     }
     if args.interval.0 < 10_000_000 {
-        return Err(bad("--interval is at least 10ms"));
+        return Err(bad("--interval: must be at least 10ms"));
     }
     let streams_here = args.stream.as_deref() == Some(Path::new("-"));
     if streams_here && is_standard_output(args.output.as_deref()) && args.format != LoadFormat::Text
     {
         return Err(bad(
-            "the stream and the result would both go to standard output; name a file for one of \
+            "--stream -: standard output already has the result\nhint: name a file for one of \
              them, with --stream FILE or -o FILE",
         ));
     }
     Ok(())
 }
 
-/// Refuses options that would do nothing: the user would believe that they did something. Called
-/// after the import, which may set the URL, the protocol and the requests.
+/// Refuses options that would have no effect. Called after the import, which may set the URL, the
+/// protocol and the requests.
 pub fn refuse_unused_options(
     args: &LoadArgs,
     url: &Url,
     workload: &Workload,
 ) -> anyhow::Result<()> {
     let protocol = workload.protocol;
-    let useless = useless_of_http(args, protocol)
-        .or_else(|| useless_of_tls(args, url))
-        .or_else(|| useless_of_requests(args, workload))
-        .or_else(|| useless_of_limits(args));
-    useless.map_or(Ok(()), |why| Err(bad(why)))
+    let unused = unused_http_option(args, protocol)
+        .or_else(|| unused_tls_option(args, url))
+        .or_else(|| unused_request_option(args, workload))
+        .or_else(|| unused_timeout(args));
+    unused.map_or(Ok(()), |message| Err(bad(message)))
 }
 
-fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
+fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     if args.pipeline > 1 && protocol == Protocol::Auto {
         return Some(
-            "what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or \
-             take --streams (-m)"
+            "--pipeline: https:// may select HTTP/2, which has no pipelining\nhint: add --protocol \
+             h1, or use --streams (-m) instead"
                 .into(),
         );
     }
     if args.pipeline > 1 && protocol.is_h2() {
-        return Some("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead".into());
+        return Some(
+            "--pipeline: is for HTTP/1.1, and this load uses HTTP/2\nhint: use --streams (-m) \
+             instead"
+                .into(),
+        );
     }
     if args.page_connections.is_some() && protocol.is_h2() {
         return Some(
-            "--page-connections is for HTTP/1.1; in HTTP/2 a page has one connection, so leave it \
-             out"
-            .into(),
+            "--page-connections: is for HTTP/1.1, and in HTTP/2 a page has one connection\nhint: \
+             leave it out"
+                .into(),
         );
     }
     if !protocol.is_h1() {
         return None;
     }
     if args.streams.is_some_and(|streams| streams > 1) {
-        return Some("--streams (-m) is for HTTP/2; HTTP/1.1 has --pipeline (-p) instead".into());
+        return Some(
+            "--streams: is for HTTP/2, and this load uses HTTP/1.1\nhint: use --pipeline (-p) \
+             instead"
+                .into(),
+        );
     }
     let given = [
         ("--window-bits", args.window_bits.is_some()),
@@ -108,11 +125,12 @@ fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
     ];
     let (option, _) = given.into_iter().find(|(_, given)| *given)?;
     Some(format!(
-        "{option} is for HTTP/2, and this is HTTP/1.1; choose another --protocol, or leave it out"
+        "{option}: is for HTTP/2, and this load uses HTTP/1.1\nhint: choose another --protocol, or \
+         leave it out"
     ))
 }
 
-fn useless_of_tls(args: &LoadArgs, url: &Url) -> Option<String> {
+fn unused_tls_option(args: &LoadArgs, url: &Url) -> Option<String> {
     let given = [
         ("--insecure (-k)", args.insecure),
         ("--cacert", args.cacert.is_some()),
@@ -122,67 +140,74 @@ fn useless_of_tls(args: &LoadArgs, url: &Url) -> Option<String> {
     ];
     let (option, _) = given.into_iter().find(|(_, given)| *given)?;
     (url.scheme == Scheme::Http).then(|| {
-        format!("{option} is for TLS, and on http:// there is none; use https://, or leave it out")
+        format!("{option}: is for TLS, and the URL is http://\nhint: use https://, or leave it out")
     })
 }
 
-fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
+fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String> {
     let is_import = args.import.is_some() || args.curl.is_some();
     if args.import_templates && !is_import {
         return Some(
-            "--import-templates is for --import and --curl; placeholders of your own are always \
-             replaced"
+            "--import-templates: is for --import and --curl\nhint: leave it out, because \
+             placeholders of the command line are always replaced"
                 .into(),
         );
     }
     if args.check_one_in.is_some() && !workload.requests.iter().any(Request::is_sampled) {
         return Some(
-            "--check-one-in says how often a header, SHA-256, text, JSON or an encoded body is \
-             checked, and none is expected; add such an expectation, or leave it out"
+            "--check-one-in: applies to an expected header, SHA-256, text, JSON or encoded body, \
+             and none is expected\nhint: add such an expectation, or leave it out"
                 .into(),
         );
     }
     if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
-        return Some("the answer to a HEAD has no body; leave out --expect-body".into());
+        return Some("--expect-body: a response to HEAD has no body\nhint: leave it out".into());
     }
     if args.unix_socket.is_some() && !args.resolve.is_empty() {
-        return Some("with --unix-socket no address is looked up; leave out --resolve".into());
+        return Some(
+            "--resolve: has no effect with --unix-socket, which needs no address\nhint: leave it \
+             out"
+            .into(),
+        );
     }
     None
 }
 
-fn useless_of_limits(args: &LoadArgs) -> Option<String> {
+fn unused_timeout(args: &LoadArgs) -> Option<String> {
     let whole_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
     if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
         return Some(
-            "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends \
-             nothing"
+            "--first-byte-timeout: must be shorter than --timeout (10s unless given)\nhint: \
+             shorten it, or leave it out"
                 .into(),
         );
     }
     None
 }
 
-fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
+fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
     if args.rate.is_some() || args.trace.is_some() {
         return Err(bad(
-            "pages (--resource) are loaded one after the other by each visitor; leave out --rate \
-             and --trace",
+            "--resource: cannot be used with --rate or --trace, because each visitor loads one \
+             page after the other\nhint: leave out --rate and --trace",
         ));
     }
     if args.protocol == ProtocolArg::Auto {
         return Err(bad(
-            "a page takes one connection of HTTP/2 and several of HTTP/1.1; say which with \
-             --protocol h1, h2 or h2c",
+            "--resource: needs --protocol, because a page uses one connection of HTTP/2 or several \
+             of HTTP/1.1\nhint: add --protocol h1, h2 or h2c",
         ));
     }
     if args.pipeline > 1 {
-        return Err(bad("browsers do not pipeline; leave out --pipeline with --resource"));
+        return Err(bad(
+            "--resource: cannot be used with --pipeline, because browsers do not pipeline\nhint: \
+             leave out --pipeline",
+        ));
     }
     if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
         return Err(bad(
-            "pages (--resource) keep their connections from the beginning; leave out \
-             --requests-per-connection and --ramp-connections",
+            "--resource: cannot be used with --requests-per-connection or --ramp-connections, \
+             because pages keep their connections from the beginning\nhint: leave out both options",
         ));
     }
     Ok(())
@@ -195,8 +220,9 @@ pub fn spec(
     workload: &Workload,
     reach: &ReadableFiles,
 ) -> anyhow::Result<LoadSpec> {
-    let connections =
-        u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
+    let connections = u32::try_from(args.connections).map_err(|_| {
+        bad(format!("--connections {}: must be at most {}", args.connections, u32::MAX))
+    })?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
     let read = |name: &str| reach.read(name);
@@ -292,27 +318,27 @@ fn is_on_this_machine(peer: &PeerAddress) -> bool {
     }
 }
 
-/// A note on the number of threads, shown before the load begins; `None`: there is nothing to say.
+/// Returns a note on the number of threads, shown before the load. `None`: no note is needed.
 pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
     let usable = usable_cpus(args);
-    if args.threads.is_some_and(|asked| asked > spec.load.threads) {
+    if let Some(asked) = args.threads.filter(|asked| *asked > spec.load.threads) {
         return Some(format!(
-            "-t: with {} connections there are no more threads than that",
+            "-t {asked}: reduced to {}, because each thread needs a connection",
             spec.load.threads
         ));
     }
     (spec.load.threads > usable).then(|| {
         format!(
-            "-t: {} threads wait for each other on {usable} CPU{}, and that will be in the times; \
-             `-t {usable}` is the most that makes sense here",
+            "-t {}: the threads share {usable} CPU{}, so the times include their waits for a \
+             CPU\nhint: use -t {usable} or fewer",
             spec.load.threads,
             if usable == 1 { "" } else { "s" }
         )
     })
 }
 
-/// Whether some CPU that this process may use stays free while all generator threads poll: a server
-/// on this machine needs one. `own`: the CPUs of the threads; empty: any.
+/// Whether a usable CPU stays free for a server on this machine while all generator threads poll.
+/// `own`: the CPUs of the threads; empty: any.
 fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
     if own.is_empty() {
@@ -330,12 +356,23 @@ fn spin(args: &LoadArgs) -> Spin {
     }
 }
 
+/// Refuses a rate that is a plain number of 0 or less.
+pub fn refuse_rate_not_above_zero(rate: &str) -> anyhow::Result<()> {
+    match rate.trim().parse::<f64>() {
+        Ok(number) if number <= 0.0 => Err(bad(format!(
+            "--rate {rate}: must be above 0\nhint: give requests per second, such as --rate 5k"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The schedule, and the instants of a trace in nanoseconds (empty without a trace).
 fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     if let Some(path) = &args.trace {
-        return trace(path);
+        return read_trace(path);
     }
     let Some(rate) = &args.rate else { return Ok((Arrivals::Closed, Arc::from([]))) };
+    refuse_rate_not_above_zero(rate)?;
     let gaps = match args.arrival {
         ArrivalArg::Constant => Gaps::Even,
         ArrivalArg::Poisson => Gaps::Exponential,
@@ -349,12 +386,16 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 
 /// Reads recorded times: a number of seconds on each line, from any origin and in any order; `#`
 /// begins a comment.
-fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
+fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let wrong = |line: usize, text: &str| {
-        bad(format!("{}:{line}: {text:?} is not a time in seconds, such as 0.25", path.display()))
+        bad(format!(
+            "{}:{line}: {text:?} is not a time in seconds\nhint: write it like 0.25",
+            path.display()
+        ))
     };
     let name = path.display().to_string();
-    let bytes = read_file(&name).map_err(|error| bad(format!("{name}: {error}")))?;
+    let bytes =
+        read_file(&name).map_err(|error| bad(format!("{name}: cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut seconds = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -366,11 +407,13 @@ fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
         seconds.push(time.ok_or_else(|| wrong(i + 1, number))?);
     }
     seconds.sort_by(f64::total_cmp);
-    let first = *seconds.first().ok_or_else(|| bad(format!("{name}: there are no times in it")))?;
+    let first = *seconds.first().ok_or_else(|| {
+        bad(format!("{name}: has no times\nhint: write a number of seconds on each line"))
+    })?;
     let last = seconds.last().copied().unwrap_or(first);
     if (last - first) * 1e9 > LONGEST_TRACE_NS {
         return Err(bad(format!(
-            "{name}: the times span more than 30 days; they are read as seconds"
+            "{name}: the times span more than 30 days\nhint: write the times in seconds"
         )));
     }
     let times: Arc<[u64]> = seconds.iter().map(|s| ((s - first) * 1e9).round() as u64).collect();
@@ -381,7 +424,7 @@ fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
     let stretches = args.rate.as_deref().and_then(units::rate_length_ns);
     match (args.duration, args.requests, trace.last()) {
-        (Some(Ns(0)), ..) => Err(bad("a duration of 0 measures nothing")),
+        (Some(Ns(0)), ..) => Err(bad("--duration 0: must be above 0")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
@@ -416,8 +459,7 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         },
         alpn: TlsOptions::alpn(protocol),
     };
-    // Each worker makes its own configuration. This one finds a file that is no certificate before
-    // the load.
+    // Each worker makes its own configuration. This one finds invalid certificates before the load.
     options.configure().map_err(bad)?;
     Ok(options)
 }
@@ -448,12 +490,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         std::fs::write(&path, "# times\n100.5\n100.25 # early\n\n101\n").unwrap();
-        let (arrivals, times) = trace(&path).unwrap();
+        let (arrivals, times) = read_trace(&path).unwrap();
         assert_eq!(*times, [0, 250_000_000, 750_000_000]);
         assert!(matches!(arrivals, Arrivals::Trace { count: 3, .. }));
         std::fs::write(&path, "1\nx\n").unwrap();
-        assert!(trace(&path).unwrap_err().to_string().contains("t:2: \"x\" is not a time"));
+        assert!(read_trace(&path).unwrap_err().to_string().contains("t:2: \"x\" is not a time"));
         std::fs::write(&path, "#\n").unwrap();
-        assert!(trace(&path).unwrap_err().to_string().contains("no times"));
+        assert!(read_trace(&path).unwrap_err().to_string().contains("no times"));
     }
 }

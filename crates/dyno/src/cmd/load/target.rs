@@ -5,7 +5,6 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use dyno_driver::{Endpoint, PeerAddress, Stamps};
 
 use crate::cli::LoadArgs;
@@ -59,7 +58,7 @@ impl Url {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
             Some((scheme, _)) => {
-                return Err(format!("{text}: the scheme {scheme:?} is neither http nor https"));
+                return Err(format!("{text}: the scheme is {scheme:?}, and must be http or https"));
             }
             None => (Scheme::Http, text),
         };
@@ -68,8 +67,7 @@ impl Url {
         let (authority, target) = rest.split_at(end);
         if authority.contains('@') {
             return Err(
-                "a URL with a user in it names no host here; take -H 'Authorization: Basic …' \
-                 instead"
+                "URL: must not contain a user or a password\nhint: use -H 'Authorization: Basic …'"
                     .into(),
             );
         }
@@ -86,12 +84,13 @@ impl Url {
         let (host, zone) = split_zone(host.trim_start_matches('[').trim_end_matches(']'));
         if host.is_empty() {
             return Err(format!(
-                "{text}: there is no host; write it like http://127.0.0.1:8080/path"
+                "{text}: has no host\nhint: write it like http://127.0.0.1:8080/path"
             ));
         }
         if zone.is_some() && host.parse::<Ipv6Addr>().is_err() {
             return Err(format!(
-                "{text}: only an IPv6 address has a zone; write it like http://[fe80::1%25eth0]/"
+                "{text}: only an IPv6 address has a zone\nhint: write it like \
+                 http://[fe80::1%25eth0]/"
             ));
         }
         Ok(Url { scheme, host: host.into(), zone: zone.map(Into::into), port, target })
@@ -111,15 +110,15 @@ impl Url {
     }
 }
 
-/// Splits the zone off an IPv6 address. In a URL `%25` stands before it (RFC 6874 §2); a bare `%`
-/// is meant alike.
+/// Splits the zone off an IPv6 address. In a URL it follows `%25` (RFC 6874 §2); a bare `%` is
+/// accepted, too.
 fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
     (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
 }
 
-/// The address that connections go to, and the ones that they come from. `timeout`: of a connection
-/// that is tried.
+/// The address that connections go to, and the ones that they come from. `timeout`: connect timeout
+/// of an address that is tried.
 pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
         Some(path) => PeerAddress::Unix(path.clone()),
@@ -134,7 +133,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
         && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
     {
         return Err(bad(format!(
-            "--source {source} cannot reach {addr}: one is IPv4, the other IPv6"
+            "--source {source}: cannot reach {addr}, because one is IPv4 and the other is IPv6"
         )));
     }
     if let PeerAddress::Unix(path) = &peer
@@ -142,7 +141,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
     {
         let path = path.display();
         return Err(bad(format!(
-            "{path}: a path of a Unix socket has at most {UNIX_PATH_BYTES} bytes"
+            "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes"
         )));
     }
     let proxy = args.proxy_protocol.map(Into::into);
@@ -152,9 +151,10 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
 /// The addresses of a server, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Addresses {
-    /// The user has named it.
+    /// An address of the command line.
     Given(SocketAddr),
-    /// Of a name, in getaddrinfo's order (RFC 6724), or in that of several `--resolve`.
+    /// The addresses of a name, in the order of getaddrinfo (RFC 6724) or of the `--resolve`
+    /// options.
     Found(Vec<SocketAddr>),
 }
 
@@ -165,8 +165,8 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         // With a mistyped override the load would go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(bad(format!(
-                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve \
-                 {}:{}:{}, or leave it out",
+                "--resolve {text:?}: the load connects to {}:{}, another host or port\nhint: write \
+                 --resolve {}:{}:{}, or leave it out",
                 url.host,
                 url.port,
                 url.host,
@@ -190,8 +190,12 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         [] => {}
         _ => return Ok(Addresses::Found(given)),
     }
-    let all = (url.host.as_str(), url.port).to_socket_addrs().with_context(|| {
-        format!("the host {:?} cannot be resolved (--resolve gives its address)", url.host)
+    let (host, port) = (url.host.as_str(), url.port);
+    let all = (host, port).to_socket_addrs().map_err(|error| {
+        anyhow::anyhow!(
+            "{host}: cannot be resolved: {error}\nhint: correct the name, or give its address with \
+             --resolve {host}:{port}:ADDRESS"
+        )
     })?;
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in all {
@@ -200,7 +204,7 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         }
     }
     if found.is_empty() {
-        return Err(anyhow::anyhow!("the host {:?} has no address", url.host));
+        return Err(anyhow::anyhow!("{host}: has no address"));
     }
     Ok(Addresses::Found(found))
 }
@@ -232,7 +236,12 @@ fn choose(
 }
 
 fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
-    let wrong = || format!("--resolve {text:?}: write it like example.com:443:127.0.0.1");
+    let wrong = || {
+        format!(
+            "--resolve {text:?}: must be HOST:PORT:ADDRESS\nhint: write it like \
+             example.com:443:127.0.0.1"
+        )
+    };
     let mut parts = text.splitn(3, ':');
     let (Some(host), Some(port), Some(address)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(wrong());
@@ -251,7 +260,7 @@ fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAdd
             Ok(SocketAddrV6::new(v6, port, 0, zone_index(zone)?).into())
         }
         (IpAddr::V4(v4), Some(_)) => {
-            Err(format!("{v4}: an IPv4 address has no zone; leave out what follows %"))
+            Err(format!("{v4}: an IPv4 address has no zone\nhint: leave out % and the zone"))
         }
     }
 }
@@ -261,7 +270,7 @@ fn zone_index(zone: &str) -> Result<u32, String> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
     }
-    let wrong = || format!("{zone:?}: there is no such network interface; `ip link` lists them");
+    let wrong = || format!("{zone:?}: no such network interface\nhint: list them with `ip link`");
     if zone.contains(['/', '.']) {
         return Err(wrong());
     }

@@ -31,9 +31,11 @@ pub struct LoadWatch {
     stream: Option<IntervalStream>,
     metrics: Option<Metrics>,
     interrupts: Arc<Interrupts>,
-    /// Whether the server was seen so far.
+    /// URL of the load.
+    url: String,
+    /// What is known of the server so far.
     server: Server,
-    /// An error of an output; reported at the end, because the load goes on.
+    /// An error of an output; reported at the end, because the load continues.
     trouble: Option<anyhow::Error>,
 }
 
@@ -86,12 +88,13 @@ impl LoadWatch {
             stream,
             metrics,
             interrupts,
+            url: config.url.clone(),
             server: Server::Unknown,
             trouble: None,
         })
     }
 
-    /// Gives the terminal back. `Err`: an output could not be written to its end.
+    /// Restores the terminal. `Err`: an output could not be written to its end.
     pub fn end(self) -> anyhow::Result<()> {
         drop(self.screen);
         self.trouble.map_or(Ok(()), Err)
@@ -143,11 +146,15 @@ impl Watch for LoadWatch {
             }
         }
         if self.server == Server::Absent {
-            self.server = Server::ToldAbsent;
+            self.server = Server::ReportedAbsent;
             live::give_back();
-            terminal::say("nothing listens there: every connection was refused; ending early");
+            terminal::say(&format!(
+                "{}: every connection was refused, ending early\nhint: start the server, or \
+                 correct the address",
+                filter::line(&self.url)
+            ));
         }
-        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent)
+        (self.interrupts.count() > 0 || self.server == Server::ReportedAbsent)
             .then_some(LoadStopReason::Stopped)
     }
 }
@@ -156,12 +163,13 @@ impl Watch for LoadWatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
-    /// It took a connection, or failed otherwise than by refusing. The load goes on, because
-    /// failures are measured.
+    /// It accepted a connection, or failed in another way than by refusing one. The load continues,
+    /// because failures are measured.
     Present,
     /// Every connection was refused: there is nothing to measure.
     Absent,
-    ToldAbsent,
+    /// The user knows that it is absent.
+    ReportedAbsent,
 }
 
 impl Server {
@@ -272,7 +280,7 @@ impl Show {
         self.drawn = f64::NEG_INFINITY;
     }
 
-    /// Whether the user has asked for the end, or the terminal is gone.
+    /// Whether the user has ended the view, or the terminal is gone.
     fn is_left(&mut self) -> bool {
         self.is_lost || self.live.input() != live::Input::Nothing
     }

@@ -41,8 +41,8 @@ pub(super) fn run(
     Ok(Exit::Valid)
 }
 
-/// How long the run is expected to take, seconds, that comes first where rates are shares of what
-/// the slowest subject can do.
+/// Returns the expected length of the run that measures capacities first, seconds. It is 0 if no
+/// rates are shares of a capacity.
 fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     if suite.shares.is_empty() {
         return Ok(0.0);
@@ -52,20 +52,20 @@ fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     Ok(expected_ns(&plan) as f64 / 1e9 * f64::from(repeats) / f64::from(plan.repeats.max(1)))
 }
 
-/// The run that shows what varies, and the plan of the suite at its rates: the one that is named,
-/// or the latest that fits.
+/// Returns the pilot run, and the plan of the suite at its rates. The pilot is the run that the
+/// command line names, or the latest one of the unchanged suite.
 pub(super) fn pilot(
     args: &PlanArgs,
     suite: &SuiteFile,
     plan_of: &PlanOf<'_>,
 ) -> anyhow::Result<(Run, Plan)> {
     if let Some(path) = &args.pilot {
-        let run = RunDir::open(path)?.read()?;
+        let run = super::super::open_run(path)?.read()?;
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
             Err(what) => Err(bad(format!(
-                "{} has {what} other than those of this suite, so its variance does not apply; \
-                 make a pilot of the present suite",
+                "{}: its {what} differ from those of this suite, so its variance does not \
+                 apply\nhint: run the present suite as the pilot",
                 path.display()
             ))),
         };
@@ -73,16 +73,16 @@ pub(super) fn pilot(
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
         let path = terminal::quote(&args.suite.display().to_string());
         bad(format!(
-            "{} has no run of this unchanged suite with {PILOT} repeats or more{}; make one, with \
-             `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
+            "{}: no run of this unchanged suite with {PILOT} repeats or more{}\nhint: make one \
+             with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
             args.runs.display(),
             other.unwrap_or_default()
         ))
     })
 }
 
-/// The latest run of a suite as it is that shows what varies; else in what the latest of the suite
-/// differs from it, if there is one.
+/// The latest run of the unchanged suite with enough repeats. `Err`: how the latest run of the
+/// suite differs from it, if there is one.
 type Latest = Result<(Run, Plan), Option<String>>;
 
 /// Finds the latest run in a folder.
@@ -108,8 +108,7 @@ pub(super) fn latest(
         match plan_as(&run, suite, plan_of)? {
             Ok(plan) => return Ok(Ok((run, plan))),
             Err(what) => {
-                other = other
-                    .or(Some(format!("; {} has {what} other than the suite's", run.header.id)));
+                other = other.or(Some(format!(" (the {what} of {} differ)", run.header.id)));
             }
         }
     }
@@ -125,7 +124,7 @@ fn blocks(run: &Run) -> usize {
     all.max().unwrap_or(0)
 }
 
-/// The suite's plan at the rates of a run, or in what that measured something else.
+/// Returns the suite's plan at the rates of a run. `Err`: what the run measured differently.
 fn plan_as(
     run: &Run,
     suite: &SuiteFile,
@@ -143,18 +142,18 @@ fn plan_as(
         plan.arms.clone().into_iter().map(|arm| (arm.name, arm.conditions)).collect::<Vec<_>>()
     };
     let names = |plan: &Plan| plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
-    let behind =
+    let backends =
         |plan: &Plan| plan.backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>();
     let what = [
         (names(pilot) != names(&plan), "subjects"),
         (pilot.workloads != plan.workloads, "requests"),
         ((pilot.slice_ns, &pilot.duet) != (plan.slice_ns, &plan.duet), "turns"),
         (pilot.swaps_cpus != plan.swaps_cpus, "CPUs"),
-        (pilot.load != plan.load, "a load"),
-        (pilot.search != plan.search, "a search"),
+        (pilot.load != plan.load, "loads"),
+        (pilot.search != plan.search, "searches"),
         (arms(pilot) != arms(&plan), "conditions of its subjects"),
-        (behind(pilot) != behind(&plan), "back ends"),
-        (pilot.stop.is_some() != plan.stop.is_some(), "an end"),
+        (backends(pilot) != backends(&plan), "back ends"),
+        (pilot.stop.is_some() != plan.stop.is_some(), "stop rules"),
     ];
     Ok(what.into_iter().find(|(differs, _)| *differs).map_or(Ok(plan), |(_, what)| Err(what)))
 }

@@ -17,12 +17,12 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
-    let mut exit = chosen.tell_wrong();
+    let mut exit = chosen.print_mistakes();
     for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
         // Most variants share their subject's build.
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
-            // Other needs of theirs may still be missing.
+            // Other requirements of the variant may still be missing.
             match here.unmet_need(d) {
                 None => chosen.row(id, &format!("as {}", same.id))?,
                 Some(why) => chosen.row(id, &format!("skipped: {why}"))?,

@@ -1,5 +1,5 @@
-//! `dyno subjects check`: starts each server as a run would, and prints what was asked of it, what
-//! was expected, and what came.
+//! `dyno subjects check`: starts each server as a run would, and prints each request, what was
+//! expected, and the response.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
         catch_interrupts("stopping: shutting down this subject", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let here = Prerequisites::new(&supervision);
-    let mut exit = chosen.tell_wrong();
+    let mut exit = chosen.print_mistakes();
     let mut rows = Vec::new();
     for subject in &chosen.subjects {
         if interrupts.count() > 0 {
@@ -58,7 +58,7 @@ fn columns(built: &str, protocols: &str, checks: &str, result: &str) -> String {
     format!("{built:<10} {protocols:<32} {checks:<9} {result}")
 }
 
-/// The graver of two: a file or a machine that fails weighs more than a wrong answer.
+/// Returns the more severe of two. A failed file or machine outweighs an incorrect response.
 fn worse(a: Exit, b: Exit) -> Exit {
     let weight = |exit: Exit| match exit {
         Exit::Failed => 3,
@@ -72,16 +72,16 @@ fn worse(a: Exit, b: Exit) -> Exit {
 /// Results of a start.
 struct Started {
     start: StartRecord,
-    /// Over which protocols its short loads were answered, each as it was asked to.
+    /// Protocols over which its short loads got responses.
     answered: BTreeSet<Protocol>,
 }
 
 /// Outcome of the check of a subject.
 enum CheckOutcome {
     Skipped(String),
-    /// Something behind it has mistakes.
+    /// A back end has mistakes.
     Wrong(FileError),
-    /// With the end of what it printed.
+    /// With the end of the build's output.
     NotBuilt(String),
     Started(Started),
     /// The check was not reached.
@@ -132,8 +132,8 @@ fn check(
     Ok(seen)
 }
 
-/// A suite that asks next to nothing: the same starting, checking and stopping as in a run. Each
-/// protocol has a workload, so that every subject takes part.
+/// Returns a suite with very short loads. Subjects are started, checked and stopped as in a run.
+/// Each protocol has a workload, so that every subject takes part.
 fn suite_of(subject: &Subject) -> String {
     let path = match &subject.definition.ready.by {
         ReadyBy::Answer { path, .. } => path.as_str(),
@@ -229,10 +229,10 @@ impl CheckOutcome {
                 columns("–", "–", "–", &format!("skipped: {}", first_line(why)))
             }
             CheckOutcome::Wrong(error) => {
-                columns("–", "–", "–", &format!("not started: {}", error.message))
+                columns("–", "–", "–", &format!("not started: {}", first_line(&error.message)))
             }
             CheckOutcome::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
-            CheckOutcome::Nothing => columns("–", "–", "–", "not done"),
+            CheckOutcome::Nothing => columns("–", "–", "–", "not checked"),
             CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
@@ -243,15 +243,13 @@ impl CheckOutcome {
                     (Some(failure), _) => {
                         format!("{}: {}", failure.kind.name(), first_line(&failure.message))
                     }
-                    (None, true) if all.is_empty() => {
-                        "it has no contract: nothing was checked".into()
-                    }
-                    (None, true) => "all right".into(),
+                    (None, true) if all.is_empty() => "no contract, so nothing was checked".into(),
+                    (None, true) => "all passed".into(),
                     (None, false) if passed + waived == all.len() => format!("{waived} waived"),
-                    (None, false) => format!("{} not passed", all.len() - passed - waived),
+                    (None, false) => format!("{} failed", all.len() - passed - waived),
                 };
                 let served = if served.is_empty() { "none".into() } else { served.join(" ") };
-                let built = if definition.build.is_some() { "yes" } else { "no need" };
+                let built = if definition.build.is_some() { "yes" } else { "not needed" };
                 columns(built, &served, &format!("{passed}/{}", all.len()), &result)
             }
         }
@@ -262,7 +260,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// The checks before the load, and those after it that went otherwise.
+/// Returns the checks before the load, and those after it with another result.
 fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     let part = start.subject();
     let before = part.map_or(&[][..], |part| &part.checks_before);
@@ -345,11 +343,7 @@ fn describe_checks(start: &StartRecord) -> String {
     let _ = match all.len() {
         0 if start.failure.is_some() => Ok(()),
         0 => {
-            writeln!(
-                text,
-                "  it has no contract (`checks` in its file): nothing was checked but that it \
-                 starts"
-            )
+            writeln!(text, "  no contract (`checks` in its file), so only its start was checked")
         }
         n => writeln!(text, "  {passed} of {n} checks passed"),
     };

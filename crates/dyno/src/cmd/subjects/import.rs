@@ -28,7 +28,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let path = folder.join(Role::Subject.file());
     write(&path, &toml, if args.force { ExistingFile::Replaced } else { ExistingFile::Kept })?;
     let mistakes = Definition::read(&folder).err();
-    let left = left.into_iter().chain(mistakes.map(|error| format!("It has mistakes: {error}")));
+    let left = left.into_iter().chain(mistakes.map(|error| format!("Fix its mistakes: {error}")));
     let mut summary = format!("{}\nLeft to do:\n", path.display());
     for work in left {
         summary.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
@@ -46,7 +46,7 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error.to_string()),
-        Err(error) => Err(format!("{name} cannot be read: {error}")),
+        Err(error) => Err(format!("{name}: cannot be read: {error}")),
     }
 }
 
@@ -54,9 +54,9 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
 fn write(path: &Path, toml: &str, existing: ExistingFile) -> anyhow::Result<()> {
     match write_whole(path, toml.as_bytes(), existing) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(bad(format!("{} is there already; --force replaces it", path.display())))
+            Err(bad(format!("{}: exists already\nhint: replace it with --force", path.display())))
         }
-        written => written.with_context(|| format!("{} cannot be written", path.display())),
+        written => written.with_context(|| format!("{}: cannot be written", path.display())),
     }
 }
 

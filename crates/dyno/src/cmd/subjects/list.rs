@@ -29,21 +29,22 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         let _ = writeln!(table, "{}", escape_controls(&words));
     }
     for (name, error) in &chosen.wrong {
+        let message = error.message.lines().next().unwrap_or_default();
         let _ = writeln!(
             table,
             "{}",
-            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
+            escape_controls(&format!("{name:<width$} {:<12} {:<30} no: {message}", "", ""))
         );
     }
     print_text(&table)?;
     if let Some(command) = apt_get(chosen, &here) {
-        print_text(&format!("\nDebian packages that some of them lack: {command}\n"))?;
+        print_text(&format!("\nInstall missing Debian packages with: {command}\n"))?;
     }
-    Ok(chosen.tell_wrong())
+    Ok(chosen.print_mistakes())
 }
 
-/// The command that brings the Debian packages of all needs that are not met, those of back ends
-/// included.
+/// Returns the command that installs the Debian packages of all unmet requirements, including those
+/// of back ends.
 fn apt_get(chosen: &ChosenSubjects, here: &Prerequisites<'_>) -> Option<String> {
     let all =
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();

@@ -16,7 +16,7 @@ use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
 use crate::terminal::{print_text, say};
 
-const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
+const INTERRUPTED: &str = "Interrupted: subjects that are not listed above were not processed.";
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     // An import names its own folder and needs no other subjects.
@@ -58,7 +58,7 @@ struct ChosenSubjects {
     selection: Selection,
     /// In the order of their names, each subject before its variants.
     subjects: Vec<Subject>,
-    /// Files with mistakes: their subjects' names, and what is wrong.
+    /// Files with mistakes: their subjects' names, and the mistake.
     wrong: Vec<(String, FileError)>,
 }
 
@@ -116,7 +116,7 @@ impl ChosenSubjects {
         Ok(ChosenSubjects { folders, selection, subjects, wrong })
     }
 
-    /// Those that are left without some.
+    /// Removes subjects from the selection.
     fn exclude(mut self, except: &[String]) -> anyhow::Result<ChosenSubjects> {
         check_names(except, &self.subjects, &self.wrong)?;
         self.subjects.retain(|s| !except.contains(&s.definition.name) && !except.contains(&s.id));
@@ -135,7 +135,7 @@ impl ChosenSubjects {
     }
 
     /// Prints the mistakes of subject files, and returns the exit status for them.
-    fn tell_wrong(&self) -> Exit {
+    fn print_mistakes(&self) -> Exit {
         for (_, error) in &self.wrong {
             say(&escape_controls(&error.to_string()));
         }
@@ -165,12 +165,12 @@ fn check_names(
     let Some(unknown) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let hint = match nearest(unknown, subjects.iter().map(|s| s.id.as_str())) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => "`dyno subjects list` shows which there are".into(),
+        None => "list subjects with `dyno subjects list`".into(),
     };
-    Err(bad(format!("there is no subject {unknown:?}; {hint}")))
+    Err(bad(format!("subject {unknown:?}: not found\nhint: {hint}")))
 }
 
-/// Shows a line that a build or a starting server prints, where somebody watches.
+/// Shows a line of a build or of a starting server, if standard error is a terminal.
 fn show_output(name: &str, text: &str) {
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         say(&line(&format!("  {name} | {text}")));

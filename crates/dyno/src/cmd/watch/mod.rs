@@ -22,24 +22,28 @@ use crate::result_file;
 use crate::terminal::{self, ThirdInterrupt};
 use server::WatchedServer;
 
-/// How often it is looked whether the user wants an end.
+/// Interval between two checks for an interrupt.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Looks that a page shows one by one. Of more, two by two become one.
+/// Largest number of samples on a page. Pairs of samples are merged above it.
 const MOST_LOOKS: usize = 2000;
 
 pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
-        return Err(bad("--report needs the name of a file; standard output has the looks"));
+        return Err(bad(
+            "--report: must be a file, because standard output has the samples\nhint: name a file, \
+             such as --report server.html",
+        ));
     }
     let mut server = WatchedServer::find(args)?;
     let page = args.report.as_deref().map(Page::begin).transpose()?;
     let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let inside = if args.outside { None } else { server.look_inside() };
-    server.tell_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
+    server
+        .print_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
     if args.format == PlanFormat::Text {
-        terminal::say(&format!("watching {}; Ctrl-C ends it", server.title));
+        terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
     let (to_counter, stop_counter) = mpsc::channel::<()>();
     let counted = inside.clone();
@@ -62,7 +66,7 @@ fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
     let counting = inside.and_then(|inside| CallCounter::new(vec![vec![inside]]));
     if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
-        terminal::say(&format!("system calls are counted no more: {why}"));
+        terminal::say(&format!("system calls are no longer counted: {why}"));
     }
 }
 
@@ -70,9 +74,9 @@ fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
 #[derive(Default)]
 struct WatchResult {
     whole: Option<WatchRecord>,
-    /// For the page, if there is to be one.
+    /// Samples for the page; empty without one.
     looks: Vec<WatchRecord>,
-    /// The server was gone before it was to end.
+    /// Whether the server ended during the observation.
     is_gone: bool,
 }
 
@@ -95,7 +99,7 @@ impl WatchResult {
     }
 }
 
-/// Looks at the server until its end, or that of the time, or until the user wants no more.
+/// Samples the server until it ends, the time is over, or the user interrupts.
 fn watch(
     server: &mut WatchedServer,
     seen: &mut WatchResult,
@@ -146,7 +150,7 @@ const fn next_look(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
 struct Page<'a>(&'a Path);
 
 impl Page<'_> {
-    /// Sees that it can be written, before anything is watched.
+    /// Checks that it can be written, before the server is observed.
     fn begin(path: &Path) -> anyhow::Result<Page<'_>> {
         result_file::check(path)?;
         Ok(Page(path))
@@ -160,7 +164,9 @@ impl Page<'_> {
                 terminal::say(&path.to_string());
             }
             None => {
-                terminal::say(&format!("{path} was not written: nothing was seen before the end"));
+                terminal::say(&format!(
+                    "{path}: not written, because the server was not sampled before the end"
+                ));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Whom `dyno watch` watches: found at the beginning, and looked for again at each look.
+//! The processes that `dyno watch` observes. They are searched for again at each sample.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,15 +14,14 @@ use crate::cli::WatchArgs;
 use crate::exit::bad;
 use crate::terminal;
 
-/// A server that somebody else started.
+/// A server that dyno did not start.
 pub(super) struct WatchedServer {
     pub(super) title: String,
     sampler: Sampler,
-    /// The port by which it is known: every process that listens there belongs to it.
+    /// The port that identifies it: every process that listens on it belongs to the server.
     port: Option<u16>,
-    /// Where there is no group: its processes so far, with when each began, in ticks of the
-    /// machine's clock. One whose parent has ended is still of the server; one that has the number
-    /// of another is not.
+    /// Without a control group: its processes so far, each with its start time in clock ticks. A
+    /// process whose parent has ended stays; one that reuses a PID does not.
     known: BTreeMap<u32, u64>,
     /// Files that stay open from one look to the next.
     files: Files,
@@ -62,14 +61,14 @@ impl WatchedServer {
         Ok(server)
     }
 
-    /// Remembers processes, each with when it began.
+    /// Adds processes, each with its start time.
     fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
         let began = |pid| Some((pid, proc::Stat::read(pid)?.began_ticks));
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
-    /// Looks which processes it has by now, where it has no control group. The kernel's program
-    /// knows of processes whose parent ended between two looks.
+    /// Searches for new processes of a server without a control group. The eBPF program knows
+    /// processes whose parent ended between two samples.
     fn look_for_more(&mut self, inside: Option<&Watching>) {
         if !self.sampler.group.is_empty() {
             return;
@@ -93,55 +92,59 @@ impl WatchedServer {
         };
         match (args.whom.port, &args.whom.cgroup) {
             (Some(port), _) => format!(
-                "no visible process listens on port {port} of this network; start the server \
-                 first, run dyno as root to see those of other users, and name one in a network of \
-                 its own, as in a container, by --pid or --cgroup"
+                "--port {port}: no visible process listens on this port in this network\nhint: \
+                 start the server first, or run dyno as root to see processes of other \
+                 users\nhint: name a server in another network, as in a container, by --pid or \
+                 --cgroup"
             ),
             (_, Some(folder)) if is_threaded(folder) => format!(
-                "{} is a threaded group, which holds threads and no processes; name the group \
-                 above it",
+                "{}: is a threaded group, which holds threads and no processes\nhint: name the \
+                 group above it",
                 self.title
             ),
-            (_, Some(_)) => format!("there is no process in {}", self.title),
-            _ => format!("there is no {}", self.title),
+            (_, Some(_)) => format!("{}: has no processes", self.title),
+            _ => format!("{}: not found", self.title),
         }
     }
 
-    /// Starts the probes inside it. `None`: they are unavailable, and the reason is printed.
+    /// Starts the eBPF programs. `None`: they are unavailable, and the reason is printed.
     pub(super) fn look_inside(&self) -> Option<Arc<Watching>> {
         let wanted = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();
         let begun = ProcessObserver::load(wanted)
-            .map_err(|refusal| format!("{}. {}", refusal.why, refusal.hint))
-            .and_then(|inside| inside.watch(*pids.first().ok_or("it is gone")?));
+            .map_err(|refusal| format!("{}\nhint: {}", refusal.why, refusal.hint))
+            .and_then(|inside| inside.watch(*pids.first().ok_or("the process has ended")?));
         match begun {
             Ok(watching) => {
                 watching.add(&pids);
                 if let Some(refusal) = watching.inside().refusal() {
                     terminal::say(&format!(
-                        "what threads wait for, and what system calls return, stay unknown: {}. {}",
+                        "waits of threads and results of system calls are unknown: {}\nhint: {}",
                         refusal.why, refusal.hint
                     ));
                 }
                 Some(Arc::new(watching))
             }
             Err(why) => {
-                terminal::say(&format!(
-                    "system calls, and what threads wait for, stay unknown: {why}"
-                ));
+                terminal::say(&format!("system calls and waits of threads are unknown: {why}"));
                 None
             }
         }
     }
 
-    /// Prints what else stays unknown. `is_inside`: the probes inside are running.
-    pub(super) fn tell_gaps(&self, is_inside: bool) {
+    /// Prints what else is unknown. `is_inside`: the eBPF programs are running.
+    pub(super) fn print_gaps(&self, is_inside: bool) {
         if !is_inside && self.sampler.group.is_empty() {
-            terminal::say("the CPU time of processes and threads that end meanwhile stays unknown");
+            terminal::say(
+                "the CPU time of processes and threads that end between samples is unknown",
+            );
         }
         let may_see = |pid: &u32| std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok();
         if !self.sampler.pids().iter().any(may_see) {
-            terminal::say("its sockets stay unknown: this user may not see them; run dyno as root");
+            terminal::say(
+                "the sockets of the server are unknown: this user may not see them\nhint: run dyno \
+                 as root",
+            );
         }
     }
 

@@ -23,7 +23,7 @@ const MARGIN: u16 = 4;
 /// steps: a chart that is nearly empty for minutes shows nothing.
 const SHOWN_WHOLE_S: f64 = 120.0;
 
-const NOTHING_YET: &str = "   no answers yet";
+const NOTHING_YET: &str = "   no responses yet";
 
 /// Bars that fill a cell from below, by eighths.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -159,7 +159,7 @@ impl View<'_> {
         let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
         let bins = Bins::from_histogram(&self.model.histogram, usize::from(cells.width));
         let more = if bins.is_some() {
-            format!("   {} answers", whole(total))
+            format!("   {} responses", whole(total))
         } else {
             NOTHING_YET.into()
         };

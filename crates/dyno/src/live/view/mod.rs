@@ -151,7 +151,7 @@ impl View<'_> {
         let elapsed_s = finite(self.model.elapsed_s).unwrap_or(0.0);
         let elapsed = seconds(elapsed_s.floor());
         match (self.model.phase, self.planned_s()) {
-            (LivePhase::Drain, _) => "waiting for the last answers".into(),
+            (LivePhase::Drain, _) => "waiting for the last responses".into(),
             (_, None) => elapsed,
             (_, Some(planned)) => {
                 // Rounded up: `0 s left` means that nothing is left.
@@ -321,7 +321,7 @@ mod tests {
         }
         assert_shows(
             &screen(200, 60, &model()),
-            &[" warm-up ", "× failures", "╌╌╌", "100 answers"],
+            &[" warm-up ", "× failures", "╌╌╌", "100 responses"],
         );
     }
 
@@ -332,7 +332,7 @@ mod tests {
         let points = (1..=20).map(point).chain([last]).collect();
         let model = LiveModel { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
         let screen = screen(120, 40, &model);
-        assert_shows(&screen, &["> 1.20 s", "9.09 % not answered", "↑"]);
+        assert_shows(&screen, &["> 1.20 s", "9.09 % without a correct response", "↑"]);
         let line = self::screen(40, 10, &model);
         assert!(line.contains("p99 > 1.20 s"), "{line}");
     }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_said() {
         let screen = screen(120, 40, &LiveModel::default());
-        assert_shows(&screen, &["connecting", "–", "no answers yet", "no errors", "0 of 0 open"]);
+        assert_shows(&screen, &["connecting", "–", "no responses yet", "no errors", "0 of 0 open"]);
         let warmup = LiveModel { phase: LivePhase::Warmup, outcomes: Vec::new(), ..model() };
         assert_shows(&self::screen(120, 40, &warmup), &["warm-up", "no errors"]);
     }
