@@ -211,8 +211,8 @@ impl MonitorResults {
     }
 }
 
-/// Checks in full the answers that are only sampled under load. An unexpected answer is a failed
-/// check of the trial, whose load continues.
+/// Checks in full the responses that are only sampled under load. An unexpected response is a
+/// failed check of the trial, whose load continues.
 fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
