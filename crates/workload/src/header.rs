@@ -71,8 +71,8 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     let (_, second) = (hosts.next()?, hosts.next()?);
-    let why = "only one Host is allowed; servers respond to two with 400 (RFC 9112 §3.2)\nhint: \
-               leave one out";
+    let why = "only one Host is allowed, because servers respond to two with 400 (RFC 9112 \
+               §3.2)\nhint: leave one out";
     Some((second.0.clone(), why.into()))
 }
 

@@ -233,7 +233,7 @@ fn calls_refusal(why: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
         why,
-        hint: "Re-run it; if this persists, report a bug.".into(),
+        hint: "Re-run it. If this persists, report a bug.".into(),
     }
 }
 
