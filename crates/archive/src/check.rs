@@ -27,7 +27,7 @@ pub(crate) type FileCheck = Result<(), String>;
 
 pub(crate) fn header(header: &RunHeader) -> FileCheck {
     let plan = &header.plan;
-    let empty = |what: &str| Err(format!("its plan has no {what}"));
+    let empty = |what: &str| Err(format!("the plan has no {what}"));
     if plan.workloads.is_empty() {
         return empty("workloads");
     }
@@ -35,7 +35,7 @@ pub(crate) fn header(header: &RunHeader) -> FileCheck {
         return empty("steps");
     }
     if let Some(w) = plan.workloads.iter().find(|w| w.requests.is_empty()) {
-        return Err(format!("its workload {:?} has no requests", w.name));
+        return Err(format!("workload {:?} has no requests", w.name));
     }
     no_two_alike("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
     no_two_alike("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
@@ -50,10 +50,13 @@ pub(crate) fn header(header: &RunHeader) -> FileCheck {
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
     if let Some(search) = &plan.search {
         if !(search.width > 0.0 && search.width <= 1.0) {
-            return Err(format!("the width of its search is {}", search.width));
+            return Err(format!(
+                "the width of the search is {}, and must be above 0 and at most 1",
+                search.width
+            ));
         }
         if plan.report.objective.is_none() {
-            return Err("its search has no objective".into());
+            return Err("the search has no objective".into());
         }
     }
     for marker in &plan.report.markers {
@@ -98,17 +101,17 @@ fn indices(plan: &Plan) -> FileCheck {
         no_two_alike(&format!("arms of launch {i}"), launch.arms.iter())?;
         if launch.block >= plan.repeats {
             return Err(format!(
-                "launch {i} is of block {}, of {} repeats",
+                "launch {i} is of block {}, but the plan has only {} repeats",
                 launch.block, plan.repeats
             ));
         }
     }
     for (i, trial) in plan.trials.iter().enumerate() {
-        let at = || format!("trial {i} of its plan");
+        let at = || format!("trial {i} of the plan");
         check_index(&at(), "launch", trial.launch, plan.launches.len())?;
         if !plan.launches[trial.launch].arms.contains(&trial.arm) {
             return Err(format!(
-                "{} is of arm {}, which launch {} has not",
+                "{} is of arm {}, which launch {} does not have",
                 at(),
                 trial.arm,
                 trial.launch
@@ -130,7 +133,8 @@ fn step(index: usize, step: &Step) -> FileCheck {
     let in_flight = each.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
         return Err(format!(
-            "step {index} asks for {} connections × {} streams × {}",
+            "step {index} has {} connections × {} streams × pipeline depth {}, which is 0 or above \
+             the limit",
             each[0], each[1], each[2]
         ));
     }
@@ -145,7 +149,7 @@ fn step(index: usize, step: &Step) -> FileCheck {
                 .iter()
                 .all(is_good)
                 .then_some(())
-                .ok_or(format!("a rate of step {index} is below nothing"))
+                .ok_or(format!("a rate of step {index} is negative or not finite"))
         }
     }
 }
@@ -198,11 +202,11 @@ pub(crate) fn trial(
         return check_index("this file", "trial", trial.trial, plan.trials.len());
     };
     let Some(start) = starts.iter().find(|s| s.start == trial.start) else {
-        return Err(format!("it was served by start {}, which is not there", trial.start));
+        return Err(format!("the trial belongs to start {}, which does not exist", trial.start));
     };
     if start.launch != planned.launch {
         return Err(format!(
-            "trial {} belongs to launch {}, but its start {} to launch {}",
+            "trial {} belongs to launch {}, but start {} of the trial belongs to launch {}",
             trial.trial, planned.launch, start.start, start.launch
         ));
     }
@@ -249,7 +253,7 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
         let seen =
             stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
         let time = seen.and_then(|samples| samples.checked_mul(stacks.period_ns));
-        at_most("the time that its samples stand for", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
+        at_most("the time that its samples represent", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
         for stack in &stacks.stacks {
             at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
             let mut frames = stack.frames.iter();
@@ -268,7 +272,10 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
     at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
     for one in &search.loads {
         if !SEARCH_RATES.contains(&one.rate) {
-            return Err(format!("a rate of its loads is {}", one.rate));
+            return Err(format!(
+                "a load has the rate {}, which is outside of the limits",
+                one.rate
+            ));
         }
         load(&one.load, true)?;
         plan_check::check_search(one)?;
@@ -280,7 +287,7 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
 fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
-        return Err(format!("its window opens at {opens} ns and closes at {closes} ns"));
+        return Err(format!("the window begins at {opens} ns, after its end at {closes} ns"));
     }
     at_most("the number of intervals", load.intervals.len() as u64, INTERVALS as u64)?;
     at_most("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
@@ -295,12 +302,12 @@ fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
 fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {
     at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
     if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
-        return Err("the turns of its load are not in order".into());
+        return Err("the turns are not in order".into());
     }
     let (_, closes) = load.window_ns;
     if let Some((start, end)) = all.iter().find(|(_, end)| *end > closes) {
         return Err(format!(
-            "a turn of its load is from {start} to {end} ns, and its window ends at {closes} ns"
+            "a turn from {start} to {end} ns extends beyond the window, which ends at {closes} ns"
         ));
     }
     Ok(())
@@ -308,15 +315,18 @@ fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {
 
 fn intervals(all: &[Interval]) -> FileCheck {
     if let Some(i) = all.iter().find(|i| i.end_ns < i.start_ns) {
-        return Err(format!("an interval begins at {} ns and ends at {} ns", i.start_ns, i.end_ns));
+        return Err(format!(
+            "an interval begins at {} ns, after its end at {} ns",
+            i.start_ns, i.end_ns
+        ));
     }
     let is_sorted = all.is_sorted_by_key(|i| i.start_ns);
-    is_sorted.then_some(()).ok_or("its intervals are not in order".into())
+    is_sorted.then_some(()).ok_or("the intervals are not in order".into())
 }
 
 fn samples(all: &[Sample]) -> FileCheck {
     if !all.is_sorted_by_key(|s| s.at_ns) {
-        return Err("its samples are not in order".into());
+        return Err("the samples are not in order".into());
     }
     all.iter().try_for_each(|sample| {
         no_two_alike("parties of a sample", sample.parties.iter().map(|p| p.party))?;
@@ -342,7 +352,7 @@ pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
     let mut seen = BTreeSet::new();
     for one in all {
         if seen.contains(&one) {
-            return Err(format!("two of its {what} are {one:?}"));
+            return Err(format!("two {what} are {one:?}"));
         }
         seen.insert(one);
     }
@@ -352,22 +362,22 @@ pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
 /// Holds every number of a trial against the bounds of its kind. The kind is read from the field's
 /// name, so that a field of tomorrow is not forgotten.
 pub(crate) fn numbers(of: &Value) -> FileCheck {
-    numbers_of("", of)
+    check_numbers("", of)
 }
 
-fn numbers_of(field: &str, value: &Value) -> FileCheck {
+fn check_numbers(field: &str, value: &Value) -> FileCheck {
     match value {
         Value::Number(n) => match n.as_u64() {
             Some(n) => at_most(&format!("`{field}`"), n, field_limit(field)),
             None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::Array(all) => all.iter().try_for_each(|v| numbers_of(field, v)),
+        Value::Array(all) => all.iter().try_for_each(|v| check_numbers(field, v)),
         // A server's own values may be any numbers.
         Value::Object(all) if field == "runtime" => {
             let own = all.iter().filter(|(name, _)| *name != "values");
-            own.into_iter().try_for_each(|(name, v)| numbers_of(name, v))
+            own.into_iter().try_for_each(|(name, v)| check_numbers(name, v))
         }
-        Value::Object(all) => all.iter().try_for_each(|(name, v)| numbers_of(name, v)),
+        Value::Object(all) => all.iter().try_for_each(|(name, v)| check_numbers(name, v)),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
 }
@@ -378,7 +388,7 @@ fn fraction(field: &str, n: f64) -> FileCheck {
     if (0.0..=most).contains(&n) {
         Ok(())
     } else {
-        Err(format!("`{field}` is {n}, and can be 0 to {most}"))
+        Err(format!("`{field}` is {n}, and must be 0 to {most}"))
     }
 }
 
@@ -413,16 +423,18 @@ fn check_index(at: &str, what: &str, index: usize, there_are: usize) -> FileChec
     if index < there_are {
         return Ok(());
     }
-    Err(format!("{at} names {what} {index}, and there are {there_are}, counted from 0"))
+    Err(format!("{at} refers to {what} {index}, and only {there_are} exist, counted from 0"))
 }
 
 fn at_most(what: &str, n: u64, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{what} is {n}, and can be {most} at most")) }
+    if n <= most { Ok(()) } else { Err(format!("{what} is {n}, and must be at most {most}")) }
 }
 
 fn positive(what: &str, value: Option<f64>) -> FileCheck {
     match value {
-        Some(v) if !(v.is_finite() && v > 0.0) => Err(format!("{what} is {v}")),
+        Some(v) if !(v.is_finite() && v > 0.0) => {
+            Err(format!("{what} is {v}, and must be above 0"))
+        }
         _ => Ok(()),
     }
 }
@@ -459,7 +471,7 @@ mod tests {
             refused(&|p| p.running.stacks = vec![stack(&[0; STACK_FRAMES + 1], 1)])
                 .contains("the frames of a stack")
         );
-        let time = "the time that its samples stand for";
+        let time = "the time that its samples represent";
         assert!(
             refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX), stack(&[0], 1)])
                 .contains(time)

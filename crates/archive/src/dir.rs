@@ -45,15 +45,18 @@ const CONTAMINATED: &str = "contaminated";
 pub enum ArchiveError {
     #[error("{path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path} cannot be written")]
+    #[error("{path}: cannot be written")]
     Write { path: PathBuf, source: io::Error },
-    #[error("{path} is not a part of a run that this dyno can read")]
+    #[error("{path}: cannot be read as a file of a run")]
     Format { path: PathBuf, source: serde_json::Error },
-    #[error("{path} does not hold together: {what}. It is damaged, or a part of another run")]
+    #[error("{path}: {what}")]
     Contents { path: PathBuf, what: String },
-    #[error("{path} is being written by another dyno; wait until that has ended")]
+    #[error("{path}: in use by another dyno process\nhint: wait until that process has ended")]
     Busy { path: PathBuf },
-    #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?} and older ones")]
+    #[error(
+        "{path}: has the format {found:?}, and this version of dyno reads {SCHEMA:?} and older \
+         ones\nhint: use the version of dyno that wrote it"
+    )]
     Version { path: PathBuf, found: String },
 }
 
@@ -98,7 +101,7 @@ impl RunDir {
                 Err(source) => return Err(failed(&path, source)),
             }
         }
-        unreachable!("some number is free")
+        unreachable!("a number is free")
     }
 
     /// Opens the folder of an earlier run.
@@ -106,7 +109,8 @@ impl RunDir {
         let path = path.into();
         if path.is_file() {
             let what =
-                "it is a file; a run is a folder: name the folder that holds this file".into();
+                "is a file, and a run is a folder\nhint: name the folder that holds this file"
+                    .into();
             return Err(ArchiveError::Contents { path, what });
         }
         let dir = RunDir { path, lock: None };
@@ -182,7 +186,7 @@ impl RunDir {
             return Err(ArchiveError::Version { path, found: schema });
         }
         let header = of_value(&path, upgrade::header(value))?;
-        holds_together(&path, check::header(&header))?;
+        check_contents(&path, check::header(&header))?;
         Ok(header)
     }
 
@@ -202,7 +206,7 @@ impl RunDir {
             .map(|path| read_start(&header.plan, path))
             .collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
-        holds_together(&self.path.join("starts"), twice)?;
+        check_contents(&self.path.join("starts"), twice)?;
         let trials = self.trials("trials", &header, &starts)?;
         // Archives without re-run trials have no such folder.
         let has_again = self.path.join(CONTAMINATED).exists();
@@ -253,8 +257,8 @@ impl RunDir {
         let mut all: Vec<TrialRecord> =
             self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
         let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
-        holds_together(&self.path.join(folder), twice)?;
-        holds_together(&self.path.join(folder), check::plan_check::check_together(&all))?;
+        check_contents(&self.path.join(folder), twice)?;
+        check_contents(&self.path.join(folder), check::plan_check::check_together(&all))?;
         all.sort_by_key(|t| t.trial);
         Ok(all)
     }
@@ -273,11 +277,11 @@ impl RunDir {
         let read = |path: &PathBuf| {
             let value: Value = parse(path, &read_bytes(path)?)?;
             let record: T = of_value(path, value.clone())?;
-            holds_together(path, check(&value, &record))?;
+            check_contents(path, check(&value, &record))?;
             Ok(record)
         };
         let mut all: Vec<T> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
-        holds_together(
+        check_contents(
             &self.path.join(folder),
             check::no_two_alike(folder, all.iter().map(trial)),
         )?;
@@ -294,7 +298,7 @@ impl RunDir {
             if folder != self.path && fs::symlink_metadata(folder)?.is_symlink() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "its folder is a link; nothing is written there",
+                    "its folder is a symbolic link, through which dyno does not write",
                 ));
             }
             write_whole(&path, bytes)
@@ -347,7 +351,7 @@ struct Schema {
 
 fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
     let start = of_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
-    holds_together(path, check::start(plan, &start))?;
+    check_contents(path, check::start(plan, &start))?;
     Ok(start)
 }
 
@@ -357,15 +361,21 @@ fn read_trial(
     path: &Path,
 ) -> Result<TrialRecord, ArchiveError> {
     let value: Value = parse(path, &read_bytes(path)?)?;
-    holds_together(path, check::numbers(&value))?;
+    check_contents(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
     let trial = of_value(path, upgrade::trial(version, value))?;
-    holds_together(path, check::trial(header, starts, version, &trial))?;
+    check_contents(path, check::trial(header, starts, version, &trial))?;
     Ok(trial)
 }
 
-fn holds_together(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveError> {
-    checked.map_err(|what| ArchiveError::Contents { path: path.into(), what })
+fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveError> {
+    checked.map_err(|what| ArchiveError::Contents {
+        path: path.into(),
+        what: format!(
+            "inconsistent contents: {what}\nhint: use another copy, because this file is damaged \
+             or belongs to another run"
+        ),
+    })
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
@@ -374,7 +384,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(ArchiveError::Contents {
             path: path.into(),
-            what: "it is no regular file".into(),
+            what: "not a regular file".into(),
         });
     }
     fs::read(path).map_err(failed)

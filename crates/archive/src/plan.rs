@@ -411,7 +411,7 @@ impl Conditions {
     #[must_use]
     pub fn without_values(&self) -> serde_json::Value {
         let mut all = serde_json::json!(self);
-        let names = all.as_object_mut().expect("conditions have names");
+        let names = all.as_object_mut().expect("the conditions have a name");
         names.retain(|name, _| name != "env" && name != "request");
         all
     }

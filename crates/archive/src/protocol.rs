@@ -140,7 +140,7 @@ pub mod keys {
         let Read { protocol, tls } = Read::deserialize(from)?;
         Protocol::from_base_name(&protocol, tls).ok_or_else(|| {
             let how = if tls { "over TLS" } else { "without TLS" };
-            D::Error::custom(format!("there is no protocol {protocol:?} {how}"))
+            D::Error::custom(format!("unknown protocol {protocol:?} {how}"))
         })
     }
 }
@@ -180,6 +180,6 @@ mod tests {
         let error = serde_json::from_value::<Holder>(json!({"protocol": "h2", "tls": false}))
             .err()
             .unwrap();
-        assert_eq!(error.to_string(), "there is no protocol \"h2\" without TLS");
+        assert_eq!(error.to_string(), "unknown protocol \"h2\" without TLS");
     }
 }

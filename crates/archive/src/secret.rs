@@ -150,7 +150,7 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
     let path = segments.collect::<Vec<String>>().join("/");
     let Some(query) = query else { return path };
     let pairs = query.split('&').map(|pairs| {
-        let pairs: Vec<String> = pairs_of(pairs).into_iter().map(&mut shown).collect();
+        let pairs: Vec<String> = parameters(pairs).into_iter().map(&mut shown).collect();
         pairs.join(";")
     });
     let query = pairs.collect::<Vec<String>>().join("&");
@@ -158,7 +158,7 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
 }
 
 /// Returns the parameters between `;`. A `;` that no name follows is part of a value.
-fn pairs_of(text: &str) -> Vec<&str> {
+fn parameters(text: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
     let is_named = |rest: &str| {
         let name =

@@ -43,7 +43,7 @@ impl Silence {
 
     /// Returns the failures of a longer silence that lie in this one. Of failures that began before
     /// it and ended after it, none may lie in it: they do not count.
-    fn failures_of(&self, longer: &Silence) -> Option<(u64, u64)> {
+    fn failures_within(&self, longer: &Silence) -> Option<(u64, u64)> {
         let (first, last) = longer.failures_ns?;
         let holds = |at: u64| (self.start_ns..=self.end_ns).contains(&at);
         match (holds(first), holds(last)) {
@@ -91,7 +91,7 @@ pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
             failures_ns: None,
         };
         if silence.start_ns < silence.end_ns {
-            let failures = [a, b].into_iter().filter_map(|own| silence.failures_of(own));
+            let failures = [a, b].into_iter().filter_map(|own| silence.failures_within(own));
             let failures_ns = failures.reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)));
             both.push(Silence { failures_ns, ..silence });
         }

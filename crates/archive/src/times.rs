@@ -359,7 +359,7 @@ mod v2 {
 
     /// Returns the payload of a histogram with our bounds.
     pub(super) fn read(bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let (cookie, rest) = bytes.split_at_checked(8).ok_or("cut off")?;
+        let (cookie, rest) = bytes.split_at_checked(8).ok_or("truncated")?;
         if cookie[..4] != COMPRESSED_COOKIE.to_be_bytes() {
             return Err("not a deflated HdrHistogram (V2)".into());
         }
@@ -371,12 +371,10 @@ mod v2 {
             .take(most as u64)
             .read_to_end(&mut all)
             .map_err(|error| error.to_string())?;
-        let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("cut off")?;
+        let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("truncated")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
         if header[..4] != COOKIE.to_be_bytes() || bounds != header_bytes() {
-            return Err(
-                "a histogram with other bounds than 1 ns to one hour at three digits".into()
-            );
+            return Err("not a histogram from 1 ns to one hour with three digits".into());
         }
         Ok(payload.to_vec())
     }

@@ -68,15 +68,15 @@ fn one_changed_count_is_refused() {
         ("/intervals/1/outcomes/ok", "response times of the interval from 100000000 ns"),
         ("/intervals/0/outcomes/ok", "response times of the interval from 0 ns"),
         ("/intervals/1/outcomes/status_2xx", "statuses of the interval"),
-        ("/books/completed", "the complete responses in its intervals"),
-        ("/books/failed", "the failures in its intervals"),
-        ("/books/in_flight_at_end", "the ages of unanswered requests"),
-        ("/books/dropped", "the arrivals dropped in its books"),
-        ("/connections/opened", "its connect times"),
-        ("/window_ns/0", "its window is from 100000001"),
-        ("/window_ns/1", "its window is from 100000000 to 1100000001"),
+        ("/books/completed", "complete responses in the intervals"),
+        ("/books/failed", "failures in the intervals"),
+        ("/books/in_flight_at_end", "ages of requests in flight at the end"),
+        ("/books/dropped", "requests dropped, in the totals"),
+        ("/connections/opened", "connect times"),
+        ("/window_ns/0", "the window is from 100000001"),
+        ("/window_ns/1", "the window is from 100000000 to 1100000001"),
         ("/intervals/1/end_ns", "an interval begins at 600000000 ns"),
-        ("/intervals/2/end_ns", "its window is from"),
+        ("/intervals/2/end_ns", "the window is from"),
         ("/intervals/0/end_ns", "an interval begins at 100000000 ns"),
     ];
     for (place, said) in cases {
@@ -87,19 +87,19 @@ fn one_changed_count_is_refused() {
 /// Values that were not planned, or are impossible on any machine.
 #[test]
 fn what_contradicts_the_plan_or_the_machine_is_refused() {
-    assert_refused("asked", "connections, and its plan", &|load| {
+    assert_refused("asked", "connections, but the plan has", &|load| {
         number(load, "/connections/asked", |n| n + 63);
     });
     let last = |load: &Value| load["samples"].as_array().unwrap().len() - 1;
-    assert_refused("cpu_ns", "ns of CPU time, and the machine has", &|load| {
+    assert_refused("cpu_ns", "ns of CPU time, but the machine has only", &|load| {
         let last = last(load);
         number(load, &format!("/samples/{last}/parties/0/cgroup/cpu_ns"), |n| n * 100);
     });
-    assert_refused("memory_bytes", "bytes of memory, and the machine has", &|load| {
+    assert_refused("memory_bytes", "bytes of memory, but the machine has only", &|load| {
         let last = last(load);
         number(load, &format!("/samples/{last}/parties/0/cgroup/memory_bytes"), |_| 100 << 40);
     });
-    assert_refused("slices_ns", "its window ends at", &|load| {
+    assert_refused("slices_ns", "beyond the window, which ends at", &|load| {
         let closes = load["window_ns"][1].as_u64().unwrap();
         load["slices_ns"] = json!([[0, closes + 1]]);
     });
@@ -124,7 +124,7 @@ fn trials_that_were_not_measured_apart_are_refused() {
         RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
     };
     let copy = of(&|second, first| *second = first.clone()).unwrap();
-    assert!(copy.contains("trials 0 and 2 hold the same load"), "{copy}");
+    assert!(copy.contains("trials 0 and 2 have the same load"), "{copy}");
     let overlaps = of(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
     assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
     assert_eq!(of(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
@@ -135,12 +135,11 @@ fn trials_that_were_not_measured_apart_are_refused() {
 fn one_failure_more_is_refused() {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let place = outcome.name();
-        let said =
-            if outcome.is_completed() { "statuses of" } else { "the failures in its intervals" };
+        let said = if outcome.is_completed() { "statuses of" } else { "failures in the intervals" };
         assert_refused(place, said, &|load| load["intervals"][1]["outcomes"][place] = json!(1));
         // A failure that the books have too still has no age.
         let count = if outcome.is_completed() { "completed" } else { "failed" };
-        assert_refused(place, &format!("the ages of {place:?}"), &|load| {
+        assert_refused(place, &format!("ages of {place:?}"), &|load| {
             load["intervals"][1]["outcomes"][place] = json!(1);
             number(load, &format!("/books/{count}"), |n| n + 1);
             if outcome.is_completed() {
@@ -157,16 +156,16 @@ fn changed_distributions_and_bytes_are_refused() {
             load["intervals"][1]["times"][times] = json!("");
         });
     }
-    assert_refused("connect", "its connect times", &|load| {
+    assert_refused("connect", "connect times", &|load| {
         load["intervals"][0]["connect"] = json!("");
     });
     let all = |load: &mut Value, key: &str, n: u64| {
         load["intervals"].as_array_mut().unwrap().iter_mut().for_each(|i| i[key] = json!(n));
     };
-    assert_refused("body_received", "the bytes of its bodies", &|load| {
+    assert_refused("body_received", "bytes of bodies", &|load| {
         all(load, "body_received", 1 << 40);
     });
-    assert_refused("bytes_received", "received bytes", &|load| {
+    assert_refused("bytes_received", "fit the bytes received", &|load| {
         all(load, "body_received", 0);
         all(load, "bytes_received", 1);
     });
@@ -174,7 +173,7 @@ fn changed_distributions_and_bytes_are_refused() {
     assert_refused("early", "early responses", &|load| {
         load["intervals"][1]["answered_early"] = json!({"responses": 1 << 30, "unsent_bytes": 1});
     });
-    assert_refused("silences", "its silences", &|load| {
+    assert_refused("silences", "the silences", &|load| {
         load["silences"] = json!([{"start_ns": 9, "busy_ns": 9, "end_ns": 5, "in_flight": 1}]);
     });
 }
@@ -294,7 +293,7 @@ fn plans_whose_blocks_differ_are_refused() {
             &(|plan: &mut Value| plan["launches"][0]["block"] = json!(1)) as &dyn Fn(&mut Value),
         ),
         ("block 3 does not start arm 0", &|plan: &mut Value| plan["repeats"] = json!(4)),
-        ("repeats an earlier trial", &|plan: &mut Value| {
+        ("the same as an earlier one", &|plan: &mut Value| {
             let again = plan["trials"][0].clone();
             plan["trials"].as_array_mut().unwrap().push(again);
         }),

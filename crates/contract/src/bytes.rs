@@ -5,7 +5,7 @@ use std::time::Duration;
 use dyno_engine::CompiledRequest;
 use serde::Deserialize;
 
-use crate::client::{Answer, Connection, PeerAction, ProbeClient, bytes_of};
+use crate::client::{Answer, Connection, PeerAction, ProbeClient, http1_bytes};
 use crate::exchange::Problem;
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
@@ -18,7 +18,7 @@ const VERSION: &[u8] = b"HTTP/1.";
 pub enum ByteCheck {
     /// The response to a HEAD request has no body: the next bytes are those of the next response.
     NoBody,
-    /// The requests are sent all at once, twice, and answered in order.
+    /// The requests are sent all at once, twice. The responses come in order.
     Pipelined,
     /// The request is sent in four pieces.
     InPieces,
@@ -39,11 +39,11 @@ impl ByteCheck {
     pub(crate) const fn expectation_text(self) -> &'static str {
         match self {
             ByteCheck::NoBody => {
-                "no body after the first head, and the next answer directly after it"
+                "no body after the first head, and the next response directly after it"
             }
-            ByteCheck::Pipelined => "every answer correct, in the order of the requests",
-            ByteCheck::InPieces => "a correct answer",
-            ByteCheck::Closes => "a correct answer, and then the end of the connection",
+            ByteCheck::Pipelined => "all responses correct, in the order of the requests",
+            ByteCheck::InPieces => "a correct response",
+            ByteCheck::Closes => "a correct response, and then the end of the connection",
         }
     }
 }
@@ -75,7 +75,7 @@ impl Wire<'_> {
         self.connection.send(bytes).map_err(|error| Problem::from_io(&error, during))
     }
 
-    /// Reads the answer to a request, and checks it.
+    /// Reads the response to a request, and checks it.
     fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
         let request = &self.requests[to];
         let answer = self
@@ -89,7 +89,7 @@ impl Wire<'_> {
     }
 
     fn bytes(&self, request: usize) -> Result<Vec<u8>, Problem> {
-        bytes_of(&self.requests[request])
+        http1_bytes(&self.requests[request])
             .map(<[u8]>::to_vec)
             .map_err(|error| Problem::Wrong(error.to_string()))
     }
@@ -99,10 +99,10 @@ impl Wire<'_> {
     fn no_body(mut self) -> Result<String, Problem> {
         let (head, next) = (self.bytes(0)?, self.bytes(self.requests.len() - 1)?);
         self.send(&head, "sending the first request")?;
-        self.answer(0, "the first answer")?;
+        self.answer(0, "the first response")?;
         self.send(&next, "sending the next request")?;
         // The bytes that came before the next request was sent, and those up to the next head.
-        let during = "the answer after that to HEAD";
+        let during = "the response after the one to HEAD";
         let came = self
             .connection
             .peek(VERSION.len())
@@ -110,12 +110,10 @@ impl Wire<'_> {
         if !came.starts_with(VERSION) {
             let text =
                 String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
-            return Err(Problem::Wrong(format!(
-                "after the head of the answer to HEAD came a body: {text:?}"
-            )));
+            return Err(Problem::Wrong(format!("the response to HEAD has a body: {text:?}")));
         }
         self.answer(self.requests.len() - 1, during)?;
-        Ok("no body, and the next answer is right".into())
+        Ok("no body, and the next response is correct".into())
     }
 
     fn check_pipelined(mut self) -> Result<String, Problem> {
@@ -127,9 +125,9 @@ impl Wire<'_> {
         }
         self.send(&all, "sending all requests at once")?;
         for (i, &request) in order.iter().enumerate() {
-            self.answer(request, &format!("answer {} of {}", i + 1, order.len()))?;
+            self.answer(request, &format!("response {} of {}", i + 1, order.len()))?;
         }
-        Ok(format!("{} answers in order", order.len()))
+        Ok(format!("{} responses in order", order.len()))
     }
 
     fn in_pieces(mut self) -> Result<String, Problem> {
@@ -142,24 +140,24 @@ impl Wire<'_> {
             std::thread::sleep(Duration::from_millis(5));
             from = to;
         }
-        let answer = self.answer(0, "the answer to a request in four pieces")?;
+        let answer = self.answer(0, "the response to a request in four pieces")?;
         Ok(crate::description::answer_text(&answer))
     }
 
     fn closes(mut self) -> Result<String, Problem> {
         let bytes = self.bytes(0)?;
         self.send(&bytes, "sending the request")?;
-        let answer = self.answer(0, "the answer to a request with Connection: close")?;
+        let answer = self.answer(0, "the response to a request with Connection: close")?;
         match self.connection.does_next() {
-            PeerAction::Closes => Ok("answered, then closed by the server".into()),
+            PeerAction::Closes => Ok("a response, then closed by the server".into()),
             PeerAction::Sends => Err(Problem::Wrong(format!(
-                "bytes after the last answer of the connection:\n{}",
+                "bytes after the last response on the connection:\n{}",
                 answer.to_text()
             ))),
-            // A loaded server closes late, as it answers late. One that never closes fails the
+            // A loaded server closes late, as it responds late. One that never closes fails the
             // check when it is idle.
             PeerAction::Waits => Err(Problem::Late(format!(
-                "answered, but not closed in time (a check has {} s)",
+                "a response, but the connection not closed within the {} s of a check",
                 CHECK.as_secs()
             ))),
         }
@@ -167,7 +165,7 @@ impl Wire<'_> {
 }
 
 /// Returns the mistake of requests that do not fit a check of bytes.
-pub(crate) fn fault_of(
+pub(crate) fn requests_fault(
     check: ByteCheck,
     requests: &[dyno_archive::plan::Request],
 ) -> Option<&'static str> {
@@ -182,14 +180,17 @@ pub(crate) fn fault_of(
                 || requests[0].method != "HEAD"
                 || requests[1].method == "HEAD" =>
         {
-            Some("`no-body` asks two `requests`: one by HEAD, and one by another method")
+            Some(
+                "`bytes = \"no-body\"`: needs two `requests`, the first with HEAD and the second \
+                 with another method",
+            )
         }
         ByteCheck::InPieces | ByteCheck::Closes if requests.len() != 1 => {
-            Some("this look at bytes asks one request alone")
+            Some("`bytes`: this check needs exactly one request")
         }
-        ByteCheck::Closes if !is_close(&requests[0]) => {
-            Some("`closes` asks a request with `headers = { Connection = \"close\" }`")
-        }
+        ByteCheck::Closes if !is_close(&requests[0]) => Some(
+            "`bytes = \"closes\"`: needs a request with `headers = { Connection = \"close\" }`",
+        ),
         _ => None,
     }
 }
@@ -259,7 +260,7 @@ mod tests {
         let Err(Problem::Late(why)) = look(ByteCheck::Closes, close(), never) else {
             panic!("it is late")
         };
-        assert!(why.contains("not closed in time"), "{why}");
+        assert!(why.contains("connection not closed"), "{why}");
         let closes = |mut stream: TcpStream| {
             read(&mut stream);
             stream.write_all(ANSWER).unwrap();
@@ -286,7 +287,7 @@ mod tests {
         };
         assert_eq!(
             look(ByteCheck::NoBody, asked(), right).unwrap(),
-            "no body, and the next answer is right"
+            "no body, and the next response is correct"
         );
         let wrong = |mut stream: TcpStream| {
             read(&mut stream);
@@ -297,7 +298,7 @@ mod tests {
         let Err(Problem::Wrong(why)) = look(ByteCheck::NoBody, asked(), wrong) else {
             panic!("it is wrong")
         };
-        assert!(why.contains("came a body: \"Hello, World!"), "{why}");
+        assert!(why.contains("has a body: \"Hello, World!"), "{why}");
     }
 
     #[test]
@@ -320,7 +321,10 @@ mod tests {
         let Err(Problem::Wrong(why)) = look(ByteCheck::Pipelined, asked(), thrice) else {
             panic!("it is wrong")
         };
-        assert!(why.starts_with("answer 3 of 4: the body differs from the expected one"), "{why}");
+        assert!(
+            why.starts_with("response 3 of 4: the body differs from the expected one"),
+            "{why}"
+        );
         let whole = |mut stream: TcpStream| {
             let mut got = Vec::new();
             while !got.ends_with(b"\r\n\r\n") {

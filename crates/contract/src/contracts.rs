@@ -74,9 +74,9 @@ impl Contract {
             match read_in_folder(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
                     let source = String::from_utf8(bytes).map_err(|_| {
-                        wrong(FileError::whole(&path, "cannot be read: it is no text"))
+                        wrong(FileError::whole(&path, "cannot be read: not UTF-8 text"))
                     })?;
-                    return Contract::of_file(&path, name, &source).map_err(wrong);
+                    return Contract::from_source(&path, name, &source).map_err(wrong);
                 }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -88,14 +88,14 @@ impl Contract {
         if let Some((_, source)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             let path = PathBuf::from(format!("{FOLDER}/{name}.toml"));
             return Contract::parse(&path, name, source, &|_| {
-                Err("dyno's own contracts name no files".into())
+                Err("dyno's own contracts cannot use files".into())
             })
             .map_err(|error| NotFound::Wrong(Box::new(error)));
         }
         Err(NotFound::None(not_found_text(name, &folders)))
     }
 
-    fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
+    fn from_source(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         Contract::parse(path, name, source, &|file| {
             read_in_folder(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
@@ -116,7 +116,8 @@ impl Contract {
             if tables.is_empty() {
                 keys.add(mistake(
                     "checks",
-                    "a contract has at least one check; write each under [[checks]]",
+                    "`checks`: a contract must have at least one check\nhint: write each under \
+                     [[checks]]",
                 ));
             }
             let count = tables.len();
@@ -129,8 +130,8 @@ impl Contract {
                     };
                     if checks.iter().any(is_same) {
                         let message = format!(
-                            "two checks over one protocol are called {:?}; give each its own \
-                             `name`",
+                            "two checks over one protocol have the name {:?}\nhint: give each its \
+                             own `name`",
                             check.name
                         );
                         table.add(mistake("name", message));
@@ -170,7 +171,7 @@ pub enum NotFound {
     Wrong(Box<FileError>),
 }
 
-/// Returns the folders in which the contracts of a subject may lie, nearest first.
+/// Returns the folders in which the contracts of a subject may be, nearest first.
 fn folders(subject: &Path) -> Vec<PathBuf> {
     let shared = subject.parent().and_then(Path::parent).map(|above| above.join(FOLDER));
     std::iter::once(subject.join(FOLDER)).chain(shared).collect()
@@ -189,10 +190,10 @@ fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
     known.sort();
     known.dedup();
     match nearest(name, known.iter().map(String::as_str)) {
-        Some(near) => format!("there is no contract {name:?}; did you mean {near:?}?"),
+        Some(near) => format!("contract {name:?}: not found\nhint: did you mean {near:?}?"),
         None => format!(
-            "there is no contract {name:?}; known: {}. To add it, create {FOLDER}/{name}.toml next \
-             to the folder of subjects",
+            "contract {name:?}: not found\nhint: use one of {}, or create {FOLDER}/{name}.toml \
+             next to the folder of subjects",
             known.iter().map(|known| format!("{known:?}")).collect::<Vec<_>>().join(", ")
         ),
     }
@@ -201,19 +202,20 @@ fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
 fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = keys.take_required::<String>("name");
     if name.as_ref().is_some_and(String::is_empty) {
-        keys.add(mistake("name", "a check's `name` is empty; results go by it"));
+        keys.add(mistake("name", "`name`: must not be empty, because results use it"));
     }
-    let protocols = keys.parse("protocols", protocols_of);
+    let protocols = keys.parse("protocols", check_protocols);
     let times = keys.parse("times", |n| check_range("times", n, TIMES));
     let streams = keys.parse("streams", |n| check_range("streams", n, STREAMS));
     let bytes = keys.optional::<ByteCheck>("bytes");
     let life = LifecyclePromise::from_keys(keys);
     let is_list = keys.has("requests");
-    let requests = requests_of(keys, life.as_ref(), read)?;
+    let requests = read_requests(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
     let over_h2 = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
     if let Some(protocol) = over_h2 {
-        let message = format!("bytes can be checked over HTTP/1.1 only, not over {protocol}");
+        let message =
+            format!("protocol {protocol}: cannot be used with `bytes`, which needs HTTP/1.1");
         keys.add(mistake("protocols", message));
     }
     let name = name?;
@@ -225,13 +227,13 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
         keys.add(mistake);
         return None;
     }
-    if let Some(fault) = bytes.and_then(|bytes| bytes::fault_of(bytes, &requests)) {
+    if let Some(fault) = bytes.and_then(|bytes| bytes::requests_fault(bytes, &requests)) {
         keys.add(mistake("bytes", fault));
         return None;
     }
     if requests.len() > 1 && streams.is_some_and(|streams| streams > 1) {
-        let message = "requests of a list are asked one after the other; ask for several streams \
-                       with one request";
+        let message = "`streams`: cannot be used with a list of `requests`, which are sent one \
+                       after the other\nhint: use one request";
         keys.add(mistake("streams", message));
         return None;
     }
@@ -247,19 +249,23 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
 }
 
 /// Reads the requests of a check, and reports their mistakes.
-fn requests_of(
+fn read_requests(
     keys: &mut Keys<'_>,
     life: Option<&LifecyclePromise>,
     read: ReadFile<'_>,
 ) -> Option<Vec<Request>> {
     let is_list = keys.has("requests");
     if !keys.has("life") {
-        return if is_list { several(keys, read) } else { Some(vec![one(keys, read)?]) };
+        return if is_list {
+            read_request_list(keys, read)
+        } else {
+            Some(vec![read_request(keys, read)?])
+        };
     }
     for key in ["protocols", "times", "streams", "bytes"].into_iter().filter(|key| keys.has(key)) {
         keys.add(mistake(
             key,
-            format!("a promise about a server's life has no `{key}`; leave it out"),
+            format!("`{key}`: cannot be used in a lifecycle check\nhint: leave it out"),
         ));
     }
     let Some(life) = life else {
@@ -272,26 +278,33 @@ fn requests_of(
     if life.look == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
-            "one request is under way as the server is asked to end; give its `path`",
+            "`requests`: must be one request, which is in flight at the signal\nhint: use `path` \
+             instead",
         ));
         let _ = keys.list::<RawRequest>("requests");
         return None;
     }
     match (life.look.is_refusal() || is_of_start, is_list) {
         (true, _) => Some(Vec::new()),
-        (false, true) => several(keys, read),
-        (false, false) => Some(vec![one(keys, read)?]),
+        (false, true) => read_request_list(keys, read),
+        (false, false) => Some(vec![read_request(keys, read)?]),
     }
 }
 
-fn protocols_of(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
+fn check_protocols(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
     if all.is_empty() {
-        return Err(mistake("protocols", "`protocols` is empty; leave it out for all of them"));
+        return Err(mistake(
+            "protocols",
+            "`protocols`: the list must have at least one entry\nhint: leave it out for all \
+             protocols",
+        ));
     }
     match all.iter().position(|p| *p == Protocol::Auto) {
-        Some(i) => {
-            Err(mistake("protocols", "\"auto\" is for loads; name a protocol").with_child(i))
-        }
+        Some(i) => Err(mistake(
+            "protocols",
+            "protocol \"auto\": can be used for loads only\nhint: name a protocol",
+        )
+        .with_child(i)),
         None => Ok(all),
     }
 }
@@ -305,20 +318,20 @@ fn check_range(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
     if (1..=most).contains(&n) {
         Ok(n)
     } else {
-        Err(mistake(key, format!("`{key}` is 1 to {most}")))
+        Err(mistake(key, format!("`{key}`: must be 1 to {most}")))
     }
 }
 
 /// Reads the request whose keys are in the check itself.
-fn one(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
+fn read_request(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
     let raw = keys.rest::<RawRequest>()?;
     raw.check(read).map_err(|wrong| keys.add(wrong)).ok()
 }
 
-fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
+fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
     let raw = keys.optional::<Vec<RawRequest>>("requests")?;
     if raw.is_empty() {
-        keys.add(mistake("requests", "a list of `requests` has at least one"));
+        keys.add(mistake("requests", "`requests`: the list must have at least one entry"));
         return None;
     }
     let checked = raw
@@ -347,14 +360,16 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
             page: None,
             requests_per_connection: None,
         };
-        let read = |_: &str| Err("a contract's requests have no placeholders".to_string());
+        let read = |_: &str| Err("placeholders cannot be used in a contract".to_string());
         let mistake = match compile::compile(&workload, "host", &Http2::default(), &read) {
             Err(why) => mistake("path", why),
             Ok(traffic) => match traffic.requests()[0].template {
                 Template::Fixed(_) => return None,
-                Template::Varying { .. } => {
-                    mistake("path", "a contract asks the same every time; leave placeholders out")
-                }
+                Template::Varying { .. } => mistake(
+                    "path",
+                    "placeholders cannot be used in a contract, whose requests never vary\nhint: \
+                     write {{name}} for the text {name} itself",
+                ),
             },
         };
         Some((i, mistake))
@@ -422,7 +437,10 @@ mod tests {
     fn a_contract_without_checks_is_a_mistake() {
         for source in ["", "checks = []", "checks = 5"] {
             let message = parse(source).unwrap_err();
-            assert!(message.contains("a contract has at least one check"), "{source:?}: {message}");
+            assert!(
+                message.contains("a contract must have at least one check"),
+                "{source:?}: {message}"
+            );
         }
     }
 
@@ -464,7 +482,7 @@ mod tests {
         let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else {
             panic!("it is not there")
         };
-        assert_eq!(why, "there is no contract \"shpo\"; did you mean \"shop\"?");
+        assert_eq!(why, "contract \"shpo\": not found\nhint: did you mean \"shop\"?");
         std::fs::write(own.join("bad.toml"), "[[checks]]\nnmae = 1\n").unwrap();
         let Err(NotFound::Wrong(error)) = Contract::find("bad", &subject) else {
             panic!("it is wrong")
@@ -475,20 +493,20 @@ mod tests {
     /// Keys of a check with a mistake, its place, and a part of its message.
     const MISTAKES: &[(&str, &str, &str)] = &[
         ("path = \"x\"", "c.toml:3:8", "must begin with a slash"),
-        ("", "c.toml:1:1", "needs a `path`"),
-        ("path = \"/{seq}\"", "c.toml:3:8", "leave placeholders out"),
-        ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times` is 1 to"),
+        ("", "c.toml:1:1", "`path`: a request must have one"),
+        ("path = \"/{seq}\"", "c.toml:3:8", "placeholders cannot be used"),
+        ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times`: must be 1 to"),
         ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
         (
             "path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]",
             "c.toml:5:13",
-            "HTTP/1.1 only",
+            "which needs HTTP/1.1",
         ),
-        ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "is for loads"),
+        ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "for loads only"),
         (
             "path = \"/\"\nexpect = { body_matches = \"(\" }",
             "c.toml:3:8",
-            "is not a regular expression",
+            "not a regular expression",
         ),
         ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
         (
@@ -496,28 +514,24 @@ mod tests {
             "c.toml:3:38",
             "must begin with a slash",
         ),
-        (
-            "path = \"/\"\nprints = [\"a\"]",
-            "c.toml:4:10",
-            "belongs to a promise about a server's life",
-        ),
-        ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "give one of them"),
+        ("path = \"/\"\nprints = [\"a\"]", "c.toml:4:10", "in a lifecycle check only"),
+        ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "needs `prints` or `asks`"),
         ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
-        ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "is not a regular expression"),
-        ("life = \"serves\"\nprints = []", "c.toml:4:10", "`prints` is empty"),
-        ("life = \"serves\"\nasks = [\"a\"]", "c.toml:4:9", "needs the name of the `backend`"),
+        ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "not a regular expression"),
+        ("life = \"serves\"\nprints = []", "c.toml:4:10", "`prints`: the list must have"),
+        ("life = \"serves\"\nasks = [\"a\"]", "c.toml:4:9", "each entry needs `backend`"),
         (
             "life = \"serves\"\nprints = [{ matches = \"a\", times = 1, at_most = 2 }]",
             "c.toml:4:11",
-            "give one of `times`",
+            "only one of `times`",
         ),
-        ("life = \"stops\"\npath = \"/\"\ntimes = 5", "c.toml:5:9", "has no `times`"),
-        ("life = \"stops\"", "c.toml:1:1", "needs a `path`"),
+        ("life = \"stops\"\npath = \"/\"\ntimes = 5", "c.toml:5:9", "`times`: cannot be used"),
+        ("life = \"stops\"", "c.toml:1:1", "`path`: a request must have one"),
         ("life = \"refuses-missing\"\npath = \"/\"", "c.toml:4:1", "unknown key `path`"),
         (
             "life = \"refuses-missing\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
             "c.toml:4:8",
-            "has no requests to back ends",
+            "a server that refuses to start",
         ),
         (
             "life = \"stops\"\npath = \"/\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
@@ -527,10 +541,18 @@ mod tests {
         (
             "life = \"serves\"\nprints = [\"a\"]\nwithin = \"1s\"",
             "c.toml:5:10",
-            "does not end it; leave it out",
+            "does not end the server",
         ),
-        ("life = \"refuses-missing\"\nwithin = \"1h\"", "c.toml:4:10", "`within` is 120s at most"),
-        ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
+        (
+            "life = \"refuses-missing\"\nwithin = \"1h\"",
+            "c.toml:4:10",
+            "`within`: must be at most 120s",
+        ),
+        (
+            "path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"",
+            "c.toml:5:8",
+            "have the name \"a\"",
+        ),
     ];
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) fn expectation_text(expect: &Expect) -> String {
     all.join(", ")
 }
 
-/// `200, text/plain, 13 bytes`: a correct answer in few words.
+/// `200, text/plain, 13 bytes`: a correct response in few words.
 pub(crate) fn answer_text(answer: &Answer) -> String {
     let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
     format!("{}{media}, {} bytes", answer.status, answer.body.len())

@@ -14,12 +14,12 @@ use crate::limits::CHECK;
 /// Why a check failed.
 #[derive(Debug)]
 pub enum Problem {
-    /// A wrong answer.
+    /// An incorrect response.
     Wrong(String),
-    /// The connection was closed or refused before a complete answer. This is wrong for an idle
+    /// The connection was closed or refused before a complete response. This is wrong for an idle
     /// server; a loaded one may do so.
     Closed(String),
-    /// No whole answer came in time.
+    /// No whole response came in time.
     Late(String),
 }
 
@@ -40,7 +40,7 @@ impl Problem {
 pub enum Business {
     /// No other client sends it requests.
     Idle,
-    /// It is under load: a late answer, or a closed connection, breaks no promise.
+    /// It is under load: a late response, or a closed connection, breaks no promise.
     Loaded,
 }
 

@@ -32,13 +32,13 @@ pub struct LifecyclePromise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromiseKind {
-    /// It answers the requests of the check.
+    /// It responds correctly to the requests of the check.
     Serves,
     /// Started without the address of its back ends, it exits with an error.
     RefusesMissing,
     /// Started with an address without a listener, it exits with an error.
     RefusesUnreachable,
-    /// It answers the requests in flight when it is asked to end, and exits by itself.
+    /// It responds to the requests in flight when it gets the signal, and exits by itself.
     Stops,
 }
 
@@ -103,7 +103,8 @@ impl Sighting {
     /// If the expression is invalid; it was checked when the contract was read.
     #[must_use]
     pub fn count<'t>(&self, texts: impl Iterator<Item = &'t [u8]>, port: u16) -> usize {
-        let expression = self.expression(port).expect("it was checked as the contract was read");
+        let expression =
+            self.expression(port).expect("the expression was checked when the contract was read");
         texts.map(|text| expression.find_iter(text).count()).sum()
     }
 
@@ -122,8 +123,8 @@ impl LifecyclePromise {
         if !keys.has("life") {
             for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
                 let message = format!(
-                    "`{key}` belongs to a promise about a server's life; say which, as `life = \
-                     \"serves\"`"
+                    "`{key}`: can be used in a lifecycle check only\nhint: add `life`, such as \
+                     `life = \"serves\"`"
                 );
                 keys.add(mistake(key, message));
             }
@@ -133,24 +134,23 @@ impl LifecyclePromise {
         if look == PromiseKind::Serves && !given("prints") && !given("asks") {
             keys.add(mistake(
                 "life",
-                "\"serves\" says what it `prints` or what it `asks` its back ends; give one of \
-                 them",
+                "`life = \"serves\"`: needs `prints` or `asks`\nhint: add the output, or the \
+                 requests to back ends",
             ));
         }
         if look.is_refusal() && given("asks") {
             keys.add(mistake(
                 "asks",
-                "a server that refuses to start has no requests to back ends; leave it out",
+                "`asks`: cannot be used for a server that refuses to start\nhint: leave it out",
             ));
         }
         if look == PromiseKind::Stops && given("asks") {
-            let message = "requests to back ends are checked with `life = \"serves\"`; add a \
-                           separate check";
+            let message = "`asks`: needs `life = \"serves\"`\nhint: add a separate check";
             keys.add(mistake("asks", message));
         }
         if look == PromiseKind::Serves && given("within") {
-            let message = "`within` limits the time to a server's exit, and this check does not \
-                           end it; leave it out";
+            let message = "`within`: limits the time to a server's exit, and this check does not \
+                           end the server\nhint: leave it out";
             keys.add(mistake("within", message));
         }
         Some(LifecyclePromise {
@@ -175,27 +175,28 @@ impl PromiseKind {
             PromiseKind::Serves => "in a separate start",
             PromiseKind::RefusesMissing => "started without the address of its back ends",
             PromiseKind::RefusesUnreachable => "started with an address without a listener",
-            PromiseKind::Stops => "in flight when it is asked to end",
+            PromiseKind::Stops => "in flight when the server gets the signal to end",
         }
     }
 }
 
 impl LifecyclePromise {
-    /// Returns the words for the promise, which follow the answers of the check if it has some.
+    /// Returns the words for the promise, which follow the responses of the check if it has some.
     pub(crate) fn promise_text(&self) -> String {
         let seconds = self.within.as_secs_f64();
         let first = match self.look {
             PromiseKind::Serves => None,
             PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable => {
-                Some(format!("it ends with an error within {seconds} s"))
+                Some(format!("the server ends with an error within {seconds} s"))
             }
-            PromiseKind::Stops => Some(format!("it ends by itself within {seconds} s")),
+            PromiseKind::Stops => Some(format!("the server ends by itself within {seconds} s")),
         };
-        let prints = self.prints.iter().map(|s| format!("it prints {}{}", s.matches, s.times));
+        let prints =
+            self.prints.iter().map(|s| format!("the server prints {}{}", s.matches, s.times));
         let asks = self
             .asks
             .iter()
-            .map(|(backend, s)| format!("it asks {backend} {}{}", s.matches, s.times));
+            .map(|(backend, s)| format!("the server sends {backend} {}{}", s.matches, s.times));
         first.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
     }
 }
@@ -205,7 +206,7 @@ fn patience(text: &str) -> Result<Duration, Mistake> {
     let patience = Duration::from_nanos(ns);
     if patience > LIFE_MOST {
         let most = LIFE_MOST.as_secs();
-        return Err(mistake("within", format!("`within` is {most}s at most")));
+        return Err(mistake("within", format!("`within`: must be at most {most}s")));
     }
     Ok(patience)
 }
@@ -250,7 +251,7 @@ impl<'de> Deserialize<'de> for RawSighting {
                     (None, None, Some(n)) => MatchCount::AtMost(n),
                     _ => {
                         return Err(de::Error::custom(
-                            "give one of `times`, `at_least` and `at_most`",
+                            "must have only one of `times`, `at_least` and `at_most`",
                         ));
                     }
                 };
@@ -264,7 +265,10 @@ impl<'de> Deserialize<'de> for RawSighting {
 
 fn check_sightings(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>, Mistake> {
     if all.is_empty() {
-        return Err(mistake(key, format!("`{key}` is empty; leave it out")));
+        return Err(mistake(
+            key,
+            format!("`{key}`: the list must have at least one entry\nhint: or leave `{key}` out"),
+        ));
     }
     for (i, raw) in all.iter().enumerate() {
         if let Err(message) = raw.sighting.expression(1) {
@@ -277,7 +281,7 @@ fn check_sightings(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSi
 fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
     let all = check_sightings("prints", all)?;
     if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
-        let message = "`backend` belongs to `asks`: printed output goes to no back end";
+        let message = "`backend`: can be used in `asks` only, because output goes to no back end";
         return Err(mistake("prints", message).with_child(i).with_child("backend"));
     }
     Ok(all.into_iter().map(|raw| raw.sighting).collect())
@@ -288,7 +292,8 @@ fn checked_asks(all: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistak
     let named = all.into_iter().enumerate().map(|(i, raw)| match raw.backend {
         Some(backend) => Ok((backend, raw.sighting)),
         None => {
-            Err(mistake("asks", "it needs the name of the `backend` that is asked").with_child(i))
+            Err(mistake("asks", "`asks`: each entry needs `backend`, the name of the back end")
+                .with_child(i))
         }
     });
     named.collect()

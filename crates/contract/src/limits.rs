@@ -6,11 +6,11 @@ use std::time::Duration;
 /// of the start-up time; a refused attempt on loopback costs some 10 µs.
 pub const POLL: Duration = Duration::from_micros(100);
 
-/// Time-out of one attempt to connect to a starting subject: a full accept queue does not answer.
+/// Time-out of one attempt to connect to a starting subject: a full accept queue does not respond.
 /// The attempt is then repeated, until the subject's deadline.
 pub const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long one attempt to get a first answer may take before the next is made.
+/// How long one attempt to get a first response may take before the next is made.
 pub const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// Time-out of one contract check, after which it has failed, unanswered.
@@ -44,7 +44,7 @@ pub const PRINTED: Duration = Duration::from_secs(2);
 /// Time for further output and requests of a server where a promise has an upper limit.
 pub const SETTLED: Duration = Duration::from_millis(500);
 
-/// Time for which the back end's answers are held back from a server that is asked to end.
+/// Time for which the back end's responses are held back from a server that is asked to end.
 pub const HELD: Duration = Duration::from_millis(500);
 
 /// Bytes that are kept of a server's requests to its back end. The rest is forwarded unchecked.

@@ -57,18 +57,18 @@ fn no_certificate(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "PRIVATE KEY") {
         return format!(
-            "{file}: it holds a private key and no certificate\nhint: name the file of the \
-             certificate; --key takes that of the key"
+            "{file}: has a private key and no certificate\nhint: name the file of the certificate, \
+             and use --key for the key"
         );
     }
     if has_section(bytes, "CERTIFICATE REQUEST") {
         return format!(
-            "{file}: it holds a request for a certificate and no certificate\nhint: have it \
-             signed, and name the result"
+            "{file}: has a request for a certificate and no certificate\nhint: have it signed, and \
+             name the signed certificate"
         );
     }
     format!(
-        "{file}: it holds no certificate in PEM form\nhint: it begins with -----BEGIN \
+        "{file}: has no certificate in PEM form\nhint: use a file with a line -----BEGIN \
          CERTIFICATE-----"
     )
 }
@@ -84,22 +84,21 @@ fn no_key(path: &Path, bytes: &[u8]) -> String {
     }
     if has_section(bytes, "CERTIFICATE") {
         return format!(
-            "{file}: it holds a certificate and no private key\nhint: name the key's file with \
-             --key"
+            "{file}: has a certificate and no private key\nhint: name the key's file with --key"
         );
     }
     if has_section(bytes, "OPENSSH PRIVATE KEY") {
         return format!(
-            "{file}: it is a key of OpenSSH\nhint: make a key for TLS with `openssl genpkey`"
+            "{file}: is an OpenSSH key\nhint: make a key for TLS with `openssl genpkey`"
         );
     }
     if has_section(bytes, "PUBLIC KEY") {
         return format!(
-            "{file}: it holds a public key and no private one\nhint: name the private key's file"
+            "{file}: has a public key and no private key\nhint: name the private key's file"
         );
     }
     format!(
-        "{file}: it holds no private key in PEM form\nhint: it begins with -----BEGIN PRIVATE \
+        "{file}: has no private key in PEM form\nhint: use a file with a line -----BEGIN PRIVATE \
          KEY-----"
     )
 }
@@ -110,11 +109,11 @@ fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
     let file = path.display();
     if is_pkcs12(bytes) {
         return format!(
-            "{file}: it is PKCS#12, and dyno reads PEM\nhint: `openssl pkcs12 -in {file} -nodes \
-             -out {file}.pem`, then --cert {file}.pem --key {file}.pem"
+            "{file}: is PKCS#12, and dyno reads PEM\nhint: run `openssl pkcs12 -in {file} -nodes \
+             -out {file}.pem`, then use --cert {file}.pem --key {file}.pem"
         );
     }
-    format!("{file}: it is DER, and dyno reads PEM\nhint: `{convert}`")
+    format!("{file}: is DER, and dyno reads PEM\nhint: convert it with `{convert}`")
 }
 
 /// Returns whether bytes begin with an ASN.1 SEQUENCE.
@@ -143,14 +142,14 @@ fn error_text(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {
             format!(
-                "the line {:?} is missing: the file is cut off",
+                "the line {:?} is missing, because the file is truncated",
                 String::from_utf8_lossy(end_marker).trim()
             )
         }
         pem::Error::IllegalSectionStart { line } => {
-            format!("the line {:?} begins no section", String::from_utf8_lossy(line).trim())
+            format!("the line {:?} does not begin a section", String::from_utf8_lossy(line).trim())
         }
-        pem::Error::Base64Decode(_) => "what stands between BEGIN and END is not base64".into(),
+        pem::Error::Base64Decode(_) => "the text between BEGIN and END is not base64".into(),
         other => other.to_string(),
     }
 }
@@ -202,8 +201,8 @@ mod tests {
             (refused_certificate(KEY.as_bytes()), "a private key and no certificate"),
             (refused_key(b"hello"), "no private key in PEM form"),
             (refused_certificate(b""), "no certificate in PEM form"),
-            (refused_key(&KEY.as_bytes()[..40]), "the file is cut off"),
-            (refused_certificate(&CERTIFICATE.as_bytes()[..34]), "the file is cut off"),
+            (refused_key(&KEY.as_bytes()[..40]), "the file is truncated"),
+            (refused_certificate(&CERTIFICATE.as_bytes()[..34]), "the file is truncated"),
             (
                 refused_key(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
                 "public key",

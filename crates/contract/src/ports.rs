@@ -22,7 +22,10 @@ fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
         // Closing it is then a reset.
         SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
-        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the connection met itself"));
+        return Err(io::Error::new(
+            io::ErrorKind::ConnectionRefused,
+            "the connection was a self-connection",
+        ));
     }
     Ok(stream)
 }
@@ -60,8 +63,8 @@ pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
         }
     }
     Err(format!(
-        "no {count} free TCP ports on 127.0.0.1 outside of net.ipv4.ip_local_port_range; make it \
-         smaller"
+        "ports: fewer than {count} free TCP ports on 127.0.0.1 outside of \
+         net.ipv4.ip_local_port_range\nhint: make that range smaller"
     ))
 }
 

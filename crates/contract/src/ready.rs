@@ -24,13 +24,13 @@ pub enum Sign<'a> {
     Command(&'a mut dyn FnMut() -> Result<(), String>),
 }
 
-/// The statuses of answers that show a server ready.
+/// The statuses of responses that show a server ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Exactly(u16),
     /// 200 to 399.
     Success,
-    /// Any status below 500, where none is expected. A server that is not ready yet answers 503.
+    /// Any status below 500, where no status is expected. A server that is not ready sends 503.
     Any,
 }
 
@@ -77,7 +77,7 @@ pub fn wait(
         waiting.connect(local(port))?;
     }
     if let Some(status) = process.exit_status() {
-        return Err(exit_failure(status, " although it answers"));
+        return Err(exit_failure(status, ", although its ports respond"));
     }
     // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
     // time.
@@ -124,7 +124,7 @@ impl Waiting<'_> {
             }
             stream = self.connect(addr)?;
         }
-        // The first answer with an expected status has arrived completely.
+        // The first response with an expected status has arrived completely.
         let answered_ns = self.now();
         Ok(ReadyTimes {
             at: Some(addr),
@@ -208,7 +208,7 @@ impl Waiting<'_> {
     /// Returns the failure of a part that did not give its sign.
     fn never(&mut self, what: &str) -> Failure {
         if let Some(status) = self.process.exit_status() {
-            return exit_failure(status, &format!("; {what}"));
+            return exit_failure(status, &format!(", and {what}"));
         }
         never_ready(format!("by its deadline, {what}"))
     }
@@ -222,7 +222,7 @@ impl Waiting<'_> {
 }
 
 /// Explains why no connection to a port was made, by the error of the last attempt. A closed port
-/// refuses at once; a dropped packet has no answer.
+/// refuses at once; a dropped packet has no response.
 fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
     let problem = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -232,11 +232,11 @@ fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) 
             "connections to port {port} timed out: packets to it are dropped, or its queue of \
              connections is full"
         ),
-        _ => format!("no connection to port {port} could be made ({error})"),
+        _ => format!("connecting to port {port} failed: {error}"),
     };
     match listeners {
         [] => problem,
-        all => format!("{problem}; it listens on {}", list(all)),
+        all => format!("{problem}, and it listens on {}", list(all)),
     }
 }
 
@@ -273,11 +273,11 @@ impl Problem {
     fn to_text(&self, path: &str) -> String {
         match self {
             Problem::NoAnswer(error) => {
-                format!("GET {path} was never answered ({})", description::cause(error))
+                format!("GET {path} had no response: {}", description::cause(error))
             }
             Problem::Wrong(answer) => format!(
-                "GET {path} was never answered with a status that `[ready]` takes (its `path` and \
-                 `status` say which); the last answer was:\n{}",
+                "GET {path} never had a status that [ready] accepts (see `path` and `status` \
+                 there). Last response:\n{}",
                 answer.to_text()
             ),
         }
@@ -332,14 +332,14 @@ mod tests {
         );
         assert_eq!(
             words(io::ErrorKind::ConnectionRefused, &at),
-            "nothing listened on port 7 (connection refused); it listens on 0.0.0.0:8"
+            "nothing listened on port 7 (connection refused), and it listens on 0.0.0.0:8"
         );
         for kind in [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock] {
             let message = words(kind, &at);
             assert!(message.starts_with("connections to port 7 timed out: packets"), "{message}");
-            assert!(message.ends_with("; it listens on 0.0.0.0:8"), "{message}");
+            assert!(message.ends_with(", and it listens on 0.0.0.0:8"), "{message}");
         }
-        assert!(words(io::ErrorKind::PermissionDenied, &[]).contains("could be made"));
+        assert!(words(io::ErrorKind::PermissionDenied, &[]).contains("connecting to port"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A relay between a server and its back end. It records the server's requests, and can delay
-//! answers.
+//! responses.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -74,7 +74,7 @@ impl Relay {
         self.seen.lock().is_full
     }
 
-    /// Holds answers back, or lets them through.
+    /// Holds responses back, or lets them through.
     pub fn hold(&self, is_held: bool) {
         self.seen.lock().is_held = is_held;
         self.seen.changed.notify_all();
@@ -98,7 +98,7 @@ impl SharedState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while answers are held.
+    /// Waits while responses are held.
     fn wait(&self) {
         let mut state = self.lock();
         while state.is_held {
@@ -123,24 +123,24 @@ fn accept(listener: &TcpListener, port: u16, seen: &Arc<SharedState>) {
             return;
         }
         // To the server, a back end that refuses connections looks like one that closes them.
-        if let Ok(behind) = TcpStream::connect(to) {
-            let _ = relay(&server, &behind, seen);
+        if let Ok(backend) = TcpStream::connect(to) {
+            let _ = relay(&server, &backend, seen);
         }
     }
 }
 
 /// Forwards in both directions, each on its own thread.
-fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<SharedState>) -> io::Result<()> {
+fn relay(server: &TcpStream, backend: &TcpStream, seen: &Arc<SharedState>) -> io::Result<()> {
     server.set_nodelay(true)?;
-    behind.set_nodelay(true)?;
+    backend.set_nodelay(true)?;
     let connection = {
         let mut state = seen.lock();
         state.asked.push(Vec::new());
         state.asked.len() - 1
     };
-    let (shared, from, to) = (Arc::clone(seen), server.try_clone()?, behind.try_clone()?);
+    let (shared, from, to) = (Arc::clone(seen), server.try_clone()?, backend.try_clone()?);
     thread::spawn(move || forward(&from, &to, |bytes| shared.keep(connection, bytes)));
-    let (shared, from, to) = (Arc::clone(seen), behind.try_clone()?, server.try_clone()?);
+    let (shared, from, to) = (Arc::clone(seen), backend.try_clone()?, server.try_clone()?);
     thread::spawn(move || forward(&from, &to, |_| shared.wait()));
     Ok(())
 }

@@ -80,7 +80,7 @@ impl TlsOptions {
             SessionResumption::Off => Resumption::disabled(),
         };
         let name = ServerName::try_from(self.name.clone())
-            .map_err(|_| format!("{:?} is neither a host name nor an address", self.name))?;
+            .map_err(|_| format!("{:?}: neither a host name nor an address", self.name))?;
         Ok(Tls { config: Arc::new(config), name })
     }
 
@@ -112,8 +112,8 @@ fn system_roots() -> Result<RootCertStore, String> {
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(
-            "this system has no certificates of authorities; install ca-certificates, name a file \
-             with --cacert, or accept any certificate with -k"
+            "TLS: this system has no certificates of authorities\nhint: install ca-certificates, \
+             name a file with --cacert, or accept any certificate with -k"
                 .into(),
         );
     }

@@ -58,11 +58,16 @@ fn broken() -> Vec<Broken> {
 /// Trials with an impossible place in the plan, window or interval.
 fn broken_loads() -> Vec<Broken> {
     vec![
-        ("trials/0003.json", "/trial", json!(99_999), "names trial 99999, and there are 12"),
-        ("trials/0003.json", "/trial", json!(2), "its load has 16 connections, and its plan 4"),
+        ("trials/0003.json", "/trial", json!(99_999), "refers to trial 99999, and only 12 exist"),
+        ("trials/0003.json", "/trial", json!(2), "the load has 16 connections, but the plan has 4"),
         ("trials/0003.json", "/trial", json!(11), "belongs to launch"),
-        ("trials/0003.json", "/start", json!(77), "start 77, which is not there"),
-        ("trials/0003.json", "/load/window_ns", json!([9, 5]), "opens at 9 ns and closes at 5 ns"),
+        ("trials/0003.json", "/start", json!(77), "start 77, which does not exist"),
+        (
+            "trials/0003.json",
+            "/load/window_ns",
+            json!([9, 5]),
+            "begins at 9 ns, after its end at 5 ns",
+        ),
         (
             "trials/0003.json",
             "/load/window_ns/1",
@@ -83,7 +88,7 @@ fn broken_loads() -> Vec<Broken> {
             "trials/0003.json",
             "/load/samples/0/parties/1/party",
             json!({"subject": 0}),
-            "two of its parties",
+            "two parties",
         ),
         ("trials/0003.json", "/load/samples/2/at_ns", json!(7), "samples are not in order"),
     ]
@@ -97,7 +102,7 @@ fn broken_books() -> Vec<Broken> {
             "trials/0003.json",
             "/load/books/scheduled",
             json!(-1),
-            "`scheduled` is -1, and can be 0 to",
+            "`scheduled` is -1, and must be 0 to",
         ),
         ("trials/0003.json", "/load/books/completed", json!(1e300), "`completed` is"),
         (
@@ -117,21 +122,21 @@ fn broken_books() -> Vec<Broken> {
 
 fn broken_starts() -> Vec<Broken> {
     vec![
-        ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
-        ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
-        ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
+        ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "refers to back end 4"),
+        ("starts/001.json", "/launch", json!(99), "refers to launch 99, and only 9 exist"),
+        ("starts/001.json", "/start", json!(0), "two starts are 0"),
         ("starts/001.json", "/parts/0/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
         (
             "starts/001.json",
             "/parts/0/limits",
             json!([{"name": "patience", "asked": "1", "read_back": "1", "reason": null}]),
-            "is not a part of a run",
+            "cannot be read as a file of a run",
         ),
         (
             "starts/001.json",
             "/parts/0/party",
             json!({"subject": 1}),
-            "names subject 1, and there are 1",
+            "refers to subject 1, and only 1 exist",
         ),
     ]
 }
@@ -139,27 +144,42 @@ fn broken_starts() -> Vec<Broken> {
 /// References to entries that do not exist.
 fn broken_indices() -> Vec<Broken> {
     vec![
-        ("run.json", "/plan/arms/0/subject", json!(9), "arm 0 names subject 9, and there are 3"),
-        ("run.json", "/plan/arms/1/name", json!("fast"), "two of its arms are \"fast\""),
+        (
+            "run.json",
+            "/plan/arms/0/subject",
+            json!(9),
+            "arm 0 refers to subject 9, and only 3 exist",
+        ),
+        ("run.json", "/plan/arms/1/name", json!("fast"), "two arms are \"fast\""),
         (
             "run.json",
             "/plan/arms/0/conditions/load",
             json!({"threads": u32::MAX}),
             "`load.threads` of arm \"fast\"",
         ),
-        ("run.json", "/plan/launches/0/arms", json!([9]), "launch 0 names arm 9, and there are 3"),
+        (
+            "run.json",
+            "/plan/launches/0/arms",
+            json!([9]),
+            "launch 0 refers to arm 9, and only 3 exist",
+        ),
         ("run.json", "/plan/launches/0/arms", json!([]), "launch 0 has no arm"),
-        ("run.json", "/plan/launches/0/arms", json!([1, 1]), "two of its arms of launch 0 are 1"),
+        ("run.json", "/plan/launches/0/arms", json!([1, 1]), "two arms of launch 0 are 1"),
         (
             "run.json",
             "/plan/trials/0/arm",
             json!(2),
-            "trial 0 of its plan is of arm 2, which launch 0 has not",
+            "trial 0 of the plan is of arm 2, which launch 0 does not have",
         ),
-        ("run.json", "/plan/launches/0/block", json!(7), "of block 7, of 3 repeats"),
-        ("run.json", "/plan/trials/0/launch", json!(9), "names launch 9"),
-        ("run.json", "/plan/trials/0/workload", json!(9), "names workload 9"),
-        ("run.json", "/plan/trials/0/step", json!(9), "names step 9"),
+        (
+            "run.json",
+            "/plan/launches/0/block",
+            json!(7),
+            "of block 7, but the plan has only 3 repeats",
+        ),
+        ("run.json", "/plan/trials/0/launch", json!(9), "refers to launch 9"),
+        ("run.json", "/plan/trials/0/workload", json!(9), "refers to workload 9"),
+        ("run.json", "/plan/trials/0/step", json!(9), "refers to step 9"),
     ]
 }
 
@@ -168,18 +188,23 @@ fn broken_plans() -> Vec<Broken> {
         ("run.json", "/plan/load/steps", json!([]), "no steps"),
         ("run.json", "/plan/workloads", json!([]), "no workloads"),
         ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
-        ("run.json", "/plan/workloads/0/protocol", json!("h3"), "is not a part of a run"),
-        ("run.json", "/plan/subjects/1/name", json!("fast"), "two of its subjects are \"fast\""),
+        (
+            "run.json",
+            "/plan/workloads/0/protocol",
+            json!("h3"),
+            "cannot be read as a file of a run",
+        ),
+        ("run.json", "/plan/subjects/1/name", json!("fast"), "two subjects are \"fast\""),
         ("run.json", "/plan/repeats", json!(u32::MAX), "`repeats` is"),
-        ("run.json", "/plan/load/driver", json!("kqueue"), "is not a part of a run"),
+        ("run.json", "/plan/load/driver", json!("kqueue"), "cannot be read as a file of a run"),
         ("run.json", "/plan/load/threads", json!(u32::MAX), "`load.threads` is"),
         (
             "run.json",
             "/plan/load/steps/0/streams",
             json!(u32::MAX),
-            "step 0 asks for 4 connections × 4294967295",
+            "step 0 has 4 connections × 4294967295",
         ),
-        ("run.json", "/plan/load/steps/0/pipeline", json!(0), "step 0 asks for"),
+        ("run.json", "/plan/load/steps/0/pipeline", json!(0), "step 0 has"),
         (
             "run.json",
             "/plan/load/steps/0/arrivals",
@@ -193,13 +218,13 @@ fn broken_plans() -> Vec<Broken> {
             "`limits.cpus` of arm \"fast\" is 0",
         ),
         ("run.json", "/plan/arms/0/level", json!(-1e300), "the level of arm \"fast\" is -1"),
-        ("run.json", "/facts/cgroup", json!("v3"), "is not a part of a run"),
+        ("run.json", "/facts/cgroup", json!("v3"), "cannot be read as a file of a run"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
         (
             "run.json",
             "/plan/not_served",
             json!([{"subject": 0, "workload": 9, "reason": ""}]),
-            "entry 0 of `not_served` names workload 9",
+            "entry 0 of `not_served` refers to workload 9",
         ),
     ]
 }
@@ -211,11 +236,8 @@ fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
         copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
         let error = copy.read().map(drop).expect_err(place).to_string();
         assert!(error.contains(said), "{file} {place}: {error}");
-        let named = if said.starts_with("two of its starts") {
-            file.split('/').next().unwrap()
-        } else {
-            file
-        };
+        let named =
+            if said.starts_with("two starts") { file.split('/').next().unwrap() } else { file };
         assert!(error.contains(named), "{file} {place}: {error}");
         let output = Command::new(env!("CARGO_BIN_EXE_dyno"))
             .arg("report")

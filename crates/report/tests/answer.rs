@@ -598,9 +598,9 @@ fn refusals_that_are_to_be_are_counted_apart() {
 #[test]
 fn who_failed_or_could_not_take_part_is_named_last() {
     let last = |change: &dyn Fn(&mut Report)| said_of(change).pop().unwrap();
-    assert_eq!(last(&|_| {}), "Slow answered wrongly. Absent could not take part here.");
+    assert_eq!(last(&|_| {}), "Slow responded incorrectly. Absent could not take part here.");
     let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
-    assert_eq!(last(&failed_only), "Slow answered wrongly.");
+    assert_eq!(last(&failed_only), "Slow responded incorrectly.");
     let skipped_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.failures.clear());
     assert_eq!(last(&skipped_only), "Absent could not take part here.");
     let neither = |r: &mut Report| {

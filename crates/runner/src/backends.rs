@@ -9,7 +9,7 @@ use dyno_subject::definition::find::{Folders, NoDefinition};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
 use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::FileError;
+use dyno_workload::text::{FileError, one_line};
 
 use crate::plan::{UnmetNeed, check_cpuset};
 use crate::suite::profile;
@@ -110,7 +110,7 @@ impl Search<'_> {
             Err(NoBackend::Wrong(error)) => Err(error),
             Err(NoBackend::Nowhere(why)) => {
                 self.found.truncate(before);
-                Ok(Err(why))
+                Ok(Err(one_line(&why)))
             }
         }
     }
@@ -132,7 +132,7 @@ impl Search<'_> {
     ) -> Result<(), NoBackend> {
         if above.contains(&name) {
             let circle = above.join(" needs ");
-            let why = format!("back ends need one another in a circle: {circle} needs {name}");
+            let why = format!("back ends depend on each other in a circle: {circle} needs {name}");
             return Err(NoBackend::Wrong(self.whole(&why)));
         }
         let known = self.suite.backends.iter().position(|entry| entry.name == name);
@@ -294,8 +294,8 @@ mod tests {
         choose(&suite, &folders, &needs, &[]).map_err(|error| error.to_string())
     }
 
-    fn names(behind: &SuiteBackends) -> Vec<&str> {
-        behind.entries.iter().map(|entry| entry.name.as_str()).collect()
+    fn names(suite_backends: &SuiteBackends) -> Vec<&str> {
+        suite_backends.entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 
     #[test]
@@ -306,25 +306,28 @@ mod tests {
             ("cache", "\"{db.port}\""),
             ("idle", "\"z\""),
         ];
-        let behind = chosen(&all, "\"{app.port}\"", "").unwrap();
-        assert_eq!(names(&behind), ["db", "cache", "app"]);
-        assert_eq!(behind.of_arm, [Ok(vec![0, 1, 2])]);
+        let suite_backends = chosen(&all, "\"{app.port}\"", "").unwrap();
+        assert_eq!(names(&suite_backends), ["db", "cache", "app"]);
+        assert_eq!(suite_backends.of_arm, [Ok(vec![0, 1, 2])]);
         // A back end that no subject names is for all subjects; another name makes another back
         // end.
-        let behind = chosen(
+        let suite_backends = chosen(
             &all,
             "\"{db.port}\"",
             "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n[[backends]]\nuse = \"cache\"\nname = \
              \"db\"\nenv = { A = \"{idle.port}\" }\n",
         );
-        let Err(circle) = behind else { panic!("db needs itself") };
+        let Err(circle) = suite_backends else { panic!("db needs itself") };
         assert!(circle.contains("in a circle: db needs db"), "{circle}");
-        let behind =
+        let suite_backends =
             chosen(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n")
                 .unwrap();
-        assert_eq!((names(&behind), behind.cpus()), (vec!["db", "idle"], vec![0]));
-        let backends =
-            behind.to_plan(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
+        assert_eq!((names(&suite_backends), suite_backends.cpus()), (vec!["db", "idle"], vec![0]));
+        let backends = suite_backends.to_plan(
+            &Placement { subject: vec![1], generator: vec![] },
+            &[0, 1],
+            &|_| None,
+        );
         assert_eq!(
             (backends[0].cpus.as_slice(), backends[1].cpus.as_slice()),
             (&[1][..], &[0][..])
@@ -335,20 +338,20 @@ mod tests {
     #[test]
     fn a_back_end_that_is_nowhere_costs_the_subject_that_names_it() {
         let nowhere = |backends: &[(&str, &str)], subject: &str| {
-            let behind = chosen(backends, subject, "").unwrap();
-            let backends = behind.to_plan(&Placement::default(), &[0], &|_| None);
+            let suite_backends = chosen(backends, subject, "").unwrap();
+            let backends = suite_backends.to_plan(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
+            skip_subjects_without_backends(&mut subjects, &[0], &suite_backends.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
         let text = nowhere(&[("db", "\"y\"")], "\"{dbb.port}\"");
         assert!(
-            text.contains("no back end \"dbb\"") && text.contains("did you mean \"db\"?"),
+            text.contains("back end \"dbb\": not found") && text.contains("did you mean \"db\"?"),
             "{text}"
         );
         let text = nowhere(&[("db", "\"{disk.port}\"")], "\"{db.port}\"");
-        assert!(text.contains("no back end \"disk\""), "{text}");
+        assert!(text.contains("back end \"disk\": not found"), "{text}");
     }
 
     #[test]
@@ -356,9 +359,9 @@ mod tests {
         let error =
             |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
         let text = error("\"x\"", "[[backends]]\nuse = \"dbb\"\n");
-        assert!(text.starts_with("s.toml:3:7: there is no back end \"dbb\""), "{text}");
+        assert!(text.starts_with("s.toml:3:7: back end \"dbb\": not found"), "{text}");
         let text = error("\"x\"", "[[backends]]\nuse = \"db/v\"\n");
-        assert!(text.contains("has no variant \"v\""), "{text}");
+        assert!(text.contains("no variant \"v\""), "{text}");
     }
 
     #[test]
@@ -383,11 +386,11 @@ mod tests {
 
     #[test]
     fn subject_with_an_unavailable_back_end_is_skipped() {
-        let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
-        let backends =
-            behind.to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
+        let suite_backends = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
+        let backends = suite_backends
+            .to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_subjects_without_backends(&mut subjects, &[0], &behind.of_arm, &backends);
+        skip_subjects_without_backends(&mut subjects, &[0], &suite_backends.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

@@ -15,7 +15,7 @@ use crate::load::{self, AnswerCounts, LoadSpec, LoadStopReason, Watch};
 /// Returns whether the measurement is to end: the user interrupted it, or the load is over.
 pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// Loads a server without a set end, and calls `look` once it answers and the warm-up of the load
+/// Loads a server without a set end, and calls `look` once it responds and the warm-up of the load
 /// is over. The load ends when `look` returns.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub(crate) fn count(
     counting.run(&|load| Some(answers[load].total()), &mut wait)
 }
 
-/// Waits until the server answers. A load without responses has no results.
+/// Waits until the server responds. A load without responses has no results.
 fn wait_for_answers(answers: &AnswerCounts, is_ended: &IsEnded<'_>) -> Result<(), String> {
     for _ in 0..ANSWERS_GLANCES {
         if answers.total() > 0 || is_ended() {
@@ -74,7 +74,7 @@ fn wait_for_answers(answers: &AnswerCounts, is_ended: &IsEnded<'_>) -> Result<()
         }
         thread::sleep(ANSWERS_GLANCE);
     }
-    Err("no answer came within 10 s".into())
+    Err("no response within 10 s".into())
 }
 
 /// Waits for this length, or until the end of the measurement.

@@ -18,14 +18,14 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     }
     let most = BODY_BYTES / longest;
     let way_out = match most {
-        0 => "send a shorter body".into(),
+        0 => "use a shorter body".into(),
         most => {
-            format!("have at most {most} requests in flight (connections × pipeline or streams)")
+            format!("use at most {most} requests in flight (connections × pipeline or streams)")
         }
     };
     Err(format!(
-        "{in_flight} requests in flight with bodies of {longest} bytes each need {needed} bytes, \
-         and the limit is {BODY_BYTES} (1 GiB)\nhint: {way_out}"
+        "request bodies: {in_flight} requests in flight with {longest} bytes each need {needed} \
+         bytes, more than the limit of {BODY_BYTES} (1 GiB)\nhint: {way_out}"
     ))
 }
 
@@ -48,7 +48,7 @@ mod tests {
         let megabyte = vec![b'x'; 1 << 20];
         assert_eq!(check(&with(&megabyte), 1024), Ok(()));
         let message = check(&with(&megabyte), 1025).unwrap_err();
-        assert!(message.contains("\nhint: have at most 1024 requests in flight"), "{message}");
+        assert!(message.contains("\nhint: use at most 1024 requests in flight"), "{message}");
         let long = vec![b'x'; (1 << 20) + 1];
         assert!(check(&with(&long), 1024).unwrap_err().contains("at most 1023"));
         assert!(check(&with(b"{fill:16MiB}{fill:16MiB}"), 33).is_err());

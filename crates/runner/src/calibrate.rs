@@ -59,9 +59,9 @@ pub enum CalibrationEvent<'a> {
 pub enum CalibrationError {
     /// The user interrupted it. `unkept`: why the archive lacks earlier measurements; `None`: it
     /// has them, or none was requested.
-    #[error("interrupted; no ceilings were kept")]
+    #[error("calibration interrupted, and no ceilings saved")]
     Interrupted { unkept: Option<ArchiveError> },
-    #[error("the null responder cannot be started")]
+    #[error("null responder: cannot be started")]
     NotStarted(#[source] io::Error),
     /// Any other failure on this machine, as a sentence.
     #[error("{0}")]
@@ -218,9 +218,11 @@ pub fn run(
             });
         }
         if server.has_ended() {
-            return Err("the null responder ended during the calibration; calibrate again"
-                .to_string()
-                .into());
+            return Err(
+                "null responder: ended during the calibration\nhint: run `dyno calibrate` again"
+                    .to_string()
+                    .into(),
+            );
         }
         check_answered(&of, &record)?;
         if let Some(kept) = &mut kept {
@@ -259,7 +261,7 @@ pub fn price(
     let addr = free_port()?;
     let server = start_null(addr, &placement.subject)?;
     let Some(watched) = loaded.attach(probes, server.pid())? else {
-        return Err("none of these probes can be attached to a server".to_string().into());
+        return Err("none of the probes can be attached to a server".to_string().into());
     };
     let step =
         Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
@@ -293,15 +295,15 @@ fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Loa
     })
 }
 
-/// Checks that a measurement has answers: without them it is useless, except for refusals.
+/// Checks that a measurement has responses: without them it is useless, except for refusals.
 fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let ok: u64 = measured.map(|interval| interval.outcomes.get(Outcome::Ok)).sum();
     if ok > 0 || of.shows == MeasurementPurpose::Refusals {
         return Ok(());
     }
-    Err("a control was not answered once within its window; calibrate for longer, with \
-         `--duration`, or on a quieter machine"
+    Err("no response from a control within its measured window\nhint: use a longer `--duration`, \
+         or a quieter machine"
         .into())
 }
 
@@ -320,7 +322,7 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationE
         }
         thread::sleep(LISTENS);
     }
-    Err(format!("the null responder does not listen at {addr}").into())
+    Err(format!("null responder: does not listen at {addr}").into())
 }
 
 #[cfg(test)]

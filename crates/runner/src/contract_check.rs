@@ -26,14 +26,14 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
     if !result.ok || !is_more {
         return result;
     }
-    let put = if check.requests.len() == 1 { send_requests } else { put_in_order };
+    let put = if check.requests.len() == 1 { send_requests } else { send_in_order };
     // A common deadline, read before the first load. It is no measurement: it only ends slow
     // checks.
     let until = Instant::now() + 2 * CHECK;
     exchange::result(check, client, put(check, client.listener(), until), business)
 }
 
-/// Sends the requests of a check. `until`: deadline of all answers.
+/// Sends the requests of a check. `until`: deadline of all responses.
 fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
@@ -52,13 +52,13 @@ fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<S
     ask(&load::LoadSpec { step, load, ..once }, until)?;
     Ok(match check.times {
         1 => "as expected".into(),
-        n => format!("{n} requests on one connection, each answered as expected"),
+        n => format!("{n} requests on one connection, each with the expected response"),
     })
 }
 
 /// Sends the requests of a list in their order. Each has a connection of its own: a load draws its
 /// requests by weight, and only the first request of a connection can upgrade it.
-fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+fn send_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
             send_requests(
@@ -69,10 +69,10 @@ fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<St
         }
     }
     let n = u64::from(check.times) * check.requests.len() as u64;
-    Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
+    Ok(format!("{n} requests in order, each upgraded and with the expected response"))
 }
 
-/// Sends the requests of `spec` on one connection. Every answer must be as expected, and arrive
+/// Sends the requests of `spec` on one connection. Every response must be as expected, and arrive
 /// before `until`.
 fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
@@ -95,18 +95,18 @@ fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
         });
     }
     if right != wanted {
-        return Err(Problem::Late(format!("{right} of {wanted} were answered in time")));
+        return Err(Problem::Late(format!("{right} of {wanted} requests had a response in time")));
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;
         return Err(Problem::Wrong(format!(
-            "it took {n} connections, because the server closed them"
+            "{n} connections were needed, because the server closed them"
         )));
     }
     check_protocol_use(spec, &record)
 }
 
-/// Returns the worst outcome that is not `Ok`: a wrong answer is worse than a late one.
+/// Returns the worst outcome that is not `Ok`: an incorrect response is worse than a late one.
 fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
     let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
     bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
@@ -124,7 +124,7 @@ fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), 
         return Ok(());
     };
     if http2.fallen_back + http2.upgrades_declined > 0 {
-        return Err(Problem::Wrong("the server went on in HTTP/1.1".into()));
+        return Err(Problem::Wrong("the server continued in HTTP/1.1".into()));
     }
     let streams = u64::from(spec.step.streams);
     if http2.streams_most < streams && streams > 1 {

@@ -31,7 +31,7 @@ fn read() -> PathUse {
 }
 
 /// Returns the failure of a server, or of the machine if it dropped packets meanwhile. A server
-/// that exited or gave a wrong answer failed by itself.
+/// that exited or gave an incorrect response failed by itself.
 pub(crate) fn explain(drops: &MachineDrops, failure: Failure) -> Failure {
     let is_silence = matches!(
         failure.kind,
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(explained.kind, FailureKind::Harness);
         assert!(!explained.kind.is_the_subjects());
         let begin = "the machine dropped packets: 3 by connection tracking, whose table held 64 of \
-                     64 entries. The server never got ready: by its deadline, connections to port \
-                     7 timed out\nhint: ";
+                     64 entries. The server did not become ready: by its deadline, connections \
+                     to port 7 timed out\nhint: ";
         assert!(explained.message.starts_with(begin), "{}", explained.message);
         assert_eq!(explain(&drops, failure(FailureKind::Deaf)).kind, FailureKind::Harness);
         assert_eq!(explain(&drops, failure(FailureKind::DataFailed)).kind, FailureKind::Harness);

@@ -39,7 +39,7 @@ impl Folder {
     #[must_use]
     pub fn from_suite(suite: &Path) -> Folder {
         let folder = suite.parent().unwrap_or(Path::new(""));
-        Folder::new(folder, "a suite's files lie in its own folder or below it; put the file there")
+        Folder::new(folder, "put the file into the folder of the suite, or below it")
     }
 
     /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
@@ -50,15 +50,15 @@ impl Folder {
         Folder { planned: plan.files.clone(), ..folder }
     }
 
-    /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or
+    /// Reads a file in or below the folder. `Err`: it is elsewhere, also through a link, or
     /// cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
         let hash: String =
             Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         if self.planned.get(name).is_some_and(|planned| *planned != hash) {
-            return Err("it changed after the run was planned, so repeats would send different \
-                        requests: put it back and resume the run, or start a new one"
+            return Err("changed after the run was planned, so repeats would send different \
+                        requests\nhint: restore the file and resume the run, or start a new run"
                 .into());
         }
         self.seen.borrow_mut().insert(name.into(), hash);
@@ -71,23 +71,23 @@ impl Folder {
         self.seen.borrow().clone()
     }
 
-    /// Returns the path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
+    /// Returns the path of a file in or below the folder. `Err`: it is elsewhere, or is not a file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
-        let outside = |what: &str| format!("{what}; {}", self.otherwise);
+        let outside = |what: &str| format!("{what}\nhint: {}", self.otherwise);
         let inside = RelativePath::from_text(name).map_err(|stray| match stray {
-            Stray::Empty => "no file is named".into(),
-            Stray::Nul => "no file's name holds a NUL".into(),
-            Stray::Absolute => outside("this is an absolute path"),
-            Stray::Above => outside("this leads out of the folder"),
+            Stray::Empty => "the name is empty".into(),
+            Stray::Nul => "the name has a NUL".into(),
+            Stray::Absolute => outside("is an absolute path"),
+            Stray::Above => outside("leads out of the folder"),
         })?;
         let file =
             resolve_within(inside.path(), &self.path).map_err(|error| match error.kind() {
-                ErrorKind::InvalidInput => outside("a link leads out of the folder"),
+                ErrorKind::InvalidInput => outside("is a link that leads out of the folder"),
                 _ => error.to_string(),
             })?;
         // Reading a pipe or a device could block, or never end.
         if !file.is_file() {
-            return Err("this is no regular file".into());
+            return Err("not a regular file".into());
         }
         Ok(file)
     }
@@ -111,13 +111,13 @@ mod tests {
         for (name, words) in [
             ("../secret", "leads out"),
             ("data/../../secret", "leads out"),
-            ("link", "a link leads out"),
+            ("link", "is a link that leads out"),
             ("/etc/passwd", "absolute"),
         ] {
             let error = folder.read(name).unwrap_err();
             assert!(error.contains(words) && error.ends_with("put it there"), "{name}: {error}");
         }
-        assert!(folder.read("data").unwrap_err().contains("no regular file"));
+        assert!(folder.read("data").unwrap_err().contains("not a regular file"));
         assert!(folder.read("none").unwrap_err().contains("No such file"));
     }
 

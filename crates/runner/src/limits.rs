@@ -117,7 +117,7 @@ pub const PRICE_PAIRS: usize = 10;
 pub const PRICE_SLICE: Duration = Duration::from_millis(900);
 pub const PRICE_SETTLES: Duration = Duration::from_millis(100);
 
-/// Number of checks whether a server answers at all before the cost of its probes is measured, and
+/// Number of checks whether a server responds at all before the cost of its probes is measured, and
 /// the pause between them.
 pub const ANSWERS_GLANCES: u32 = 1000;
 pub const ANSWERS_GLANCE: Duration = Duration::from_millis(10);
@@ -131,10 +131,10 @@ pub const PROFILE: Duration = Duration::from_secs(5);
 /// Pause between two requests to a server's runtime.
 pub const RUNTIME_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time that a runtime has to answer. One that is slower counts as silent.
+/// Time limit of a runtime's response. One that is slower counts as silent.
 pub const RUNTIME_ANSWER: Duration = Duration::from_secs(1);
 
-/// Most bytes, and most values, of an answer. A larger answer is refused.
+/// Most bytes, and most values, of a response. A larger response is refused.
 pub const RUNTIME_BYTES: u64 = 16 * 1024;
 pub const RUNTIME_VALUES: usize = 64;
 

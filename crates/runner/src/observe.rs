@@ -105,10 +105,10 @@ fn probe(name: &str, word: &str) -> Result<Probe, String> {
     known.ok_or_else(|| {
         let names = Probe::ALL.iter().map(|probe| probe.name()).chain([USUAL, NONE]);
         match nearest(name, names) {
-            Some(near) => format!("there is no probe {word:?}; did you mean {near:?}?"),
+            Some(near) => format!("unknown probe {word:?}\nhint: did you mean {near:?}?"),
             None => format!(
-                "there is no probe {word:?}; there are {}, {USUAL} and {NONE}, and {WITHOUT}NAME \
-                 leaves one out",
+                "unknown probe {word:?}\nhint: use {}, {USUAL} or {NONE}, or {WITHOUT}NAME to \
+                 leave one out",
                 Probe::ALL.map(Probe::name).join(", ")
             ),
         }
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn wrong_name_is_reported_with_the_nearest_correct_one() {
         let wrong = |text| Choice::parse(text).unwrap_err();
-        assert_eq!(wrong("stats"), "there is no probe \"stats\"; did you mean \"states\"?");
-        assert_eq!(wrong("no-stats"), "there is no probe \"no-stats\"; did you mean \"states\"?");
-        assert!(wrong("zzz").ends_with("and no-NAME leaves one out"));
+        assert_eq!(wrong("stats"), "unknown probe \"stats\"\nhint: did you mean \"states\"?");
+        assert_eq!(wrong("no-stats"), "unknown probe \"no-stats\"\nhint: did you mean \"states\"?");
+        assert!(wrong("zzz").ends_with("or no-NAME to leave one out"));
     }
 
     #[test]

@@ -163,17 +163,23 @@ pub fn resolve(
     check_number(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let needs = needs_of_arms((&entries, &subject_of), &definitions);
-    let behind = backends::choose(&suite, folders, &needs, &others)?;
-    let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
-    let backends = behind.to_plan(&placement, allowed_cpus, unmet);
-    backends::skip_subjects_without_backends(&mut subjects, &subject_of, &behind.of_arm, &backends);
+    let suite_backends = backends::choose(&suite, folders, &needs, &others)?;
+    let placement = place(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
+    let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet);
+    backends::skip_subjects_without_backends(
+        &mut subjects,
+        &subject_of,
+        &suite_backends.of_arm,
+        &backends,
+    );
     let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
-    let arms = planned_arms(&suite, (&entries, &subject_of), &placement, &behind.of_arm, &observe);
+    let arms =
+        planned_arms(&suite, (&entries, &subject_of), &placement, &suite_backends.of_arm, &observe);
     experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
         .map_err(located)?;
     let duet = duet::members(&suite, &arms, &subjects);
     duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
-    let launches = launches_of(arms.len(), &duet, suite.order, (repeats, seed));
+    let launches = planned_launches(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.with_driver(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
@@ -206,7 +212,7 @@ pub fn resolve(
         import_changes: Vec::new(),
     };
     check_bodies(&plan).map_err(whole)?;
-    Planned::new(plan, definitions, behind.definitions).map_err(whole)
+    Planned::new(plan, definitions, suite_backends.definitions).map_err(whole)
 }
 
 /// Returns the needs of each arm. `arms`: their entries in the suite, and the places of their
@@ -240,8 +246,8 @@ fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Driver
     }
 }
 
-const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps; name \"epoll\", \
-                         or leave out the probe `kernel_stamps`";
+const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's time stamps\nhint: use \
+                         \"epoll\", or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
 struct ChosenSubjects {
@@ -270,10 +276,10 @@ fn choose(
         check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
         (entries, left_out) = entries
             .into_iter()
-            .partition(|w| names_of(w).iter().any(|name| overrides.only.contains(name)));
+            .partition(|w| subject_names(w).iter().any(|name| overrides.only.contains(name)));
     }
     let find = |entry: &SuiteSubject| {
-        let at = |key, message| document.locate(of_subject(entry, key, message));
+        let at = |key, message| document.locate(subject_mistake(entry, key, message));
         find(entry, folders, &at)
     };
     let (mut servers, mut subject_of, mut definitions) = (Vec::new(), Vec::new(), Vec::new());
@@ -301,12 +307,12 @@ fn planned_arms(
     suite: &SuiteFile,
     (entries, subject_of): (&[SuiteSubject], &[usize]),
     placement: &Placement,
-    behind: &[Result<Vec<usize>, String>],
+    backends_of_arm: &[Result<Vec<usize>, String>],
     observe: &BTreeSet<Probe>,
 ) -> Vec<Arm> {
     let arm = |(place, entry): (usize, &SuiteSubject)| {
         let mut arm = planned_arm((subject_of[place], entry), &suite.limits, placement);
-        arm.backends = behind[place].clone().unwrap_or_default();
+        arm.backends = backends_of_arm[place].clone().unwrap_or_default();
         arm.conditions.observe.clone_from(observe);
         arm.conditions.isolation = suite.isolation;
         arm
@@ -351,7 +357,8 @@ fn check_arms(
     for (i, entry) in entries.iter().enumerate() {
         if entries[..i].iter().any(|other| other.id() == entry.id()) {
             let message = format!(
-                "subject {:?} is listed twice; list it once, or give one a `variant` or a `name`",
+                "subject {:?}: listed twice\nhint: list it once, or give one a `variant` or a \
+                 `name`",
                 entry.id()
             );
             return Err(mistake("subjects", message).with_child(entry.place).with_child("use"));
@@ -359,7 +366,7 @@ fn check_arms(
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
         Some(baseline) if !entries.iter().any(|entry| entry.id() == *baseline) => {
-            let message = format!("the baseline {baseline:?} is not among the subjects");
+            let message = format!("baseline {baseline:?}: not one of the subjects");
             Err(mistake("baseline", message).with_parent("report"))
         }
         _ => Ok(()),
@@ -387,8 +394,7 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
         return Ok(());
     }
     let message = format!(
-        "`cpuset` names CPU {}, on which nothing may run here: dyno may use {}; name some of \
-         these, or leave the key out",
+        "`cpuset`: CPU {} is not available to dyno\nhint: use some of CPU {}, or leave the key out",
         cpu_list_text(&missing),
         cpu_list_text(allowed)
     );
@@ -396,26 +402,30 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
 }
 
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
-    let mut known: Vec<String> = entries.iter().flat_map(names_of).collect();
+    let mut known: Vec<String> = entries.iter().flat_map(subject_names).collect();
     let mut seen = BTreeSet::new();
     known.retain(|name| seen.insert(name.clone()));
     match only.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(match nearest(name, known.iter().map(String::as_str)) {
-            Some(near) => format!("the suite has no subject {name:?}; did you mean {near:?}?"),
-            None => format!("the suite has no subject {name:?}; it has {}", known.join(", ")),
+            Some(near) => {
+                format!("subject {name:?}: not in the suite\nhint: did you mean {near:?}?")
+            }
+            None => {
+                format!("subject {name:?}: not in the suite\nhint: use one of {}", known.join(", "))
+            }
         }),
     }
 }
 
 /// Returns the names of an entry on the command line.
-fn names_of(entry: &SuiteSubject) -> [String; 3] {
+fn subject_names(entry: &SuiteSubject) -> [String; 3] {
     [entry.name.clone(), entry.server(), entry.id()]
 }
 
 /// Locates a mistake in a key of a subject's entry in the suite. An entry that is only a name is
 /// marked as a whole.
-fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
+fn subject_mistake(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
     mistake("subjects", message).with_child(entry.place).with_child(key)
 }
 
@@ -489,7 +499,7 @@ fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
     let others = if reasons.iter().any(|reason| reason != first) {
-        ", nor what the other workloads need"
+        ", and none of the protocols of the other workloads"
     } else {
         ""
     };
@@ -533,8 +543,8 @@ fn check_size(
         return Ok(());
     }
     Err(format!(
-        "{repeats} repeats of {of_block} trials are {all}, and a plan has {PLANNED} at most; ask \
-         for {} `repeats`, or for fewer steps, workloads or subjects",
+        "plan: {repeats} repeats of {of_block} trials make {all} trials, more than the limit of \
+         {PLANNED}\nhint: use {} `repeats`, or fewer steps, workloads or subjects",
         match PLANNED / of_block {
             0 => "fewer".into(),
             most => format!("{most} or fewer"),
@@ -549,7 +559,7 @@ fn again_at_most(trials: usize) -> u32 {
 
 /// Returns the launches in the suite's order. Arms of a duet are up at once, so they follow each
 /// other: after the others in one block and before them in the next, as orders are mirrored.
-fn launches_of(
+fn planned_launches(
     arms: usize,
     duet: &BTreeSet<usize>,
     order: Order,

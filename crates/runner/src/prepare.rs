@@ -20,9 +20,9 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
     made.map_err(|why| {
         format!(
-            "the suite asks for `isolation = \"netns\"`: {why}. That takes root with CAP_SYS_ADMIN \
-             and CAP_NET_ADMIN, `veth` in the kernel, and a writable /proc/sys; without \
-             `isolation` servers are measured over this machine's loopback"
+            "`isolation = \"netns\"`: cannot be used on this machine: {why}\nhint: run as root \
+             with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel and a writable /proc/sys. \
+             Or leave `isolation` out, to measure over the loopback interface"
         )
     })
 }
@@ -125,8 +125,8 @@ fn exclude_without_backends(planned: &mut Planned) {
 /// Returns the subjects whose back ends could not be built, each with the reason.
 fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
     let why = |arm: &Arm| {
-        let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
-        let (backend, why) = behind.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
+        let mut needed = arm.backends.iter().map(|index| &plan.backends[*index]);
+        let (backend, why) = needed.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
         Some((arm.subject, format!("its back end {} could not be built: {why}", backend.name)))
     };
     plan.arms.iter().filter_map(why).collect()
@@ -143,5 +143,5 @@ pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
 
 /// The user interrupted the work before there was a result.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("ended before the first server was started; there is nothing to keep")]
+#[error("interrupted before the first server was started, so nothing is saved")]
 pub struct Interrupted;

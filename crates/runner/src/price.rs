@@ -59,7 +59,7 @@ impl PricedServer<'_> {
             self.watched.inside().attach(attached)?;
             let slice = self.slice(attached, answers, counting.as_mut().filter(|_| attached))?;
             if slice.answers == 0 {
-                return Err("no answer came for a second".into());
+                return Err("no response for a second".into());
             }
             slices.push(slice);
         }

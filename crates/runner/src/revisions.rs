@@ -62,7 +62,7 @@ impl Repository {
     /// Returns the repository that holds the definition of a subject.
     ///
     /// # Errors
-    /// There is no such definition, or it lies in no repository; as a sentence.
+    /// There is no such definition, or it is in no repository; as a sentence.
     pub fn from_subject(
         name: &str,
         folders: &Folders,
@@ -71,7 +71,7 @@ impl Repository {
         let own = folders.0.iter().map(|folder| folder.join(name));
         let Some(own) = own.into_iter().find(|own| own.join(Role::Subject.file()).is_file()) else {
             return Err(NoRevision::Wrong(format!(
-                "{name} is in no folder of subjects, so it has no revisions"
+                "{name}: not in a folder of subjects, so it has no revisions"
             )));
         };
         let of_machine =
@@ -80,7 +80,7 @@ impl Repository {
         let root = git(&own, "rev-parse --show-toplevel", &[], supervision).map_err(|why| {
             why.says(|why| {
                 format!(
-                    "{name} has no revisions: {} is in no Git repository ({why})",
+                    "{name}: has no revisions, because {} is not in a Git repository: {why}",
                     own.display()
                 )
             })
@@ -88,7 +88,7 @@ impl Repository {
         let root = Path::new(&root).canonicalize().map_err(of_machine)?;
         let subject = own.strip_prefix(&root);
         let subject = subject.map_err(|_| {
-            NoRevision::Wrong(format!("{} is not below {}", own.display(), root.display()))
+            NoRevision::Wrong(format!("{}: not below {}", own.display(), root.display()))
         })?;
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
@@ -104,8 +104,8 @@ impl Repository {
         found.map_err(|why| {
             why.says(|_| {
                 format!(
-                    "{name:?} is no commit of the repository {}; `git log` and `git branch` show \
-                     which there are",
+                    "{name:?}: not a commit of the repository {}\nhint: list commits with `git \
+                     log`, and branches with `git branch`",
                     self.root.display()
                 )
             })
@@ -188,12 +188,12 @@ impl<'a> WorkTrees<'a> {
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
         git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
-            why.into_git_failure(|why| format!("revision {name} cannot be checked out: {why}"))
+            why.into_git_failure(|why| format!("revision {name}: cannot be checked out: {why}"))
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
             return Err(NoRevision::Wrong(format!(
-                "revision {name} has no {}: there is nothing to compare with",
+                "revision {name}: has no {}, so there is nothing to compare with",
                 definition.display()
             )));
         }
@@ -227,8 +227,8 @@ impl<'a> WorkTrees<'a> {
             return Ok(());
         }
         Err(NoRevision::Wrong(format!(
-            "{name} is found outside of the repository {}: its folder is the root of another \
-             repository, or a link; move it into a folder of subjects within the repository",
+            "{name}: is outside of the repository {}, because its folder is a link or the root of \
+             another repository\nhint: move it into a folder of subjects within the repository",
             self.repository.root.display()
         )))
     }
@@ -251,7 +251,7 @@ impl Drop for WorkTrees<'_> {
 /// Kind of the temporary folder.
 const KIND: &str = "revisions";
 
-/// Returns whether a work tree is one of ours whose folder is gone.
+/// Returns whether a work tree is one of ours whose folder no longer exists.
 fn is_left(tree: &Path) -> bool {
     let folder =
         tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -279,7 +279,7 @@ fn git(
         ToolAnswer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
         ToolAnswer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
-            "git is not there, by which revisions are had; install it".into(),
+            "git: not found\nhint: install git, which is needed to compare revisions".into(),
         )),
         ToolAnswer::Ended { output, .. } => {
             Err(NoRevision::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))

@@ -92,7 +92,7 @@ pub enum RunEvent<'a> {
         trial: usize,
         record: &'a TrialRecord,
     },
-    /// The window of a trial has ended, and its load goes on while stacks are taken.
+    /// The window of a trial has ended, and its load continues while stacks are sampled.
     Profiling {
         trial: usize,
     },
@@ -116,7 +116,7 @@ pub enum RunEvent<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     Complete,
-    /// Its question was answered before all repeats were made.
+    /// Its comparison was decided before all repeats were made.
     Answered,
     /// The user interrupted it; finished trials are kept.
     Interrupted,
@@ -127,6 +127,6 @@ pub enum RunEnd {
 pub enum RunError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("this machine refuses what a run needs: {0}")]
+    #[error("this machine cannot execute the run: {0}")]
     Machine(std::io::Error),
 }

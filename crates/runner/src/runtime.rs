@@ -102,7 +102,7 @@ impl SampledRuntime {
         // The values are of now, or of a moment before.
         let at_ns = monotonic_ns();
         if values.is_empty() {
-            return Err("no process of the server answered with statistics".into());
+            return Err("no process of the server returned statistics".into());
         }
         Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, sockets, values })
     }
@@ -110,14 +110,11 @@ impl SampledRuntime {
     fn refusal(&self, why: String) -> RefusedProbe {
         let hint = match self.of {
             RuntimeSpec::Jvm => {
-                "A JVM has statistics unless it runs with -XX:-UsePerfData or with a /tmp that \
-                 dyno cannot see."
+                "Run the JVM without -XX:-UsePerfData, and with a /tmp that dyno can read."
             }
-            RuntimeSpec::Node => {
-                "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS."
-            }
+            RuntimeSpec::Node => "Use Node.js 16 or later, and do not clear NODE_OPTIONS.",
             RuntimeSpec::Own => {
-                "docs/reference/subject-keys.md describes how a server provides statistics."
+                "See docs/reference/subject-keys.md for how a server provides statistics."
             }
         };
         RefusedProbe { probe: Probe::Runtime, why, hint: hint.into() }
@@ -161,9 +158,13 @@ fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             return Ok(BTreeMap::new());
         }
-        Err(error) => return Err(format!("the question was not answered ({error})")),
+        Err(error) => {
+            return Err(format!(
+                "the process did not respond to the request for statistics: {error}"
+            ));
+        }
         Ok(()) if answer.len() as u64 > RUNTIME_BYTES => {
-            return Err(format!("its answer has more than {RUNTIME_BYTES} bytes"));
+            return Err(format!("its statistics have more than {RUNTIME_BYTES} bytes"));
         }
         Ok(()) => {}
     }
@@ -203,16 +204,18 @@ fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
 /// Reads an answer: names of small letters, digits and `_`, and finite numbers.
 fn parse(answer: &[u8]) -> Result<BTreeMap<String, f64>, String> {
     let values: BTreeMap<String, f64> = serde_json::from_slice(answer)
-        .map_err(|error| format!("its answer is no JSON object of numbers ({error})"))?;
+        .map_err(|error| format!("its statistics are not a JSON object of numbers: {error}"))?;
     let is_name = |name: &&String| {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     if let Some(wrong) = values.keys().find(|name| !is_name(name)) {
-        return Err(format!("{wrong:?} in its answer is no name of small letters, digits and `_`"));
+        return Err(format!(
+            "{wrong:?} in its statistics is not a name of lower-case letters, digits and `_`"
+        ));
     }
     if values.len() > RUNTIME_VALUES {
-        return Err(format!("its answer has more than {RUNTIME_VALUES} values"));
+        return Err(format!("its statistics have more than {RUNTIME_VALUES} values"));
     }
     Ok(values)
 }
@@ -254,11 +257,11 @@ mod tests {
     #[test]
     fn wrong_answer_is_reported() {
         for (answer, words) in [
-            ("", "no JSON object of numbers"),
-            ("[1]", "no JSON object of numbers"),
-            ("{\"a\": \"b\"}", "no JSON object of numbers"),
-            ("{\"a\": 1e999}", "no JSON object of numbers"),
-            ("{\"GC pauses\": 1}", "\"GC pauses\" in its answer is no name"),
+            ("", "not a JSON object of numbers"),
+            ("[1]", "not a JSON object of numbers"),
+            ("{\"a\": \"b\"}", "not a JSON object of numbers"),
+            ("{\"a\": 1e999}", "not a JSON object of numbers"),
+            ("{\"GC pauses\": 1}", "\"GC pauses\" in its statistics is not a name"),
         ] {
             let error = parse(answer.as_bytes()).unwrap_err();
             assert!(error.contains(words), "{answer}: {error}");
@@ -279,7 +282,7 @@ mod tests {
         assert!(
             asked
                 .iter()
-                .all(|answer| answer.as_ref().is_err_and(|why| why.contains("was not answered"))),
+                .all(|answer| answer.as_ref().is_err_and(|why| why.contains("did not respond"))),
             "{asked:?}"
         );
         let path = work.path().join("dyno-runtime.2");
@@ -290,7 +293,7 @@ mod tests {
                 thread::sleep(std::time::Duration::from_millis(20));
             }
         });
-        assert!(ask(&path).unwrap_err().contains("was not answered"));
+        assert!(ask(&path).unwrap_err().contains("did not respond"));
         drips.join().unwrap();
     }
 
@@ -308,7 +311,7 @@ mod tests {
             assert!(readings.is_empty());
             let RefusedProbe { probe, why, hint } = refused.unwrap();
             assert_eq!(probe, Probe::Runtime);
-            assert_eq!(why, "no process of the server answered with statistics");
+            assert_eq!(why, "no process of the server returned statistics");
             assert!(!hint.is_empty());
         }
     }

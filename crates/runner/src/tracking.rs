@@ -99,41 +99,43 @@ pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
     }
     if table.has_loopback == Some(true) && Tracked::from_table(table).is_none() {
         return Some(format!(
-            "note: the kernel tracks connections over loopback (netfilter) and does not show how \
-             many fit its table; packets of new connections are dropped when it is full\nhint: \
-             exempt loopback from tracking:\n{}",
+            "note: the kernel tracks connections over loopback (netfilter), and the size of its \
+             table is unknown. When the table is full, packets of new connections are \
+             dropped.\nhint: exempt loopback from tracking:\n{}",
             remedies()
         ));
     }
     let tracked = Tracked::from_table(table)?;
     let forecast = forecast(plan, &tracked);
-    Some(in_words(&tracked, &forecast))
+    Some(note_text(&tracked, &forecast))
 }
 
-fn in_words(tracked: &Tracked, forecast: &Forecast) -> String {
+fn note_text(tracked: &Tracked, forecast: &Forecast) -> String {
     let Tracked { entries, most, stays_s } = tracked;
     let head = format!(
-        "the kernel tracks connections over loopback (netfilter): {entries} of {most} entries are \
-         used, and a closed connection stays for {stays_s} s"
+        "the kernel tracks connections over loopback (netfilter). {entries} of {most} entries are \
+         used, and a closed connection stays for {stays_s} s."
     );
     let fills = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
     let known = match fills {
         true => format!(
-            "this plan opens about {:.0} connections within that time, which fills the table: \
-             packets of new connections will be dropped",
+            "This plan opens about {:.0} connections within that time, which fills the table. \
+             Packets of new connections will be dropped.",
             forecast.peak
         ),
-        false => format!("this plan opens about {:.0} connections within that time", forecast.peak),
+        false => {
+            format!("This plan opens about {:.0} connections within that time.", forecast.peak)
+        }
     };
     let closed = forecast.fills_at_rps.map_or(String::new(), |rps| {
-        format!("; a closed loop fills the table from {rps:.0} requests/s on")
+        format!(" A closed loop fills the table at {rps:.0} requests/s or more.")
     });
     if !fills && forecast.fills_at_rps.is_none() {
-        return format!("note: {head}; {known}");
+        return format!("note: {head} {known}");
     }
     let label = if fills { "warning" } else { "note" };
     format!(
-        "{label}: {head}; {known}{closed}\nhint: exempt loopback from tracking, or make the table \
+        "{label}: {head} {known}{closed}\nhint: exempt loopback from tracking, or make the table \
          larger:\n{}",
         remedies()
     )
@@ -180,9 +182,9 @@ fn recent_connections(openings: &[Opening], stays_s: f64) -> f64 {
 }
 
 /// Returns the connections that a load opens, including its warm-up. A closed loop that opens
-/// connections for its requests opens as many as the server answers, which is unknown beforehand:
-/// only its concurrent connections count. `of_page`: connections that load a page together, where
-/// the step's are visitors.
+/// connections for its requests opens as many as the server responds to. That number is unknown
+/// beforehand, so only the concurrent connections count. `of_page`: connections that load a page
+/// together; the connections of its step are visitors.
 fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
     let at_once = f64::from(step.connections) * f64::from(of_page.unwrap_or(1));
     // A load with a number of requests has no length: all of it counts.
@@ -281,21 +283,24 @@ mod tests {
     #[test]
     fn note_warns_of_a_plan_that_fills_the_table() {
         let forecast = |peak, fills_at_rps| Forecast { peak, fills_at_rps };
-        let few = in_words(&tracked(10, 1000), &forecast(64.0, None));
+        let few = note_text(&tracked(10, 1000), &forecast(64.0, None));
         assert_eq!(
             few,
-            "note: the kernel tracks connections over loopback (netfilter): 10 of 1000 entries are \
-             used, and a closed connection stays for 120 s; this plan opens about 64 connections \
-             within that time"
+            "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries are \
+             used, and a closed connection stays for 120 s. This plan opens about 64 connections \
+             within that time."
         );
-        let many = in_words(&tracked(10, 1000), &forecast(900.0, None));
+        let many = note_text(&tracked(10, 1000), &forecast(900.0, None));
         assert!(many.starts_with("warning: ") && many.contains("which fills the table"), "{many}");
         for (_, command) in REMEDIES {
             assert!(many.contains(command), "{many}");
         }
-        let closed = in_words(&tracked(10, 1000), &forecast(64.0, Some(99.0)));
+        let closed = note_text(&tracked(10, 1000), &forecast(64.0, Some(99.0)));
         assert!(closed.starts_with("note: "), "{closed}");
-        assert!(closed.contains("a closed loop fills the table from 99 requests/s on"), "{closed}");
+        assert!(
+            closed.contains("A closed loop fills the table at 99 requests/s or more."),
+            "{closed}"
+        );
         assert!(closed.contains("\nhint: "), "{closed}");
     }
 

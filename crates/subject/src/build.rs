@@ -58,7 +58,7 @@ pub fn build(
 ) -> Result<Built, String> {
     let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
-        let out = of_place("none", definition, &cache);
+        let out = build_folder("none", definition, &cache);
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
@@ -84,13 +84,13 @@ pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
 /// Returns the folders that builds keep for a definition's folder.
 #[must_use]
 pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
-    ["kept", "none"].map(|kind| of_place(kind, definition, &cache.join(&definition.name)))
+    ["kept", "none"].map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))
 }
 
 /// Returns a folder in the cache for a definition's folder. `cache`: the part for subjects of the
 /// definition's name.
-fn of_place(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
-    cache.join(format!("{kind}-{}", place_of(definition)))
+fn build_folder(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
+    cache.join(format!("{kind}-{}", folder_key(definition)))
 }
 
 /// Returns whether the path of a definition's folder goes into its build.
@@ -99,7 +99,7 @@ fn names_its_folder(spec: &BuildSpec) -> bool {
 }
 
 /// Returns eight digits that distinguish a definition's folder from others of the same name.
-fn place_of(definition: &Definition) -> String {
+fn folder_key(definition: &Definition) -> String {
     let mut key = PartsHash::default();
     let folder =
         std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
@@ -133,7 +133,7 @@ impl Recipe<'_> {
                     build: Some(receipt.into_build(inputs, true)),
                 });
             }
-            let kept = of_place("kept", self.definition, cache);
+            let kept = build_folder("kept", self.definition, cache);
             let mut places = placeholders(self.definition, &folder.out());
             places.0.push(("cache".into(), kept.display().to_string()));
             let command = places.fill_command(&self.spec.command)?;
@@ -151,8 +151,8 @@ impl Recipe<'_> {
             return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
         }
         Err(format!(
-            "the inputs of the build change while they are copied; build again when nothing writes \
-             into {} any more",
+            "build: the inputs changed while they were copied\nhint: stop the program that writes \
+             into {}, and build again",
             self.definition.folder.display()
         ))
     }
@@ -186,18 +186,18 @@ impl Recipe<'_> {
             let _ = fs::remove_dir_all(folder);
         }
         let failed =
-            |how: String| Err(format!("`{}` {how}:\n{}", first_line_of(command), log.tail(30)));
+            |how: String| Err(format!("`{}` {how}:\n{}", shown_command(command), log.tail(30)));
         match ending {
             ToolEnd::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
                 cpu_ns,
-                artefact_bytes: size_of(&out).map_err(io)?,
+                artefact_bytes: size_in_bytes(&out).map_err(io)?,
                 environment: environment.to_record(),
             }),
             ToolEnd::Ended { status, .. } => failed(format!("ended with {status}")),
             ToolEnd::Interrupted => Err(INTERRUPTED.into()),
             ToolEnd::Late | ToolEnd::Talkative => failed(format!(
-                "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
+                "had not ended after {} (`deadline` in `[build]` sets this limit)",
                 tool::duration_text(deadline)
             )),
         }
@@ -369,14 +369,14 @@ fn key_without_inputs(
 }
 
 /// Returns a command in one line: the output shows which of its lines has failed.
-fn first_line_of(command: &str) -> String {
+fn shown_command(command: &str) -> String {
     let mut lines = command.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();
     if lines.next().is_some() { format!("{first} …") } else { first.into() }
 }
 
 fn unreadable(error: &io::Error) -> String {
-    format!("the inputs of the build cannot be read: {error}")
+    format!("build: the inputs cannot be read: {error}")
 }
 
 /// Returns the inputs of a build by their names, each once.
@@ -412,19 +412,19 @@ fn copy(found: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
 
 /// Returns the size of all files below a folder, bytes. Links are not followed: they may lead
 /// anywhere.
-fn size_of(path: &Path) -> io::Result<u64> {
+fn size_in_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {
         return Ok(metadata.len());
     }
-    fs::read_dir(path)?.map(|entry| size_of(&entry?.path())).sum()
+    fs::read_dir(path)?.map(|entry| size_in_bytes(&entry?.path())).sum()
 }
 
 /// Waits until no other dyno builds this subject.
 fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
     let failed =
-        |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
+        |e: io::Error| format!("{}: the build cache cannot be locked: {e}", path.display());
     fs::create_dir_all(folder).map_err(failed)?;
     let mut options = fs::OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);

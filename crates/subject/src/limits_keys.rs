@@ -30,7 +30,7 @@ impl RawLimits {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
             return Err(mistake(
                 "cpus",
-                "`cpus` is a quota in CPUs, from 0.01 upwards: 1.5 is one and a half",
+                "`cpus`: must be a number of CPUs from 0.01 to 4096, such as 1.5",
             ));
         }
         let memory = self
@@ -40,7 +40,10 @@ impl RawLimits {
             .transpose()
             .map_err(|m| mistake("memory", m))?;
         if memory.is_some_and(|bytes| bytes < 1 << 20) {
-            return Err(mistake("memory", "a memory limit below 1MiB starts no process"));
+            return Err(mistake(
+                "memory",
+                "`memory`: must be at least 1MiB, which a process needs to start",
+            ));
         }
         let cpuset = self
             .cpuset

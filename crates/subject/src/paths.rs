@@ -24,10 +24,7 @@ impl Name {
             (Some(Component::Normal(part)), None) if part == text && !text.contains('\0') => {
                 Ok(Name(text.into()))
             }
-            _ => Err(format!(
-                "{text:?} is not the name of a subject, which is that of its folder, without any \
-                 `/`"
-            )),
+            _ => Err(format!("subject {text:?}: must be the name of its folder, without `/`")),
         }
     }
 }
@@ -89,7 +86,10 @@ impl Walk {
             return Err(invalid_path(name, "is neither a file nor a folder"));
         }
         if self.above.contains(&path) {
-            return Err(invalid_path(name, "is a link that leads round in a circle"));
+            return Err(invalid_path(
+                name,
+                "is a symbolic link that leads back to a folder above it",
+            ));
         }
         self.found.push(FolderEntry {
             name: name.into(),
@@ -147,7 +147,7 @@ mod tests {
         fs::remove_file(folder.join("src/out")).unwrap();
 
         symlink("..", folder.join("src/deep/up")).unwrap();
-        assert!(walk(&folder, &all).unwrap_err().to_string().contains("round in a circle"));
+        assert!(walk(&folder, &all).unwrap_err().to_string().contains("back to a folder above it"));
         fs::remove_file(folder.join("src/deep/up")).unwrap();
 
         let _listener = std::os::unix::net::UnixListener::bind(folder.join("src/socket")).unwrap();

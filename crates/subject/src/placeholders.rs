@@ -67,13 +67,13 @@ impl Placeholders {
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
-                "{{{name}}} is {value:?} here, which a shell would not take for one word: use a \
-                 folder without blanks and special characters in its path ({})",
+                "{{{name}}}: its value {value:?} is not one word in a shell\nhint: use a folder \
+                 without blanks and special characters in its path ({})",
                 match name.as_ref() {
                     "out" | "cache" => "`--cache FOLDER`",
                     "dir" => "`--subjects FOLDER`",
                     "work" | "cert" | "key" => "`TMPDIR=FOLDER`",
-                    _ => "where dyno itself lies",
+                    _ => "the folder of dyno itself",
                 }
             )),
         }
@@ -127,7 +127,8 @@ impl PlaceholderScope {
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains('\0') {
             return Err(
-                "it holds a NUL, which no program can be given (execve(2)); leave it out".into()
+                "has a NUL, which cannot be passed to a program (execve(2))\nhint: remove it"
+                    .into(),
             );
         }
         self.check_contents(text)
@@ -152,14 +153,17 @@ impl PlaceholderScope {
             None => {
                 let all =
                     known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
-                let ports =
-                    if self.is_of_a_start() { ", and of a back end {NAME.port}" } else { "" };
-                format!("there are {all}{ports}")
+                let ports = if self.is_of_a_start() {
+                    ", or {NAME.port} for the port of a back end"
+                } else {
+                    ""
+                };
+                format!("use {all}{ports}.")
             }
         };
         Err(format!(
-            "there is no placeholder {{{unknown}}} here; {hint} (These words themselves are \
-             written {{{{{unknown}}}}})"
+            "unknown placeholder {{{unknown}}}\nhint: {hint} Write {{{{{unknown}}}}} for the text \
+             itself"
         ))
     }
 }
@@ -239,14 +243,18 @@ mod tests {
         let wrong = |place: PlaceholderScope, text: &str| place.check(text).unwrap_err();
         assert!(
             wrong(PlaceholderScope::Start, "a {prot}")
-                .contains("no placeholder {prot} here; did you mean {port}?")
+                .contains("unknown placeholder {prot}\nhint: did you mean {port}?")
         );
         assert!(
-            wrong(PlaceholderScope::Build, "{port}")
-                .contains("there are {out}, {dir}, {dyno}, {cache}")
+            wrong(PlaceholderScope::Build, "{port}").contains("use {out}, {dir}, {dyno}, {cache}")
         );
-        assert!(wrong(PlaceholderScope::Start, "{db.prot}").contains("no placeholder {db.prot}"));
-        assert!(wrong(PlaceholderScope::Question, "{cache}").ends_with("written {{cache}})"));
+        assert!(
+            wrong(PlaceholderScope::Start, "{db.prot}").contains("unknown placeholder {db.prot}")
+        );
+        assert!(
+            wrong(PlaceholderScope::Question, "{cache}")
+                .ends_with("Write {{cache}} for the text itself")
+        );
         for (place, text) in [
             (
                 PlaceholderScope::Start,

@@ -10,19 +10,19 @@
 //!
 //! # What HTTP/1.x tolerates on purpose
 //!
-//! A parser that accepts what the RFC does not define would call a broken server's answers right
-//! ones. So whatever is not in this list and not in the grammar of RFC 9112 is refused by name.
+//! A parser that accepts more than the RFC defines would count a broken server's responses as
+//! correct. Input outside of this list and of the grammar of RFC 9112 is refused by name.
 //! `tests/h1_tolerance.rs` has a case for each line.
 //!
 //! | accepted | because |
 //! |---|---|
-//! | a status line without a reason, and without the blank before it | words may be told apart by blanks alone, and the reason is to be ignored (RFC 9112 §4) |
+//! | a status line without a reason, and without the blank before it | words may be separated by blanks alone, and the reason is to be ignored (RFC 9112 §4) |
 //! | any bytes but CR and LF in a reason | the same |
 //! | a status code from 100 to 999 | three digits; what is unknown counts as its class, or as an unexpected one (RFC 9110 §15) |
 //! | control characters but NUL, CR, LF, and bytes above 127 in a field's value | may be kept where they do no harm (RFC 9110 §5.5) |
 //! | a folded field of a response, also in trailers: the line break and the blanks count as blanks | user agents unfold (RFC 9112 §5.2) |
 //! | Content-Length as a list of one and the same number, in one line or several | RFC 9110 §8.6, RFC 9112 §6.3 |
-//! | Content-Length or transfer codings on an answer without a body (1xx, 204, 304, to HEAD) | they do not count there (RFC 9112 §6.3, rule 1) |
+//! | Content-Length or transfer codings on a response without a body (1xx, 204, 304, to HEAD) | they do not count there (RFC 9112 §6.3, rule 1) |
 //! | empty members of the lists in Connection and Transfer-Encoding | a recipient passes over them (RFC 9110 §5.6.1.2) |
 //! | transfer codings before `chunked`; the body is handed on as it is coded | RFC 9112 §6.1; dyno does not ask for them, and does not need to decode them |
 //! | parameters of those codings, and options of Connection other than `close` and `keep-alive`, whatever they are made of | what is not known there changes no framing (RFC 9110 §7.6.1, RFC 9112 §7) |
@@ -39,13 +39,13 @@
 //! | lines that end in a bare line feed | [`h1::Http1Error::BareLineFeed`] | may be recognised (§2.2) |
 //! | a CR without LF anywhere in a head, a chunk's line or trailers | [`h1::Http1Error::BareCarriageReturn`] | invalid, or to be replaced by a blank (§2.2) |
 //! | an empty line before a status line or a request line | [`h1::Http1Error::StatusLine`], [`h1::Http1Error::RequestLine`] | servers should pass over one; of clients nothing is said (§2.2) |
-//! | a folded field of a request | [`h1::Http1Error::FoldedField`] | a server may answer 400 (§5.2) |
+//! | a folded field of a request | [`h1::Http1Error::FoldedField`] | a server may respond with 400 (§5.2) |
 //! | blanks before the first field | [`h1::Http1Error::FoldedField`] | may be passed over (§2.2) |
 //! | blanks between a field's name and the colon | [`h1::Http1Error::FieldName`] | proxies remove them (§5.1) |
 //! | more than one blank, or a tab, between the words of the first line | [`h1::Http1Error::StatusLine`], [`h1::Http1Error::RequestLine`] | may be accepted (§3, §4) |
 //! | versions other than 1.0 and 1.1 | [`h1::Http1Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
 //! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Http1Error::TransferCoding`] | it has none (§7.1); senders must not generate an empty list (RFC 9110 §5.6.1.1), and its length would be a guess |
-//! | Content-Length beside Transfer-Encoding | [`h1::Http1Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
+//! | Content-Length next to Transfer-Encoding | [`h1::Http1Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
 //! | blanks behind a chunk's size that no extension follows | [`h1::Http1Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
 #![no_std]
 #![forbid(unsafe_code)]

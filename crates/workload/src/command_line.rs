@@ -31,7 +31,8 @@ pub fn request(
 /// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
 /// @body.json`. `Err`: it has another form, or its body cannot be read.
 pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
-    const WRONG: &str = "write it like '80 GET /items' or '20 POST /items @body.json'";
+    const WRONG: &str = "not a request\nhint: write it like '80 GET /items' or '20 POST /items \
+                         @body.json'";
     let mut words = text.trim().splitn(4, ' ');
     let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next())
     else {
@@ -55,8 +56,9 @@ pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String
 pub fn header(text: &str) -> Result<(String, String), String> {
     // A pseudo-header field begins with a colon.
     let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
-    let (name, value) =
-        colon.map(|(at, _)| (&text[..at], &text[at + 1..])).ok_or("write it like 'Name: value'")?;
+    let (name, value) = colon
+        .map(|(at, _)| (&text[..at], &text[at + 1..]))
+        .ok_or("not a header\nhint: write it like 'Name: value'")?;
     let name = name.trim();
     if compile::is_framing(name) {
         return Err(compile::no_framing(name));
@@ -75,7 +77,9 @@ pub fn expected_header(text: &str) -> (String, Option<String>) {
 
 /// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: it has no `=`.
 pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
-    let (pointer, value) = text.split_once('=').ok_or("write it like /items/0/name=\"ann\"")?;
+    let (pointer, value) = text
+        .split_once('=')
+        .ok_or("not a JSON expectation\nhint: write it like /items/0/name=\"ann\"")?;
     // Invalid JSON is taken as text, because quotes within quotes are hard to type.
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     Ok((pointer.into(), value))

@@ -28,7 +28,8 @@ pub fn is_framing(header: &str) -> bool {
 #[must_use]
 pub fn no_framing(header: &str) -> String {
     format!(
-        "the header {header:?} says where a request ends, which dyno writes itself; leave it out"
+        "header {header:?}: dyno writes it itself, to mark the end of a request\nhint: leave it \
+         out"
     )
 }
 
@@ -61,7 +62,7 @@ pub struct CompileError {
     pub message: String,
 }
 
-/// A part of a request, or of what is expected of its answer.
+/// A part of a request, or of what is expected of its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
     Method,
@@ -145,8 +146,8 @@ fn compile_request(
     host: &str,
     templates: &mut Templates<'_>,
 ) -> Result<CompiledRequest, At> {
-    const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could \
-                          be measured; load the server itself, with another method";
+    const TUNNEL: &str = "method CONNECT: cannot be measured, because it opens a tunnel and gets \
+                          no response\nhint: load the server itself, with another method";
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
@@ -300,7 +301,7 @@ fn template(
     }
     let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
     let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
-        .map_err(|error| (field_of(&error), error.to_string()))?;
+        .map_err(|error| (invalid_field(&error), error.to_string()))?;
     if holes.is_empty() && body_is_fixed {
         return Ok(Template::Fixed(bytes.into()));
     }
@@ -308,7 +309,7 @@ fn template(
     Ok(Template::Varying { head: fill(head, holes), body })
 }
 
-fn field_of(invalid: &encode::Invalid) -> Field {
+fn invalid_field(invalid: &encode::Invalid) -> Field {
     match invalid {
         encode::Invalid::Method(_) => Field::Method,
         encode::Invalid::Target(_) => Field::Path,
@@ -338,7 +339,10 @@ fn mark(
     holes: &mut Vec<RequestPart>,
 ) -> Result<String, At> {
     if text.contains(MARK) {
-        return Err((part.field(), "the private character U+F8FF cannot be sent in a head".into()));
+        return Err((
+            part.field(),
+            "the private-use character U+F8FF cannot be sent in a path or header".into(),
+        ));
     }
     Ok(part
         .parse(text, templates)?
@@ -351,7 +355,7 @@ fn mark(
         .collect())
 }
 
-/// The part of a head that a placeholder stands in.
+/// The part of a head that contains a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadPart<'a> {
     Path,
@@ -365,8 +369,7 @@ impl HeadPart<'_> {
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<RequestPart>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
-        let cannot =
-            |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.text()));
+        let cannot = |value| at(format!("{text}: the value {value:?} {}", self.text()));
         parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
         Ok(parts)
     }
@@ -381,9 +384,10 @@ impl HeadPart<'_> {
     const fn text(self) -> &'static str {
         match self {
             HeadPart::Path => {
-                "a path: it holds blanks or control characters; percent-encode them in the file"
+                "cannot be sent in a path, because it has blanks or control characters\nhint: \
+                 percent-encode them in the file"
             }
-            HeadPart::Header(_) => "a header: it holds a line break or NUL",
+            HeadPart::Header(_) => "cannot be sent in a header, because it has a line break or NUL",
         }
     }
 
@@ -435,7 +439,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
 /// The wrong part, and a sentence.
 pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, String)> {
     let wanted = &request.expect;
-    // The answer to a HEAD has no body to compare.
+    // The response to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
     let may_be_coded = body.is_some() && request.accepts_codings();
@@ -483,7 +487,7 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
     if pointer.is_empty() || pointer.starts_with('/') {
         return Ok(());
     }
-    Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"))
+    Err(format!("{pointer:?}: not a JSON pointer (RFC 6901)\nhint: write it like /items/0/name"))
 }
 
 /// Compiles a regular expression of a file.
@@ -495,14 +499,15 @@ pub fn expression(text: &str) -> Result<Regex, String> {
         // The last line has the message; the lines before it draw the position.
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
-        format!("{text:?} is not a regular expression: {why}")
+        format!("{text:?}: not a regular expression: {why}")
     })
 }
 
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
     let wrong = || {
         format!(
-            "{text:?} is not a SHA-256; it has 64 hexadecimal digits, as `sha256sum` prints them"
+            "{text:?}: not a SHA-256 of 64 hexadecimal digits\nhint: use the one that `sha256sum` \
+             prints"
         )
     };
     if text.len() != 64 || !text.is_ascii() {

@@ -36,7 +36,8 @@ impl<'s> Document<'s> {
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| {
-            let message = format!("`{key}` is a table of tables; write each as [{key}.NAME]");
+            let message =
+                format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]");
             FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
@@ -58,7 +59,7 @@ impl<'s> Document<'s> {
     /// (`deny_unknown_fields`).
     ///
     /// # Errors
-    /// The first mistake, where it stands.
+    /// The first mistake, at its position.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, FileError> {
         self.read_part(Spanned::new(0..0, DeValue::Table(self.table.clone())))
     }
@@ -66,7 +67,7 @@ impl<'s> Document<'s> {
     /// Returns a value that was taken out of the document. Its type must refuse unknown keys.
     ///
     /// # Errors
-    /// The first mistake, where it stands.
+    /// The first mistake, at its position.
     pub fn read_part<T: DeserializeOwned>(
         &self,
         part: Spanned<DeValue<'s>>,
@@ -144,7 +145,7 @@ mod tests {
         for (over, message) in [
             ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),
             ("[over.x.a]\nd = 1", "s.toml:6:1: unknown key `d`"),
-            ("[over]\nx = 1", "s.toml:6:5: `over` is a table of tables; write each as [over.NAME]"),
+            ("[over]\nx = 1", "s.toml:6:5: `over`: must be a table of tables"),
         ] {
             let error = overlaid(&format!("{base}{over}\n")).unwrap_err();
             assert!(error.starts_with(message), "{over}: {error}");

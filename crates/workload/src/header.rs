@@ -22,18 +22,18 @@ const CONNECTION_FIELDS: [&str; 6] = [
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
         return Some(format!(
-            "the header {name:?} is a pseudo-header field, which dyno writes itself; set the \
+            "header {name:?}: is a pseudo-header field, which dyno writes itself\nhint: set the \
              method, the URL or the header Host instead"
         ));
     }
     if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Some(format!(
-            "the header name {name:?} is not a token (RFC 9110 §5.1); write it like X-Name"
+            "header name {name:?}: not a token (RFC 9110 §5.1)\nhint: write it like X-Name"
         ));
     }
     if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         return Some(format!(
-            "the value of header {name:?} holds a line break or NUL; leave that out"
+            "header {name:?}: its value has a line break or NUL\nhint: remove that character"
         ));
     }
     if is_framing(name) {
@@ -41,7 +41,7 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     }
     if name.eq_ignore_ascii_case("host") && !is_host(value) {
         return Some(format!(
-            "the header Host: {value:?} is not a host and a port; write it like example.com:8080"
+            "header Host: {value:?} is not a host and a port\nhint: write it like example.com:8080"
         ));
     }
     if protocol.is_h1() { None } else { http2_fault(protocol, name, value) }
@@ -53,13 +53,16 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     // The only permitted transfer coding is `trailers`.
     if !is_of_connection && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
         return (name.eq_ignore_ascii_case("host") && value.trim().is_empty()).then(|| {
-            "an empty Host cannot be sent over HTTP/2 (RFC 9113 §8.3.1); leave it out".into()
+            "header Host: an empty value cannot be sent over HTTP/2 (RFC 9113 §8.3.1)\nhint: leave \
+             the header out"
+                .into()
         });
     }
-    let negotiated = if protocol == Protocol::Auto { ", which https:// may agree on" } else { "" };
+    let negotiated =
+        if protocol == Protocol::Auto { ", which an https:// load may negotiate" } else { "" };
     Some(format!(
-        "the header {name:?} belongs to HTTP/1.1 connections and cannot be sent over \
-         HTTP/2{negotiated} (RFC 9113 §8.2.2); leave it out, or choose HTTP/1.1"
+        "header {name:?}: belongs to HTTP/1.1, and cannot be sent over HTTP/2{negotiated} (RFC \
+         9113 §8.2.2)\nhint: leave the header out, or choose HTTP/1.1"
     ))
 }
 
@@ -68,8 +71,8 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     let (_, second) = (hosts.next()?, hosts.next()?);
-    let why =
-        "a request has one Host, and servers answer 400 to two (RFC 9112 §3.2); leave one out";
+    let why = "only one Host is allowed, because servers respond to two with 400 (RFC 9112 \
+               §3.2)\nhint: leave one out";
     Some((second.0.clone(), why.into()))
 }
 

@@ -71,7 +71,7 @@ pub fn read<T>(
         (None, Some(taken)) => Ok(taken),
         (Some(error), _) => Err(error),
         (None, None) => {
-            unreachable!("nothing is wrong with {}, and yet nothing was read", path.display())
+            unreachable!("{}: read without a mistake and without a result", path.display())
         }
     }
 }
@@ -132,7 +132,7 @@ impl<'f> Keys<'f> {
         let DeValue::Array(array) = value.get_ref() else {
             self.found.add(
                 value.span(),
-                format!("`{key}` is a list of tables; write each under [[{key}]]"),
+                format!("`{key}`: must be a list of tables\nhint: write each under [[{key}]]"),
             );
             return Vec::new();
         };
@@ -146,7 +146,7 @@ impl<'f> Keys<'f> {
         let DeValue::Table(table) = value.get_ref() else {
             self.found.add(
                 value.span(),
-                format!("`{key}` is a table of tables; write each as [{key}.NAME]"),
+                format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]"),
             );
             return Vec::new();
         };
@@ -208,7 +208,7 @@ impl<'f> Keys<'f> {
             let whose =
                 if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
             self.add_here(format!(
-                "{whose} lacks {}; it needs {}",
+                "{whose} has no {}\nhint: it needs {}",
                 list(&missing),
                 list(&self.required)
             ));
@@ -237,7 +237,7 @@ impl<'f> Keys<'f> {
 
     fn child(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
         let DeValue::Table(table) = value.get_ref() else {
-            self.found.add(value.span(), format!("`{name}` is a table of keys and values"));
+            self.found.add(value.span(), format!("`{name}`: must be a table of keys and values"));
             return None;
         };
         Some(Keys {
@@ -318,24 +318,24 @@ mod tests {
         let [unknown, sizes, pairs, part, titel, title] = heads.as_slice() else {
             panic!("{text}")
         };
-        assert_eq!(*unknown, "s.toml:1:1: unknown key `nmae`; did you mean `name`?");
+        assert_eq!(*unknown, "s.toml:1:1: unknown key `nmae`");
         assert!(sizes.starts_with("s.toml:2:13: "), "{text}");
         assert_eq!(*pairs, "s.toml:3:9: it is odd");
-        assert_eq!(*part, "s.toml:4:1: `[[parts]]` lacks `weight`; it needs `title` and `weight`");
-        assert_eq!(*titel, "s.toml:5:1: unknown key `titel`; did you mean `title`?");
+        assert_eq!(*part, "s.toml:4:1: `[[parts]]` has no `weight`");
+        assert_eq!(*titel, "s.toml:5:1: unknown key `titel`");
         assert!(title.starts_with("s.toml:7:9: invalid type: integer"), "{text}");
         assert_eq!(
             sample("").unwrap_err(),
-            "s.toml: the file lacks `name` and `sizes`; it needs `name` and `sizes`"
+            "s.toml: the file has no `name` and `sizes`\nhint: it needs `name` and `sizes`"
         );
     }
 
     #[test]
     fn value_that_is_no_table_is_reported() {
         let text = sample("name = \"a\"\nsizes = []\nparts = 3\n").unwrap_err();
-        assert!(text.starts_with("s.toml:3:9: `parts` is a list of tables"), "{text}");
+        assert!(text.starts_with("s.toml:3:9: `parts`: must be a list of tables"), "{text}");
         let text = sample("name = \"a\"\nsizes = []\nparts = [3]\n").unwrap_err();
-        assert!(text.starts_with("s.toml:3:10: `[[parts]]` is a table of keys"), "{text}");
+        assert!(text.starts_with("s.toml:3:10: `[[parts]]`: must be a table of keys"), "{text}");
         assert!(sample("name = ").unwrap_err().starts_with("s.toml:1:"));
     }
 }

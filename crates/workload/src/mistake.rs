@@ -133,13 +133,13 @@ fn down<'d, 's>(
 
 /// Checks that a number is above 0.
 pub fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
-    if n == 0 { Err(mistake(key, format!("`{key}` must be at least 1"))) } else { Ok(n) }
+    if n == 0 { Err(mistake(key, format!("`{key}`: must be at least 1"))) } else { Ok(n) }
 }
 
 /// Checks that all numbers of a list are above 0, and that there is one.
 pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
     if all.is_empty() {
-        return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
+        return Err(mistake(key, format!("`{key}`: the list must have at least one entry")));
     }
     all.iter()
         .enumerate()

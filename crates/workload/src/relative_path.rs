@@ -27,17 +27,16 @@ impl RelativePath {
     /// A sentence on why the path is refused.
     pub fn parse(text: &str) -> Result<RelativePath, String> {
         RelativePath::from_text(text).map_err(|stray| match stray {
-            Stray::Empty => "a path is empty; leave it out, or name a file".into(),
-            Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
+            Stray::Empty => "path: is empty\nhint: leave it out, or name a file".into(),
+            Stray::Nul => format!("path {text:?}: has a NUL, which no file name can have"),
             Stray::Absolute => {
                 format!(
-                    "the path {text:?} is absolute; paths here are relative to the folder of this \
-                     file"
+                    "path {text:?}: is absolute\nhint: write it relative to the folder of this file"
                 )
             }
             Stray::Above => format!(
-                "the path {text:?} leaves its folder; put the file into the folder of this file, \
-                 and name it from there"
+                "path {text:?}: leads out of the folder of this file\nhint: put the file into that \
+                 folder, and name it relative to it"
             ),
         })
     }
@@ -96,8 +95,8 @@ mod tests {
         }
         for (text, words) in [
             ("/etc/passwd", "absolute"),
-            ("..", "leaves its folder"),
-            ("a/../../b", "leaves its folder"),
+            ("..", "leads out of the folder"),
+            ("a/../../b", "leads out of the folder"),
             ("", "empty"),
             ("a\0b", "NUL"),
         ] {

@@ -19,11 +19,11 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
     let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
     for request in &mut workload.requests {
-        sent_texts_of(request).into_iter().for_each(|text| {
+        sent_texts(request).into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &value));
         });
         // Expectations have no other placeholders.
-        let expected = expected_texts_of(&mut request.expect);
+        let expected = expected_texts(&mut request.expect);
         expected.into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::IsItself, &value));
         });
@@ -41,11 +41,11 @@ pub fn names(workload: &Workload) -> BTreeSet<String> {
             found.borrow_mut().insert(name.to_string());
             None
         };
-        let sent = sent_texts_of(request);
+        let sent = sent_texts(request);
         sent.into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
         });
-        let expected = expected_texts_of(&mut request.expect);
+        let expected = expected_texts(&mut request.expect);
         expected.into_iter().for_each(|text| {
             text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
         });
@@ -110,7 +110,7 @@ impl Text<'_> {
 }
 
 /// Returns the texts of a request that may hold placeholders.
-fn sent_texts_of(request: &mut Request) -> Vec<Text<'_>> {
+fn sent_texts(request: &mut Request) -> Vec<Text<'_>> {
     let Request { name: _, weight: _, method: _, path, headers, body, expect: _ } = request;
     let mut all = vec![Text::Words(path)];
     all.extend(headers.iter_mut().map(|(_, value)| Text::Words(value)));
@@ -119,7 +119,7 @@ fn sent_texts_of(request: &mut Request) -> Vec<Text<'_>> {
 }
 
 /// Returns the texts of an expectation.
-fn expected_texts_of(expect: &mut Expect) -> Vec<Text<'_>> {
+fn expected_texts(expect: &mut Expect) -> Vec<Text<'_>> {
     let Expect {
         status: _,
         body,

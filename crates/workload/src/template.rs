@@ -74,21 +74,22 @@ impl<'a> Templates<'a> {
             ("csv", Some(argument)) => {
                 let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
                     format!(
-                        "{{{inside}}}: write it like {{csv:users.csv:name}}, or \
-                         {{csv:users.csv:2}} for the second column"
+                        "{{{inside}}}: has no column\nhint: write it like {{csv:users.csv:name}}, \
+                         or {{csv:users.csv:2}} for the second column"
                     )
                 })?;
                 Ok(RequestPart::Column(self.column(file, column)?))
             }
             _ if name.starts_with(OWN) => Err(format!(
-                "{{{inside}}} has no value here: a suite gives one with each subject (`request = \
-                 {{ {} = … }}`), or varies it in its experiment; write {{{{{inside}}}}} for the \
+                "{{{inside}}}: has no value here\nhint: set `request = {{ {} = … }}` for each \
+                 subject of a suite, or vary it in its experiment. Write {{{{{inside}}}}} for the \
                  text itself",
                 &name[OWN.len()..]
             )),
             _ => Err(format!(
-                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}}, \
-                 {{fill:64KiB}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
+                "{{{inside}}}: unknown placeholder\nhint: use {{seq}}, {{uuid}}, {{intended}}, \
+                 {{rand:1..100}}, {{fill:64KiB}} or {{csv:FILE:COLUMN}}. Write {{{{{name}}}}} for \
+                 the text itself"
             )),
         }
     }
@@ -221,11 +222,11 @@ pub fn length(text: &[u8]) -> u64 {
 
 /// Parses the size of a `{fill:…}`: that many letters x.
 fn fill(size: &str) -> Result<RequestPart, String> {
-    let bytes =
-        units::bytes(size).map_err(|_| format!("{{fill:{size}}}: write it like {{fill:64KiB}}"))?;
+    let bytes = units::bytes(size)
+        .map_err(|_| format!("{{fill:{size}}}: not a size\nhint: write it like {{fill:64KiB}}"))?;
     if bytes > MOST_FILL {
         return Err(format!(
-            "{{fill:{size}}}: at most {} MiB; a `body_file` may be longer",
+            "{{fill:{size}}}: must be at most {} MiB\nhint: use a `body_file` for a longer body",
             MOST_FILL >> 20
         ));
     }
@@ -233,8 +234,12 @@ fn fill(size: &str) -> Result<RequestPart, String> {
 }
 
 fn random(range: &str) -> Result<RequestPart, String> {
-    let wrong =
-        || format!("{{rand:{range}}}: write it like {{rand:1..100}}; both ends are included");
+    let wrong = || {
+        format!(
+            "{{rand:{range}}}: not a range\nhint: write it like {{rand:1..100}}, which includes \
+             both ends"
+        )
+    };
     let (from, to) = range.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     let (from, to) = (number(from)?, number(to)?);
@@ -256,20 +261,18 @@ fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>,
         _ => {
             let names: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
             return Err(format!(
-                "{file}: there is no column {column:?}; its first line has {}",
+                "{file}: no column {column:?}\nhint: use one of its first line: {}",
                 names.join(", ")
             ));
         }
     };
     let values = records.iter().enumerate().skip(skip).map(|(line, record)| {
         let value = record.get(index);
-        value
-            .map(Box::from)
-            .ok_or_else(|| format!("{file}:{}: there is no column {column}", line + 1))
+        value.map(Box::from).ok_or_else(|| format!("{file}:{}: no column {column}", line + 1))
     });
     let values = values.collect::<Result<Vec<_>, _>>()?;
     if values.is_empty() {
-        Err(format!("{file}: there are no rows below the names"))
+        Err(format!("{file}: no rows below the names of the columns"))
     } else {
         Ok(values)
     }
@@ -360,17 +363,17 @@ mod tests {
     fn mistakes_say_how_it_is_written() {
         for (text, words) in [
             ("{request.size}", "`request = { size = … }`"),
-            ("{fill}", "there are {seq}"),
+            ("{fill}", "use {seq}"),
             ("{fill:much}", "{fill:64KiB}"),
             ("{fill:1GiB}", "at most 16 MiB"),
-            ("{seq:1}", "there are {seq}"),
-            ("{rand}", "there are {seq}"),
+            ("{seq:1}", "use {seq}"),
+            ("{rand}", "use {seq}"),
             ("{rand:9..1}", "{rand:1..100}"),
             ("{rand:a..b}", "{rand:1..100}"),
             ("{csv:u.csv}", "{csv:users.csv:name}"),
             ("{csv:u.csv:nam}", "id, name"),
             ("{csv:x.csv:1}", "x.csv: no such file"),
-            ("{csv:u.csv:3}", "u.csv:1: there is no column 3"),
+            ("{csv:u.csv:3}", "u.csv:1: no column 3"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

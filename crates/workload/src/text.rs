@@ -11,7 +11,10 @@ pub struct FileError {
     pub path: PathBuf,
     /// `None` if the whole file is meant.
     pub position: Option<Position>,
+    /// The problem, in one line.
     pub message: String,
+    /// The action that fixes the mistake, if it is known.
+    pub hint: Option<String>,
     /// The line, with the wrong words underlined.
     pub excerpt: Option<String>,
     /// The other mistakes of the file, if its reader collects all of them.
@@ -35,6 +38,7 @@ impl fmt::Display for FileError {
         }
         write!(f, ": {}", self.message)?;
         self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))?;
+        self.hint.iter().try_for_each(|hint| write!(f, "\nhint: {hint}"))?;
         self.more.iter().try_for_each(|error| write!(f, "\n{error}"))
     }
 }
@@ -42,12 +46,15 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl FileError {
-    /// Returns a mistake in the file as a whole.
+    /// Returns a mistake in the file as a whole. A last line `hint: …` of the message becomes the
+    /// hint.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
+        let (message, hint) = split_hint(message.into());
         FileError {
             path: path.into(),
             position: None,
-            message: message.into(),
+            message,
+            hint,
             excerpt: None,
             more: Vec::new(),
         }
@@ -80,17 +87,11 @@ impl FileError {
             format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
         let excerpt = Some(excerpt);
-        FileError {
-            path: path.into(),
-            position,
-            message: message.into(),
-            excerpt,
-            more: Vec::new(),
-        }
+        FileError { position, excerpt, ..FileError::whole(path, message) }
     }
 
-    /// Several mistakes of one file as one error, in the order of their places. `None`: there is
-    /// none.
+    /// Joins the mistakes of one file into one error, in the order of their places; `None`: no
+    /// mistakes.
     #[must_use]
     pub fn all(mut errors: Vec<FileError>) -> Option<FileError> {
         errors.sort_by_key(|error| error.position);
@@ -98,6 +99,23 @@ impl FileError {
         let mut errors = errors.into_iter();
         let first = errors.next()?;
         Some(FileError { more: errors.collect(), ..first })
+    }
+}
+
+/// Splits a message into the problem and the hint after it.
+fn split_hint(message: String) -> (String, Option<String>) {
+    match message.split_once("\nhint: ") {
+        Some((problem, hint)) => (problem.into(), Some(hint.into())),
+        None => (message, None),
+    }
+}
+
+/// Returns a message in one line, with its hint in parentheses, for tables and sentences.
+#[must_use]
+pub fn one_line(message: &str) -> String {
+    match message.split_once("\nhint: ") {
+        Some((problem, hint)) => format!("{problem} ({hint})"),
+        None => message.into(),
     }
 }
 
@@ -140,26 +158,25 @@ pub fn parse_string<'de, D: Deserializer<'de>, T>(
     from.deserialize_str(Text(parse))
 }
 
-/// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of
-/// …".
+/// Rewords serde's "unknown field `x`, expected one of …" as a problem with a hint.
 pub(crate) fn explain_unknown_field(message: &str) -> String {
     let Some(rest) =
         message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
     else {
-        return in_words(message);
+        return without_rust_types(message);
     };
     let what = if message.starts_with("unknown field") { "key" } else { "value" };
     let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let Some((wrong, known)) = words.split_first() else { return message.to_string() };
     let hint = match nearest(wrong, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known here: {}", known.join(", ")),
+        None => format!("use one of {}", known.join(", ")),
     };
-    format!("unknown {what} `{wrong}`; {hint}")
+    format!("unknown {what} `{wrong}`\nhint: {hint}")
 }
 
 /// Returns the message without Rust's names of types.
-fn in_words(message: &str) -> String {
+fn without_rust_types(message: &str) -> String {
     let Some((found, wanted)) = message.split_once(", expected ") else { return message.into() };
     let is_number = found.contains("integer `") || found.contains("floating point `");
     let wanted = match wanted {
@@ -173,7 +190,8 @@ fn in_words(message: &str) -> String {
         "a sequence" => "a list, `[…]`",
         "a map" => "a table, `{ name = … }`",
         "a string" if is_number => {
-            "a text in quotes; times and sizes have units, such as \"10s\" and \"64KiB\""
+            "a text in quotes\nhint: write times and sizes with units, such as \"10s\" and \
+             \"64KiB\""
         }
         "a string" => "a text in quotes",
         other => other,
@@ -212,14 +230,14 @@ mod tests {
     fn a_typo_is_underlined_and_corrected() {
         assert_eq!(
             error("# suite\nrepeat = 3\n"),
-            "s.toml:2:1: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | \
-             ^^^^^^"
+            "s.toml:2:1: unknown key `repeat`\n  |\n2 | repeat = 3\n  | ^^^^^^\nhint: did you mean \
+             `repeats`?"
         );
-        assert!(
-            error("repeats = 1\norder = \"radnom\"")
-                .contains("unknown value `radnom`; did you mean `random`?")
-        );
-        assert!(error("repeats = 1\nzzz = 1").contains("known here: repeats, order"));
+        let value = error("repeats = 1\norder = \"radnom\"");
+        assert!(value.contains(": unknown value `radnom`\n"), "{value}");
+        assert!(value.ends_with("\nhint: did you mean `random`?"), "{value}");
+        let key = error("repeats = 1\nzzz = 1");
+        assert!(key.ends_with("\nhint: use one of repeats, order"), "{key}");
     }
 
     #[test]

@@ -7,14 +7,14 @@ use dyno_archive::plan::{Arrivals, Gaps, Segment};
 pub fn duration(text: &str) -> Result<u64, String> {
     let ns = span(text)?;
     if ns > dyno_archive::times::MAX_NS {
-        return Err(format!("{text:?} is longer than an hour, the longest time dyno keeps"));
+        return Err(format!("{text:?}: must be at most 1h, the longest time that dyno can record"));
     }
     Ok(ns)
 }
 
 /// Parses a length of time of up to 30 days into nanoseconds, in the form of [`duration`].
 pub fn span(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a duration; write it like 500ms, 10s, 2m or 1h");
+    let wrong = || format!("{text:?}: not a duration\nhint: write it like 500ms, 10s, 2m or 1h");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit_ns = match unit {
         "ns" => 1.0,
@@ -29,7 +29,7 @@ pub fn span(text: &str) -> Result<u64, String> {
     let ns = number * unit_ns;
     const LONGEST: f64 = 30.0 * 24.0 * 3600e9;
     if ns > LONGEST {
-        return Err(format!("{text:?} is longer than 30 days"));
+        return Err(format!("{text:?}: must be at most 30 days"));
     }
     Ok(ns.round() as u64)
 }
@@ -67,8 +67,8 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
     let left = duration_ns.saturating_sub(given);
     if open > 0 && left / open == 0 {
         return Err(format!(
-            "{text:?}: the stretches with a length leave no time for those without; use a longer \
-             duration"
+            "{text:?}: the parts with a length leave no time for the parts without one\nhint: use \
+             a longer duration"
         ));
     }
     let mut segments: Vec<Segment> = stretches
@@ -79,7 +79,7 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
         })
         .collect();
     if segments.iter().all(|s| s.from_rate + s.to_rate == 0.0) {
-        return Err(format!("{text:?}: some rate must be above 0"));
+        return Err(format!("{text:?}: at least one rate must be above 0"));
     }
     if warmup_ns > 0 {
         let first = segments[0].from_rate;
@@ -97,12 +97,12 @@ pub fn rate_length_ns(text: &str) -> Option<u64> {
 
 fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let wrong =
-        || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
+        || format!("{text:?}: not a rate\nhint: write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
     let length = length.map(span).transpose()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     let number = |text: &str| match count(text) {
-        Ok(rate) if rate > MOST_RATE => Err(format!("{text:?}: a rate is {BOUNDS}")),
+        Ok(rate) if rate > MOST_RATE => Err(format!("{text:?}: a rate must be {BOUNDS}")),
         Ok(rate) if rate >= 0.0 => Ok(rate),
         _ => Err(wrong()),
     };
@@ -117,13 +117,13 @@ fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
     if rate > 0.0 && rate <= MOST_RATE {
         Ok(rate)
     } else {
-        Err(format!("{text:?}: a rate is {BOUNDS}"))
+        Err(format!("{text:?}: a rate must be {BOUNDS}"))
     }
 }
 
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.
 pub fn count(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text:?} is not a number; write it like 5000, 5k or 1.5M");
+    let wrong = || format!("{text:?}: not a number\nhint: write it like 5000, 5k or 1.5M");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     match unit {
         "" => Ok(number),
@@ -137,15 +137,14 @@ pub fn count(text: &str) -> Result<f64, String> {
 pub fn share(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
     let is_share = |percent: &f64| percent.is_finite() && *percent > 0.0 && *percent < 100.0;
-    percent
-        .filter(is_share)
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("{text:?}: write a share above 0 and below 100 %, such as `2%`"))
+    percent.filter(is_share).map(|percent| percent / 100.0).ok_or_else(|| {
+        format!("{text:?}: must be a share above 0 and below 100 %\nhint: write it like `2%`")
+    })
 }
 
 /// Parses a size into bytes: `512MiB`, `1GiB`, `64KiB`, `1000000`, `100MB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a size; write it like 512MiB, 1GiB or 64KiB");
+    let wrong = || format!("{text:?}: not a size\nhint: write it like 512MiB, 1GiB or 64KiB");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let factor = match unit {
         "" | "B" => 1.0,
@@ -165,16 +164,14 @@ const LAST_CPU: u32 = 4095;
 
 /// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
 pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    let wrong = || format!("{text:?} is not a list of CPUs; write it like 0, 0,2 or 0-3");
+    let wrong = || format!("{text:?}: not a list of CPUs\nhint: write it like 0, 0,2 or 0-3");
     let number = |text: &str| {
         let digits = text.trim();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(wrong());
         }
         let cpu = digits.parse::<u32>().ok().filter(|cpu| *cpu <= LAST_CPU);
-        cpu.ok_or_else(|| {
-            format!("CPU {digits} does not exist: the last that a machine can have is {LAST_CPU}")
-        })
+        cpu.ok_or_else(|| format!("CPU {digits}: must be at most {LAST_CPU}"))
     };
     let mut cpus = Vec::new();
     for part in text.split(',') {
@@ -211,7 +208,7 @@ mod tests {
         for wrong in ["", "10", "ten", "5 parsecs", "-1s", "1.2.3s"] {
             assert!(duration(wrong).unwrap_err().contains("500ms"), "{wrong}");
         }
-        assert!(duration("2h").unwrap_err().contains("longer than an hour"));
+        assert!(duration("2h").unwrap_err().contains("must be at most 1h"));
     }
 
     #[test]
@@ -232,7 +229,7 @@ mod tests {
         }
         for absent in ["0-9999", "4096", "0,99999999999999999999"] {
             let error = cpu_list(absent).unwrap_err();
-            assert!(error.contains("does not exist") && error.contains("4095"), "{error}");
+            assert!(error.contains("must be at most 4095"), "{error}");
         }
         assert_eq!(cpu_list("4095"), Ok(vec![4095]));
     }

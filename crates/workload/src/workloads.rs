@@ -90,8 +90,8 @@ struct RawExpect {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
-    expecting = "an expected header is `true`, which means present, its value as a text, or \
-                 `{ matches = \"…\" }`"
+    expecting = "an expected header must be `true` (present), its value as a text, or `{ matches \
+                 = \"…\" }`"
 )]
 enum RawHeader {
     Present(bool),
@@ -102,10 +102,7 @@ enum RawHeader {
 impl RawExpect {
     fn check(self) -> Result<Expect, Mistake> {
         if let Some(status) = self.status.filter(|status| !(100..=599).contains(status)) {
-            return Err(mistake(
-                "status",
-                format!("{status} is no status of HTTP; those are 100 to 599"),
-            ));
+            return Err(mistake("status", format!("status {status}: must be 100 to 599")));
         }
         let mut expect = Expect {
             status: self.status,
@@ -125,8 +122,8 @@ impl RawExpect {
                 RawHeader::Present(false) => {
                     return Err(mistake(
                         name,
-                        "an expected header is `true`, which means present, its value, or \
-                         `{ matches = \"…\" }`; leave out what may be missing",
+                        "an expected header must be `true` (present), its value, or `{ matches = \
+                         \"…\" }`\nhint: leave out a header that may be missing",
                     )
                     .with_parent("headers"));
                 }
@@ -216,7 +213,7 @@ pub struct OwnSteps {
 }
 
 /// Message for connections with 0 requests.
-pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
+pub const NO_REQUESTS: &str = "a connection must serve at least 1 request";
 
 /// A subject's name, and the values of its placeholders.
 pub type SubjectValues<'a> = (String, &'a request_values::Values);
@@ -235,8 +232,10 @@ pub fn check_workloads(
     let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
     for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
-            let message =
-                format!("two workloads are called {:?}; give each its `name`", workload.name);
+            let message = format!(
+                "two workloads have the name {:?}\nhint: give each its own `name`",
+                workload.name
+            );
             return Err(of(i)(mistake("name", message)));
         }
     }
@@ -278,8 +277,8 @@ impl RawWorkload {
             return Err(mistake("requests_per_connection", NO_REQUESTS));
         }
         if page.is_some() && requests_per_connection.is_some() {
-            let message = "pages are loaded over connections that are kept; leave out \
-                           `requests_per_connection`";
+            let message = "`requests_per_connection`: cannot be used with a page, whose \
+                           connections stay open\nhint: leave it out";
             return Err(mistake("requests_per_connection", message));
         }
         let steps = self.steps(protocol)?;
@@ -331,7 +330,7 @@ impl RawWorkload {
             given.iter().try_for_each(|given| all_positive(key, given))?;
         }
         if steps.rate.as_ref().is_some_and(Vec::is_empty) {
-            return Err(mistake("rate", "a list of `rate` needs at least one entry"));
+            return Err(mistake("rate", "`rate`: the list must have at least one entry"));
         }
         Ok(steps)
     }
@@ -346,12 +345,13 @@ impl RawWorkload {
         match requests {
             Some(_) if own != RawRequest::default() => Err(mistake(
                 "requests",
-                "a workload has either a `path` with its keys or a mix of `requests` with theirs; \
-                 give one",
+                "a workload has either a `path` or a mix of `requests`, not both\nhint: leave one \
+                 of them out",
             )),
             Some(_) if page.is_some() => Err(mistake(
                 "page",
-                "a page is one document with its resources; leave out `requests`",
+                "`requests`: cannot be used with a page, which is one document with its \
+                 resources\nhint: leave it out",
             )),
             Some(requests) => {
                 Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?))
@@ -396,8 +396,8 @@ fn check_expected(
         None => Ok(()),
         Some(name) => {
             let message = format!(
-                "{{request.{name}}} has no value for {subject}: give it one with the subject \
-                 (`request = {{ {name} = … }}`), or vary it"
+                "{{request.{name}}}: has no value for {subject}\nhint: set `request = {{ {name} = \
+                 … }}` for the subject, or vary it"
             );
             Err(mistake("expect", message))
         }
@@ -455,7 +455,7 @@ pub(crate) fn locate_field(field: Field, body: &'static str, message: String) ->
 /// Reads the resources of a page.
 fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     if !(1..=64).contains(&page.connections) {
-        return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
+        return Err(mistake("connections", "`connections`: must be 1 to 64 for a page"));
     }
     let mut asked = Vec::new();
     for (i, text) in page.resources.iter().enumerate() {
@@ -466,7 +466,7 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     if asked.is_empty() {
         return Err(mistake(
             "resources",
-            "a page has at least one resource, such as \"/style.css\"",
+            "`resources`: the list must have at least one entry, such as \"/style.css\"",
         ));
     }
     Ok(asked)
@@ -476,8 +476,9 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
 pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     let wrong = || {
         format!(
-            "the resource {text:?}: write it like \"/style.css\", or \"/icon*20\" for twenty of \
-             them"
+            "resource {text:?}: must be a path that begins with a slash, with an optional count up \
+             to {}\nhint: write it like \"/style.css\", or \"/icon*20\" for twenty of them",
+            limits::RESOURCES
         )
     };
     let (path, times) = match text.rsplit_once('*') {
@@ -499,12 +500,12 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     Ok((0..times).map(one).collect())
 }
 
-pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has \
-                              `pipeline`; set `protocol` to \"h2\" or \"h2c\", or leave `streams` \
-                              out";
+pub const NO_STREAMS: &str = "`streams`: needs HTTP/2, and the workload uses HTTP/1.1\nhint: set \
+                              `protocol` to \"h2\" or \"h2c\", or use `pipeline` instead of \
+                              `streams`";
 
 pub const NO_PIPELINE: &str =
-    "pipelining belongs to HTTP/1.1, and this is HTTP/2, which has `streams`";
+    "`pipeline`: needs HTTP/1.1, and the workload uses HTTP/2\nhint: use `streams` instead";
 
 /// Returns the protocol of that name, with TLS where it is requested or part of the protocol.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
@@ -514,8 +515,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
         return Err(mistake(
             "protocol",
             format!(
-                "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over \
-                 TLS), \"h2c\" (without, by prior knowledge) and \"h2c-upgrade\""
+                "protocol {name:?}: unknown\nhint: use \"h1\", \"h2\" (HTTP/2 over TLS), \"h2c\" \
+                 (HTTP/2 without TLS, by prior knowledge) or \"h2c-upgrade\""
             ),
         ));
     };
@@ -524,11 +525,13 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
         if protocol.is_tls() {
             return mistake(
                 "tls",
-                "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" \
-                 or \"h2c-upgrade\"",
+                "protocol \"h2\": needs TLS, whose handshake negotiates it\nhint: without TLS set \
+                 `protocol` to \"h2c\" or \"h2c-upgrade\"",
             );
         }
-        mistake("tls", format!("{name:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\""))
+        mistake("tls", format!(
+            "protocol {name:?}: is HTTP/2 without TLS\nhint: for HTTP/2 over TLS set `protocol` to \
+             \"h2\""))
     })
 }
 
@@ -541,13 +544,15 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
         asked.push((raw.check(read).map_err(of(index))?, home));
     }
     if asked.is_empty() {
-        return Err(mistake("requests", "a mix of `requests` has at least one"));
+        return Err(mistake("requests", "`requests`: the list must have at least one entry"));
     }
     number_hidden(&mut asked, &unnamed);
     for (i, (request, _)) in asked.iter().enumerate() {
         if asked[..i].iter().any(|(r, _)| r.name == request.name) {
-            let message =
-                format!("two requests are called {:?}; give each its `name`", request.name);
+            let message = format!(
+                "two requests have the name {:?}\nhint: give each its own `name`",
+                request.name
+            );
             return Err(of(i)(mistake("name", message)));
         }
     }
@@ -561,7 +566,7 @@ fn number_hidden(asked: &mut [LocatedRequest], unnamed: &[bool]) {
         let request = &mut rest[0].0;
         let is_hidden = *is_unnamed && request.name.contains(HIDDEN);
         let alike = before.iter().filter(|(other, _)| {
-            name_of(&other.path) == request.name && other.path != request.path
+            generated_name(&other.path) == request.name && other.path != request.path
         });
         let alike = alike.count();
         if is_hidden && alike > 0 {
@@ -575,7 +580,7 @@ const HIDDEN: &str = "=…";
 
 /// Returns the name of an unnamed request. Names appear in all reports, so they contain no value of
 /// a parameter whose name suggests a secret.
-fn name_of(path: &str) -> String {
+fn generated_name(path: &str) -> String {
     let shown = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
         _ => pair.into(),
@@ -595,11 +600,11 @@ impl RawRequest {
     /// # Errors
     /// A value cannot be sent, or a file cannot be read.
     pub fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
-        let path = self
-            .path
-            .ok_or_else(|| mistake("path", "a request needs a `path`, such as \"/plaintext\""))?;
+        let path = self.path.ok_or_else(|| {
+            mistake("path", "`path`: a request must have one, such as \"/plaintext\"")
+        })?;
         if !path.starts_with('/') {
-            return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
+            return Err(mistake("path", format!("path {path:?}: must begin with a slash")));
         }
         if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
             return Err(mistake("headers", compile::no_framing(name)).with_child(name.clone()));
@@ -608,7 +613,8 @@ impl RawRequest {
             (Some(_), Some(_)) => {
                 return Err(mistake(
                     "body_file",
-                    "a request has a `body` or a `body_file`, not both",
+                    "a request has a `body` or a `body_file`, not both\nhint: leave one of them \
+                     out",
                 ));
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
@@ -619,7 +625,7 @@ impl RawRequest {
             (None, None) => None,
         };
         Ok(Request {
-            name: self.name.unwrap_or_else(|| name_of(&path)),
+            name: self.name.unwrap_or_else(|| generated_name(&path)),
             weight: self.weight.unwrap_or(1),
             method: self.method.unwrap_or_else(|| "GET".into()),
             path,
@@ -636,8 +642,11 @@ mod tests {
 
     #[test]
     fn names_that_hide_their_difference_are_numbered() {
-        let request =
-            |path: &str| Request { name: name_of(path), path: path.into(), ..Request::default() };
+        let request = |path: &str| Request {
+            name: generated_name(path),
+            path: path.into(),
+            ..Request::default()
+        };
         let home = || Origin::Mix { index: 0, body: "body" };
         let mut asked: Vec<LocatedRequest> =
             ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), home())).into();
@@ -655,7 +664,7 @@ mod tests {
             ("/?a=1", "?a=1"),
             ("/items?n=1&token=abc123/x", "items?n=1&token=…"),
         ] {
-            assert_eq!(name_of(path), name, "{path}");
+            assert_eq!(generated_name(path), name, "{path}");
         }
     }
 }

@@ -25,11 +25,11 @@ pub(super) fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
 
 /// Says that two counts of the same thing differ.
 fn equal(what: &str, n: u64, other: &str, m: u64) -> FileCheck {
-    if n == m { Ok(()) } else { Err(format!("{what} are {n}, and {other} are {m}")) }
+    if n == m { Ok(()) } else { Err(format!("{what}: {n}, but {other}: {m}")) }
 }
 
 fn no_more(what: &str, n: u64, other: &str, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{what} are {n}, and {other} are only {most}")) }
+    if n <= most { Ok(()) } else { Err(format!("{what}: {n}, but {other}: only {most}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
@@ -38,13 +38,13 @@ fn coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
     if !ordered {
-        return Err("an interval of its warm-up comes after one of its window".into());
+        return Err("an interval of the warm-up comes after one of the window".into());
     }
     let mut reached = 0;
     for interval in load.intervals.iter().filter(|i| i.phase != Phase::Drain) {
         if interval.start_ns != reached {
             return Err(format!(
-                "an interval begins at {} ns, and the one before it ends at {reached} ns",
+                "an interval begins at {} ns, but the one before it ends at {reached} ns",
                 interval.start_ns
             ));
         }
@@ -55,20 +55,18 @@ fn coverage(load: &LoadRecord) -> FileCheck {
         // A load that was cut before its window, or never began, has a window of no length.
         return match opens == closes {
             true => Ok(()),
-            false => {
-                Err(format!("its window is from {opens} to {closes} ns, and no interval is in it"))
-            }
+            false => Err(format!("the window from {opens} to {closes} ns has no intervals")),
         };
     };
     if (first.start_ns, reached) != (opens, closes) {
         return Err(format!(
-            "its window is from {opens} to {closes} ns, and the intervals of its window are from \
-             {} to {reached} ns",
+            "the window is from {opens} to {closes} ns, but its intervals are from {} to {reached} \
+             ns",
             first.start_ns
         ));
     }
     match edge(Phase::Drain).find(|i| i.start_ns < opens) {
-        Some(drain) => Err(format!("a drain begins at {} ns, before its window", drain.start_ns)),
+        Some(drain) => Err(format!("a drain begins at {} ns, before the window", drain.start_ns)),
         None => Ok(()),
     }
 }
@@ -82,22 +80,22 @@ fn interval(interval: &Interval) -> FileCheck {
         ("service times", &times.service),
         ("send lags", &times.send_lag),
     ] {
-        equal(&at(name), of.count(), "its correct responses", ok)?;
+        equal(&at(name), of.count(), "correct responses", ok)?;
     }
-    no_more(&at("times of first bytes"), times.first_byte.count(), "its correct responses", ok)?;
-    no_more(&at("kernel's stamps"), interval.kernel_response.count(), "its correct responses", ok)?;
+    no_more(&at("first-byte times"), times.first_byte.count(), "correct responses", ok)?;
+    no_more(&at("kernel time stamps"), interval.kernel_response.count(), "correct responses", ok)?;
     // Interim responses, the first class, complete no exchange.
     let statuses =
         [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
-    equal(&at("statuses"), statuses, "its complete responses", interval.answers())?;
+    equal(&at("statuses"), statuses, "complete responses", interval.answers())?;
     no_more(
         &at("responses checked in full"),
         interval.checked,
-        "its complete responses",
+        "complete responses",
         interval.answers(),
     )?;
     let early = interval.answered_early.map_or(0, |early| early.responses);
-    no_more(&at("early responses"), early, "its complete responses", interval.answers())
+    no_more(&at("early responses"), early, "complete responses", interval.answers())
 }
 
 /// Adds up one count over the intervals of the window and its drain.
@@ -108,13 +106,8 @@ fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
 fn outcomes(load: &LoadRecord) -> FileCheck {
     let completed = after_warmup(load, |i| i.outcomes.completed_count());
     let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed_count());
-    equal(
-        "the complete responses in its intervals",
-        completed,
-        "those in its books",
-        load.books.completed,
-    )?;
-    equal("the failures in its intervals", failed, "those in its books", load.books.failed)
+    equal("complete responses in the intervals", completed, "in the totals", load.books.completed)?;
+    equal("failures in the intervals", failed, "in the totals", load.books.failed)
 }
 
 /// Checks that every exchange without a correct response has an age, under the name of its outcome.
@@ -124,24 +117,24 @@ fn ages(load: &LoadRecord) -> FileCheck {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let counted = after_warmup(load, |i| i.outcomes.get(outcome));
         equal(
-            &format!("the ages of {:?}", outcome.name()),
+            &format!("ages of {:?}", outcome.name()),
             of(outcome.name()),
-            "those in its intervals",
+            "in the intervals",
             counted,
         )?;
     }
     let at_end = load.books.in_flight_at_end;
     equal(
-        "the ages of unanswered requests",
+        "ages of requests in flight at the end",
         of(UnansweredAges::AT_END),
-        "those in its books",
+        "in the totals",
         at_end,
     )?;
     let is_known = |name: &str| {
         name == UnansweredAges::AT_END || Outcome::from_name(name).is_some_and(|o| o != Outcome::Ok)
     };
     match ages.keys().find(|name| !is_known(name)) {
-        Some(name) => Err(format!("it has ages of {name:?}, which is no outcome")),
+        Some(name) => Err(format!("ages of {name:?}, which is not an outcome")),
         None => Ok(()),
     }
 }
@@ -151,25 +144,20 @@ fn starts(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let started = sum(|i| i.started);
     let ended = sum(|i| i.outcomes.total() + i.carried.total());
-    no_more("the requests that ended in its intervals", ended, "those that started", started)?;
+    no_more("requests that ended in the intervals", ended, "requests that started", started)?;
     let books = &load.books;
+    no_more("requests that started, in the totals", books.started, "in the intervals", started)?;
     no_more(
-        "the requests that started in its books",
-        books.started,
-        "those in its intervals",
-        started,
-    )?;
-    no_more(
-        "the arrivals dropped in its books",
+        "requests dropped, in the totals",
         books.dropped,
-        "those in its intervals",
+        "in the intervals",
         sum(|i| i.dropped),
     )?;
     let unended = started - ended;
     no_more(
-        "the requests in flight at the end",
+        "requests in flight at the end",
         books.in_flight_at_end,
-        "those that have not ended",
+        "requests that have not ended",
         unended,
     )
 }
@@ -177,18 +165,13 @@ fn starts(load: &LoadRecord) -> FileCheck {
 fn bytes(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let received = sum(|i| i.bytes_received);
-    no_more(
-        "the bytes of its bodies",
-        sum(|i| i.body_received),
-        "those that were received",
-        received,
-    )?;
+    no_more("bytes of bodies", sum(|i| i.body_received), "bytes received", received)?;
     // The shortest head of HTTP/2 takes a frame's header and one byte; HTTP/1.1 takes more.
     let responses = sum(Interval::answers);
     no_more(
-        "its complete responses",
+        "complete responses",
         responses,
-        "those that its received bytes can hold",
+        "responses that fit the bytes received",
         received / SHORTEST,
     )
 }
@@ -201,7 +184,7 @@ fn silences(load: &LoadRecord) -> FileCheck {
     let all = load.silences.as_deref().unwrap_or_default();
     let is_good = all.iter().all(|s| s.start_ns < s.end_ns)
         && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
-    if is_good { Ok(()) } else { Err("its silences are not in order".into()) }
+    if is_good { Ok(()) } else { Err("the silences are not in order".into()) }
 }
 
 /// The parts of a mix are its whole.
@@ -214,18 +197,23 @@ fn by_request(load: &LoadRecord) -> FileCheck {
         for share in &interval.by_request {
             sum.add(&share.outcomes);
             let ok = share.outcomes.get(Outcome::Ok);
-            equal(&at("response times"), share.response.count(), "the correct responses", ok)?;
-            equal(&at("service times"), share.service.count(), "the correct responses", ok)?;
+            equal(&at("response times"), share.response.count(), "correct responses", ok)?;
+            equal(&at("service times"), share.service.count(), "correct responses", ok)?;
         }
         for &outcome in Outcome::ALL {
-            let what = at(&format!("the outcomes {:?}", outcome.name()));
-            equal(&what, sum.get(outcome), "those of all", interval.outcomes.get(outcome))?;
+            let what = at(&format!("outcomes {:?}", outcome.name()));
+            equal(
+                &what,
+                sum.get(outcome),
+                "in the whole interval",
+                interval.outcomes.get(outcome),
+            )?;
         }
         let carried = interval.by_request.iter().map(|share| share.carried_ok).sum();
         no_more(
-            &at("carried responses"),
+            &at("carried-in responses"),
             carried,
-            "those of all",
+            "in the whole interval",
             interval.carried.get(Outcome::Ok),
         )?;
     }
@@ -234,31 +222,21 @@ fn by_request(load: &LoadRecord) -> FileCheck {
     }
     let never = mixed().flat_map(|i| &i.by_request).map(|share| share.never_ended).sum();
     let books = load.books.dropped + load.books.in_flight_at_end;
-    equal("the requests without an end, by request,", never, "those in its books", books)
+    equal("requests without an end, by request", never, "in the totals", books)
 }
 
 fn connections(load: &LoadRecord) -> FileCheck {
     let count =
         |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
     let connections = &load.connections;
-    equal(
-        "its connect times",
-        count(|i| &i.connect),
-        "the connections opened",
-        connections.opened,
-    )?;
+    equal("connect times", count(|i| &i.connect), "connections opened", connections.opened)?;
     let handshakes =
         load.tls.as_ref().map_or(0, |tls| tls.handshakes_full + tls.handshakes_resumed);
-    equal(
-        "its times of TLS handshakes",
-        count(|i| &i.tls_handshake),
-        "the handshakes",
-        handshakes,
-    )?;
+    equal("TLS handshake times", count(|i| &i.tls_handshake), "TLS handshakes", handshakes)?;
     no_more(
-        "the connections open at the end",
+        "connections open at the end",
         connections.established,
-        "those opened",
+        "connections opened",
         connections.opened,
     )
 }
@@ -266,5 +244,5 @@ fn connections(load: &LoadRecord) -> FileCheck {
 fn pages(load: &LoadRecord) -> FileCheck {
     let completed: u64 = load.intervals.iter().map(|i| i.pages_completed).sum();
     let timed: u64 = load.intervals.iter().map(|i| i.page.count()).sum();
-    no_more("its times of pages", timed, "the pages that were complete", completed)
+    no_more("page times", timed, "complete pages", completed)
 }

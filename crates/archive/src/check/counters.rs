@@ -23,7 +23,7 @@ pub(super) fn grow(samples: &[Sample]) -> FileCheck {
     let mut latest: HashMap<Party, Latest<'_>> = HashMap::new();
     let mut host: Option<&HostUse> = None;
     for sample in samples {
-        let at = |what: String| format!("{what} in its sample at {} ns", sample.at_ns);
+        let at = |what: String| format!("{what} in the sample at {} ns", sample.at_ns);
         if let Some(now) = &sample.host {
             host.replace(now).map_or(Ok(()), |before| machine(before, now)).map_err(at)?;
         }
@@ -121,12 +121,12 @@ impl<'a> Latest<'a> {
         if let Some(now) = &used.cgroup
             && let Some(before) = self.group.replace(now)
         {
-            none_falls("the control group", &of_group(before), &of_group(now), 0)?;
+            none_falls("the control group", &group_counters(before), &group_counters(now), 0)?;
         }
         if let Some(now) = &used.network
             && let Some(before) = self.network.replace(now)
         {
-            none_falls("the network", &of_network(before), &of_network(now), 0)?;
+            none_falls("the network", &network_counters(before), &network_counters(now), 0)?;
         }
         if let Some(now) = &used.calls
             && let Some(before) = self.calls.replace(now)
@@ -161,7 +161,7 @@ impl<'a> Latest<'a> {
             return Ok(());
         };
         let name = format!("thread {}", now.tid);
-        let falls = none_falls(&name, &of_thread(before), &of_thread(now), 0);
+        let falls = none_falls(&name, &thread_counters(before), &thread_counters(now), 0);
         // Without its beginning another thread of the same number looks like this one. It cannot
         // have run for longer than since the sample before.
         let has_begun_since =
@@ -170,7 +170,7 @@ impl<'a> Latest<'a> {
     }
 }
 
-fn of_group(group: &CgroupUse) -> Counters<'static> {
+fn group_counters(group: &CgroupUse) -> Counters<'static> {
     vec![
         ("cpu_ns", group.cpu_ns),
         ("periods", group.periods),
@@ -182,7 +182,7 @@ fn of_group(group: &CgroupUse) -> Counters<'static> {
     ]
 }
 
-fn of_network(network: &NetworkUse) -> Counters<'static> {
+fn network_counters(network: &NetworkUse) -> Counters<'static> {
     vec![
         ("listen_overflows", network.listen_overflows),
         ("listen_drops", network.listen_drops),
@@ -216,7 +216,7 @@ fn process_counters(process: &ProcessUse) -> Counters<'static> {
 
 /// Returns the counters of a thread without those of probes: a probe forgets a thread that ends,
 /// while `/proc` still lists it.
-fn of_thread(thread: &ThreadUse) -> Counters<'static> {
+fn thread_counters(thread: &ThreadUse) -> Counters<'static> {
     vec![
         ("run_ns", Some(thread.run_ns)),
         ("user_ns", Some(thread.user_ns)),

@@ -35,7 +35,7 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
     for (number, trial) in plan.trials.iter().enumerate() {
         if !loads.entry((trial.arm, trial.launch)).or_default().insert((trial.workload, trial.step))
         {
-            return Err(format!("trial {number} of its plan repeats an earlier trial of the plan"));
+            return Err(format!("trial {number} of the plan is the same as an earlier one"));
         }
     }
     let steps_of = |block: u32, arm: usize| loads.get(&(arm, launches[&(block, arm)]));
@@ -58,7 +58,7 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let planned = u64::from(step.connections) * each;
     let asked = load.connections.asked;
     if asked != planned {
-        return Err(format!("its load has {asked} connections, and its plan {planned}"));
+        return Err(format!("the load has {asked} connections, but the plan has {planned}"));
     }
     if let Arrivals::Constant { rate } | Arrivals::Poisson { rate } = step.arrivals {
         check_scheduled(rate, load, plan.load.requests.is_some())?;
@@ -70,7 +70,10 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let is_timed = duration_ns > 0
         && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
     if is_alone && is_timed && closes - opens > duration_ns {
-        return Err(format!("its window has {} ns, and its plan {duration_ns} ns", closes - opens));
+        return Err(format!(
+            "the window has {} ns, but the plan has only {duration_ns} ns",
+            closes - opens
+        ));
     }
     Ok(())
 }
@@ -91,8 +94,7 @@ fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck 
     let least = if may_be_fewer { 0.0 } else { expected - slack };
     if !(least..=expected + slack).contains(&(scheduled as f64)) {
         return Err(format!(
-            "the requests scheduled in its books are {scheduled}, and those of its rate \
-             {expected:.0}"
+            "requests scheduled: {scheduled}, but expected at the rate: {expected:.0}"
         ));
     }
     Ok(())
@@ -104,7 +106,7 @@ pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> FileCheck {
 }
 
 fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
-    let at = |what: String| Err(format!("{what} in its sample at {} ns", now.at_ns));
+    let at = |what: String| Err(format!("{what} in the sample at {} ns", now.at_ns));
     let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
         let of = |sample: &Sample| {
@@ -115,7 +117,7 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
             && to.saturating_sub(from) > most_ns
         {
             return at(format!(
-                "{} used {} ns of CPU time, and the machine has {most_ns} ns",
+                "{} used {} ns of CPU time, but the machine has only {most_ns} ns",
                 used.party,
                 to - from
             ));
@@ -125,7 +127,7 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
             && memory > most
         {
             return at(format!(
-                "{} uses {memory} bytes of memory, and the machine has {most}",
+                "{} uses {memory} bytes of memory, but the machine has only {most}",
                 used.party
             ));
         }
@@ -149,7 +151,7 @@ pub(crate) fn check_together(trials: &[TrialRecord]) -> FileCheck {
 fn copies(all: &[&TrialRecord]) -> FileCheck {
     for (i, trial) in all.iter().enumerate() {
         if let Some(first) = all[..i].iter().find(|first| first.load == trial.load) {
-            return Err(format!("trials {} and {} hold the same load", first.trial, trial.trial));
+            return Err(format!("trials {} and {} have the same load", first.trial, trial.trial));
         }
     }
     Ok(())

@@ -61,7 +61,7 @@ mod tests {
         let mut unknown = new;
         unknown["protocol"] = "h3".into();
         let error = serde_json::from_value::<Workload>(unknown).unwrap_err();
-        assert!(error.to_string().contains("no protocol \"h3\" without TLS"), "{error}");
+        assert!(error.to_string().contains("unknown protocol \"h3\" without TLS"), "{error}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
     let mut time_outs = Times::new();
     let intervals = record.get_mut("intervals").and_then(Value::as_array_mut);
     for interval in intervals.into_iter().flatten() {
-        time_outs.add(&take_time_outs_out(interval));
+        time_outs.add(&remove_timeouts(interval));
     }
     let mut ages = serde_json::Map::new();
     if !time_outs.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
 /// Time-outs are the longest of an interval's times: no right answer takes longer than the limit,
 /// but for what waited for a connection, which was there with them. Returns how long those of the
 /// measured window had taken.
-fn take_time_outs_out(interval: &mut Value) -> Times {
+fn remove_timeouts(interval: &mut Value) -> Times {
     let timed_out = |outcomes: &Value| -> u64 {
         let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());
         kinds.filter_map(|outcome| outcomes.get(outcome.name())?.as_u64()).sum()

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
-/// One whole answer.
+/// One whole response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -37,8 +37,8 @@ impl Answer {
         };
         if keep == BodyRetention::Whole && data.len() > room {
             return Err(io::Error::other(format!(
-                "the answer is longer than {} MiB, which is too long to compare outside of a load; \
-                 request a shorter one",
+                "the response is longer than {} MiB, the most that a check outside of a load can \
+                 compare",
                 BODY_BYTES >> 20
             )));
         }

@@ -36,9 +36,7 @@ impl<'a> StreamedRequest<'a> {
             Some(StreamTemplate::Fixed { block, body }) => {
                 Ok(StreamedRequest { block, body, kind: request.kind })
             }
-            _ => Err(Error::other(
-                "the request differs from time to time, or has no form for HTTP/2",
-            )),
+            _ => Err(Error::other("the request has placeholders, or cannot be sent over HTTP/2")),
         }
     }
 }
@@ -52,7 +50,7 @@ impl H2Session {
         H2Session { transport, client, out, counts }
     }
 
-    /// Sends a request, and reads the whole answer.
+    /// Sends a request, and reads the whole response.
     pub(super) fn ask(
         &mut self,
         asked: StreamedRequest<'_>,
@@ -95,7 +93,7 @@ impl H2Session {
         true
     }
 
-    /// Processes received bytes. Returns whether the answer is complete.
+    /// Processes received bytes. Returns whether the response is complete.
     fn take(
         &mut self,
         mut bytes: &[u8],

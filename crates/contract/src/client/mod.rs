@@ -22,7 +22,7 @@ use transport::{Transport, closed_error};
 
 pub use answer::{Answer, BodyRetention};
 
-/// A connection, and the kinds of requests whose answers are still due.
+/// A connection, and the kinds of requests whose responses are still due.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
@@ -36,7 +36,7 @@ impl Connection {
         Ok(Connection::from_transport(Transport::new(stream, None, timeout)?))
     }
 
-    /// Waits for `bytes` bytes after the last answer, and returns all that have arrived.
+    /// Waits for `bytes` bytes after the last response, and returns all that have arrived.
     pub fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         while self.unread.len() < bytes {
             let mut buffer = [0; 4096];
@@ -56,7 +56,7 @@ impl Connection {
         self.transport.write_all(bytes)
     }
 
-    /// Reads one whole answer.
+    /// Reads one whole response.
     pub fn answer(&mut self, kind: RequestKind) -> io::Result<Answer> {
         self.read_answer(kind, BodyRetention::Whole)
     }
@@ -96,7 +96,7 @@ impl Connection {
     }
 }
 
-/// A peer's action after its answer.
+/// A peer's action after its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAction {
     /// The peer closes the connection, in order or with a reset.
@@ -135,7 +135,7 @@ fn take(
     }
 }
 
-/// Returns the error for an answer that violates its protocol.
+/// Returns the error for a response that violates its protocol.
 fn malformed_error(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
@@ -166,12 +166,12 @@ enum SessionProtocol {
 }
 
 impl Session {
-    /// Sends a request, and reads the whole answer. An error of the kind `InvalidData` is an answer
-    /// that violates its protocol.
+    /// Sends a request, and reads the whole response. An error of the kind
+    /// `InvalidData` is a response that violates its protocol.
     pub fn ask(&mut self, request: &CompiledRequest, keep: BodyRetention) -> io::Result<Answer> {
         match &mut self.0 {
             SessionProtocol::H1(connection) => {
-                connection.send(bytes_of(request)?)?;
+                connection.send(http1_bytes(request)?)?;
                 connection.read_answer(request.kind, keep)
             }
             SessionProtocol::H2(session) => session.ask(h2::StreamedRequest::new(request)?, keep),
@@ -180,10 +180,10 @@ impl Session {
 }
 
 /// Returns the bytes of a request over HTTP/1.1.
-pub(crate) fn bytes_of(request: &CompiledRequest) -> io::Result<&[u8]> {
+pub(crate) fn http1_bytes(request: &CompiledRequest) -> io::Result<&[u8]> {
     match &request.template {
         Template::Fixed(bytes) => Ok(bytes),
-        Template::Varying { .. } => Err(io::Error::other("the request differs from time to time")),
+        Template::Varying { .. } => Err(io::Error::other("the request has placeholders")),
     }
 }
 
@@ -237,7 +237,7 @@ impl ProbeClient {
     ) -> io::Result<Session> {
         let transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
         Ok(Session(match self.listener.protocol {
-            // An upgrade begins with HTTP/1.1, and a server that declines it answers.
+            // An upgrade begins with HTTP/1.1, and a server that declines it responds in HTTP/1.1.
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => {
                 SessionProtocol::H1(Connection::from_transport(transport))
             }
@@ -277,7 +277,7 @@ mod tests {
 
     use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
-    /// Returns the answer to one request, with a body of this many bytes.
+    /// Returns the response to one request, with a body of this many bytes.
     fn answer(bytes: usize, keep: BodyRetention) -> io::Result<Answer> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();

@@ -38,7 +38,7 @@ impl Transport {
         match self {
             Transport::Plain(socket) => socket.write_all(bytes),
             Transport::Tls(stream) => {
-                stream.write_all(bytes).and_then(|()| stream.flush()).map_err(in_words)
+                stream.write_all(bytes).and_then(|()| stream.flush()).map_err(with_plain_text)
             }
         }
     }
@@ -46,7 +46,7 @@ impl Transport {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Transport::Plain(socket) => socket.read(buffer),
-            Transport::Tls(stream) => stream.read(buffer).map_err(in_words),
+            Transport::Tls(stream) => stream.read(buffer).map_err(with_plain_text),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Write for Socket {
 }
 
 /// Returns a TLS error in words, without the debug forms of rustls.
-fn in_words(error: io::Error) -> io::Error {
+fn with_plain_text(error: io::Error) -> io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_error_text(inner))),
         None => error,
@@ -108,12 +108,12 @@ fn in_words(error: io::Error) -> io::Error {
 }
 
 fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+    io::Error::new(io::ErrorKind::TimedOut, "no response in time")
 }
 
-/// Returns the error of a connection that is closed without an answer.
+/// Returns the error of a connection that is closed without a response.
 pub(super) fn closed_error() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without a response")
 }
 
 #[cfg(test)]

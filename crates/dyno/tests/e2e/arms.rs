@@ -72,6 +72,6 @@ fn arms_that_should_be_up_together_are_refused_as_no_fault_of_the_subject() {
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::Harness);
-    assert!(failure.message.contains("several arms up at once"), "{failure:?}");
+    assert!(failure.message.contains("several arms that run at once"), "{failure:?}");
     assert!(start.parts.is_empty() && run.trials.is_empty());
 }

@@ -104,7 +104,7 @@ fn occupied_port_error_names_its_holder() {
     let holder = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let refused = text(&place.dyno(&["subjects", "check", "own"]));
     assert!(
-        refused.contains(&format!("port {port}, the fixed port of own, is in use by ")),
+        refused.contains(&format!("port {port}: the fixed port of own is in use by ")),
         "{refused}"
     );
     drop(holder);
@@ -125,7 +125,7 @@ fn wrong_port_error_names_port_and_shows_output() {
     assert_eq!(output.status.code(), Some(3), "{printed}");
     assert!(
         printed.contains("nothing listened on port ")
-            && printed.contains(&format!("; it listens on 127.0.0.1:{port}")),
+            && printed.contains(&format!(", and it listens on 127.0.0.1:{port}")),
         "{printed}"
     );
     assert!(

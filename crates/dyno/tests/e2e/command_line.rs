@@ -146,15 +146,9 @@ fn suite_reads_only_files_in_its_folder() {
     let inside_folder = plan("body_file = \"body.json\"");
     assert_eq!(inside_folder.status.code(), Some(0), "{}", text(&inside_folder));
     for (workload, words) in [
-        (
-            "body_file = \"../secret\"",
-            "leaves its folder; put the file into the folder of this file",
-        ),
-        (
-            "body_file = \"/etc/passwd\"",
-            "is absolute; paths here are relative to the folder of this file",
-        ),
-        ("body = \"{csv:../secret:1}\"", "a suite's files lie in its own folder"),
+        ("body_file = \"../secret\"", "leads out of the folder of this file"),
+        ("body_file = \"/etc/passwd\"", "hint: write it relative to the folder of this file"),
+        ("body = \"{csv:../secret:1}\"", "put the file into the folder of the suite, or below it"),
     ] {
         let output = plan(workload);
         assert_eq!(output.status.code(), Some(2), "{workload}");

@@ -33,9 +33,9 @@ fn define(place: &Path) {
     let contract = "[[checks]]\nname = \"row\"\npath = \"/worlds/7\"\nexpect = \
                     { json = { \"/id\" = 7, \"/randomNumber\" = 5434 } }\n";
     fs::write(place.join("contracts/worlds.toml"), contract).unwrap();
-    let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"worlds\"]\n\
-         [start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \"{postgres.port}\"]\n\
-         [ready]\npath = \"/worlds/1\"\n";
+    let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = \
+                [\"worlds\"]\n[start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \
+                \"{postgres.port}\"]\n[ready]\npath = \"/worlds/1\"\n";
     fs::write(folder.join("subject.toml"), text).unwrap();
     walk::define(&place.join("subjects"), "alone", &walk::null(), "");
     let copied =
@@ -55,9 +55,9 @@ fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
     }
     let place = tempfile::tempdir().unwrap();
     define(place.path());
-    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n\
-         [load]\nconnections = [2, 8]\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
-         [[workloads]]\npath = \"/worlds/{rand:1..10000}\"\nexpect = { status = 200 }\n";
+    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n[load]\nconnections = [2, \
+                 8]\nwarmup = \"100ms\"\nduration = \"500ms\"\n[[workloads]]\npath = \
+                 \"/worlds/{rand:1..10000}\"\nexpect = { status = 200 }\n";
     let run = walk::run(place.path(), &walk::planned_with(&place.path().join("subjects"), suite));
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, run.trials.len()), (&None, 2));
@@ -84,10 +84,10 @@ fn killed_postgresql_is_reported() {
     }
     let place = tempfile::tempdir().unwrap();
     define(place.path());
-    let suite = "subjects = [\"worlds\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
-         [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
-         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n[[workloads]]\n\
-         path = \"/plaintext\"\n";
+    let suite = "subjects = [\"worlds\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
+                 \"fixed\"\n[load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \
+                 \"1s\"\n[[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 \
+                 }\n[[workloads]]\npath = \"/plaintext\"\n";
     let mut left = 1;
     let run = walk::run_with(
         place.path(),
@@ -127,9 +127,9 @@ fn hanging_postgresql_is_reported() {
     let hasty =
         fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
     fs::write(file, hasty).unwrap();
-    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n\
-         [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
-         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n";
+    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n[load]\nconnections = 2\nwarmup = \
+                 \"100ms\"\nduration = \"1s\"\n[[workloads]]\npath = \"/worlds/1\"\nexpect = { \
+                 status = 200 }\n";
     let mut left = 1;
     let run = walk::run_with(
         place.path(),
@@ -150,7 +150,7 @@ fn hanging_postgresql_is_reported() {
     assert!(
         failure
             .message
-            .contains("back end postgres: alive, but its command for `ready`, run again,"),
+            .contains("back end postgres: it runs, but its command for `ready`, run again,"),
         "{failure:?}"
     );
     assert!(run.starts[0].part(Party::Backend(0)).unwrap().stop.is_some_and(|stop| stop.killed));

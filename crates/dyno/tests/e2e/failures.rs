@@ -277,7 +277,7 @@ fn what_a_server_writes_is_shown_and_never_obeyed() {
     assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
     assert_nothing_to_obey(
         &place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
-        "answered wrongly",
+        "responded incorrectly",
     );
     assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
 }

@@ -121,21 +121,22 @@ fn a_server_that_keeps_its_promises_is_asked_for_them_once() {
         (asked, expected),
         (
             "started without the address of its back ends",
-            "it ends with an error within 5 s, it prints STORE is missing"
+            "the server ends with an error within 5 s, the server prints STORE is missing"
         )
     );
     assert!(
-        got.starts_with("it ended with status 1 after ") && got.contains("say where the store is"),
+        got.starts_with("the server ended with status 1 after ")
+            && got.contains("say where the store is"),
         "{got}"
     );
     let (asked, expected, got) = words("stops");
-    assert_eq!(asked, "GET /item, in flight when it is asked to end");
-    assert_eq!(expected, "status 200 to 399; then it ends by itself within 3 s");
-    assert!(got.starts_with("200, ") && got.contains("and then it ended after "), "{got}");
+    assert_eq!(asked, "GET /item, in flight when the server gets the signal to end");
+    assert_eq!(expected, "status 200 to 399; then the server ends by itself within 3 s");
+    assert!(got.starts_with("200, ") && got.contains("and then an exit after "), "{got}");
     assert!(
         words("asks the store each time, and for JSON once at most")
             .2
-            .contains("it asked store ^GET /plaintext  2 times")
+            .contains("the server sent store ^GET /plaintext  2 times")
     );
 }
 
@@ -164,20 +165,20 @@ fn each_fault_breaks_the_promise_that_it_is_against() {
         (
             "silent",
             vec!["a line for each"],
-            "it printed \"GET /item HTTP/1.1\" 200 0 times; it printed: nothing",
+            "the server printed \"GET /item HTTP/1.1\" 200 0 times, and its output was: nothing",
         ),
         (
             "forgets",
             vec!["asks the store each time, and for JSON once at most"],
-            "GET /json 2 times; it asked:\nGET /plaintext HTTP/1.1",
+            "GET /json 2 times, and all of its requests were:\nGET /plaintext HTTP/1.1",
         ),
         (
             "careless",
             vec!["no start without an address", "no start without a store"],
-            "it was still up after 5.",
+            "the server still ran after 5.",
         ),
-        ("rude", vec!["stops"], "what was under way was not answered"),
-        ("stubborn", vec!["stops"], "it was still up 3 s after the signal, and was killed"),
+        ("rude", vec!["stops"], "the request in flight had no correct response"),
+        ("stubborn", vec!["stops"], "the server still ran 3 s after the signal, and was killed"),
     ] {
         let place = tempfile::tempdir().unwrap();
         let run = run(place.path(), fault, "", if fault == "silent" { 2 } else { 1 });

@@ -51,8 +51,9 @@ fn run(place: &Path, suite: &str, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
 fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_names_it() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[limits]\nfiles = 512\n");
-    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
-         [[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \"/json\"\n";
+    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
+                 \"fixed\"\n[[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \
+                 \"/json\"\n";
     let run = run(place.path(), suite, &mut |_| {});
     let [start, of_alone] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, &of_alone.failure), (&None, &None));
@@ -107,9 +108,9 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
         &walk::null(),
         "STORE = \"{store.host}:{store.port}\"",
     );
-    let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \"netns\"\n\
-         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
-         requests_per_connection = 7\n";
+    let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \
+                 \"netns\"\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \
+                 \"500ms\"\nrequests_per_connection = 7\n";
     let planned = walk::planned_with(&place.path().join("subjects"), suite);
     let before = fs::read_link("/proc/thread-self/ns/net").unwrap();
     let run = walk::run(place.path(), &planned);
@@ -189,7 +190,9 @@ fn back_end_that_does_not_start_is_reported() {
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "it is not the subject's fault");
     assert!(
-        failure.message.starts_with("back end store never got ready: it ended with exit status: 1"),
+        failure
+            .message
+            .starts_with("back end store did not become ready: it ended with exit status: 1"),
         "{failure:?}"
     );
     assert_eq!((start.parts.len(), run.trials.len()), (1, 0), "the subject was not started");
@@ -271,7 +274,7 @@ fn back_end_memory_limit_kill_is_reported() {
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(failure.message.contains("the memory limit killed"), "{failure:?}");
-    assert!(failure.message.contains("back end store goes on without them"), "{failure:?}");
+    assert!(failure.message.contains("back end store continues without them"), "{failure:?}");
 }
 
 /// The subject keeps working without the part: only the part's own health check shows its failure.
@@ -292,7 +295,7 @@ fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_re
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(
-        failure.message.starts_with("back end store: alive, but it does not answer"),
+        failure.message.starts_with("back end store: it runs, but it does not respond"),
         "{failure:?}"
     );
 }

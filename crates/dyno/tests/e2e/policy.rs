@@ -272,7 +272,7 @@ fn imports_send_what_was_recorded_and_list_changes() {
         "import: 1 headers left out",
         ": te",
         "import: 1 bodies made from postData.params",
-        "(taken as encoded)",
+        "(assumed to be encoded)",
     ] {
         assert!(printed.contains(line), "{line}: {printed}");
     }

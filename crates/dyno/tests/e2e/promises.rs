@@ -10,10 +10,9 @@ use dyno_archive::start::FailureKind;
 use crate::walk;
 
 /// A contract that the null responder keeps over HTTP/1.1 and breaks over h2c.
-const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\n\
-     expect = { body_contains = \"World\" }\n\
-     [[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \"/plaintext\"\n\
-     expect = { body = \"Goodbye\" }\n";
+const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\nexpect = { \
+                        body_contains = \"World\" }\n[[checks]]\nname = \"parting\"\nprotocols = \
+                        [\"h2c\"]\npath = \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
 
 /// Runs a server of both protocols, with one trial of each.
 fn run(place: &Path, keys: &str) -> Run {
@@ -27,10 +26,11 @@ fn run(place: &Path, keys: &str) -> Run {
         walk::null()
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
-    let suite = "subjects = [\"own\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
-         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"400ms\"\ninterval = \"100ms\"\n\
-         [[workloads]]\nname = \"one\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"two\"\n\
-         protocol = \"h2c\"\npath = \"/plaintext\"\n";
+    let suite = "subjects = [\"own\"]\n[suite]\nrepeats = 1\norder = \
+                 \"fixed\"\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \
+                 \"400ms\"\ninterval = \"100ms\"\n[[workloads]]\nname = \"one\"\npath = \
+                 \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \
+                 \"/plaintext\"\n";
     walk::run(place, &walk::planned_with(&place.join("subjects"), suite))
 }
 
@@ -58,7 +58,7 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
     assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));
     let why = row("two").absent.as_deref().unwrap();
-    assert!(why.contains("answered wrongly: over h2c"), "{why}");
+    assert!(why.contains("responded incorrectly: over h2c"), "{why}");
     assert!(
         report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed"))
     );

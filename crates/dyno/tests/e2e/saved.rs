@@ -192,7 +192,7 @@ fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
     assert_eq!((status, report["trials"].as_array().unwrap().len()), (Some(3), 0));
     let failure = &report["subjects"][0]["failures"][0];
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("tried once before the load"), "{failure}");
+    assert!(message.contains("a trial request before the load"), "{failure}");
     assert!(printed.contains(message), "{failure}");
 }
 
@@ -230,7 +230,7 @@ fn a_calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
     let output = dyno.wait_with_output().unwrap();
     assert!(first.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("no ceilings were kept"), "{}", text(&output));
+    assert!(text(&output).contains("no ceilings saved"), "{}", text(&output));
     assert!(!place.path().join("cache/calibration.json").exists());
     let (status, report) = json_report(&place, &only_in(&place, "kept"));
     let trials = report["trials"].as_array().unwrap().len();

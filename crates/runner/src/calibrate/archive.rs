@@ -36,8 +36,10 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     Plan {
         suite: Suite {
             name: "calibration".into(),
-            description: "What the generator can do on this machine, against the null responder"
-                .into(),
+            description:
+                "Most that the generator reaches on this machine, with the null responder as the \
+                 server"
+                    .into(),
             source: String::new(),
             profiles: Vec::new(),
             path: String::new(),
@@ -56,7 +58,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
             name: NULL.into(),
             title: "null responder".into(),
             language: "Rust".into(),
-            description: "The smallest server that keeps the hello contract".into(),
+            description: "The smallest server that meets the hello contract".into(),
             control: true,
             ..Subject::default()
         }],

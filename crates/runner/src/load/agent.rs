@@ -99,7 +99,7 @@ pub(super) struct LoadState {
     answers: Arc<AnswerCounts>,
 }
 
-/// Number of complete answers so far of each worker of a load, correct or not. Other counts over
+/// Number of complete responses so far of each worker of a load, correct or not. Other counts over
 /// the same time are divided by it.
 #[derive(Debug)]
 pub struct AnswerCounts(Vec<OfWorker>);
@@ -116,7 +116,7 @@ impl AnswerCounts {
         Arc::new(AnswerCounts((0..workers).map(|_| OfWorker::default()).collect()))
     }
 
-    /// Returns the sum over all workers, without the answers of their current iterations.
+    /// Returns the sum over all workers, without the responses of their current iterations.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
@@ -216,13 +216,13 @@ fn start_worker(
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu])
-            .map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
+            .map_err(|error| format!("CPU {cpu}: a worker thread cannot run there: {error}"))?;
     }
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
         format!(
-            "the {} driver cannot be used here: {error}; try `--driver epoll`",
+            "driver {}: cannot be used on this machine: {error}\nhint: use `--driver epoll`",
             spec.load.driver.name()
         )
     };

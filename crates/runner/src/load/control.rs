@@ -48,7 +48,7 @@ impl Control {
 
     /// Returns the control of a load that takes turns. Its server is sampled at the beginning and
     /// end of each own turn. Around some turns it is also sampled one interval before, when it is
-    /// idle, and one after, when requests in flight are answered.
+    /// idle, and one after, when requests in flight get their responses.
     pub(super) fn taking(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }

@@ -179,7 +179,7 @@ pub fn default_load() -> plan::Load {
     }
 }
 
-/// Default interval of full checks: one in this many answers.
+/// Default interval of full checks: one in this many responses.
 pub const CHECK_ONE_IN: u64 = 100;
 
 /// Returns the length of the drain after the window, for a time-out. It lasts for the full time-out
@@ -285,7 +285,7 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
                 .name(format!("worker-{k}"))
                 .spawn_scoped(scope, move || worker(spec, k, shared, &to_control))
                 .map(|handle| (load, handle))
-                .map_err(|error| format!("a worker thread could not be started: {error}"))
+                .map_err(|error| format!("worker thread: cannot be started: {error}"))
         };
         let all = shared
             .iter()

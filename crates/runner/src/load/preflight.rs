@@ -1,4 +1,4 @@
-//! Checks before a load: that it can begin, and that answers are as expected.
+//! Checks before a load: that it can begin, and that responses are as expected.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use dyno_launch::raise_open_files;
 use super::{LoadSpec, MonitoredLoad, StopWhen, run};
 use crate::limits::OTHER_FILES;
 
-/// Sends each request once whose answers are only sampled under load, and checks the answer in
-/// full. `Err`: a wrong answer, or none.
+/// Sends each request once whose responses are only sampled under load, and checks the response in
+/// full. `Err`: an incorrect response, or none.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
@@ -53,8 +53,8 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
         };
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         let words = format!(
-            "request {} was tried once before the load, and its answer is not as expected \
-             ({outcome}{why}); fix the server or the expectation",
+            "request {}: no correct response to a trial request before the load \
+             ({outcome}{why})\nhint: fix the server or the expectation",
             i + 1
         );
         return Err(Mismatch { answered: record.books.completed > 0, words });
@@ -65,7 +65,7 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
 /// Reason why a load is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Whether there was a complete answer, other than the expected one.
+    /// Whether there was a complete response, other than the expected one.
     pub answered: bool,
     pub words: String,
 }
@@ -98,8 +98,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{connections} connections need {needed} open files, and the limit is {limit}; raise it \
-         with `ulimit -n {needed}`, or ask for fewer connections"
+        "open files: {connections} connections need {needed}, and the limit is {limit}\nhint: \
+         raise the limit with `ulimit -n {needed}`, or use fewer connections"
     ))
 }
 
@@ -110,13 +110,13 @@ fn check_sources(spec: &LoadSpec) -> Result<(), String> {
             && peer.is_ipv4() != source.is_ipv4()
         {
             return Err(format!(
-                "from {source} nothing reaches {peer}: one is IPv4, the other IPv6"
+                "--source {source}: cannot reach {peer}, because one is IPv4 and the other IPv6"
             ));
         }
         UdpSocket::bind((*source, 0)).map_err(|error| {
             format!(
-                "{source} is no address of this machine to connect from ({error}); `ip address` \
-                 lists them"
+                "--source {source}: not an address of this machine: {error}\nhint: list the \
+                 addresses with `ip address`"
             )
         })?;
     }
@@ -134,7 +134,7 @@ fn check_ports(spec: &LoadSpec) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{asked} connections need as many local ports, and there are {}; widen \
+        "local ports: {asked} connections need one each, and {} are available\nhint: widen \
          net.ipv4.ip_local_port_range, or connect from {} addresses: `--source \
          127.0.0.1,127.0.0.2,…`",
         ports * sources,

@@ -19,7 +19,7 @@ pub(super) enum LastEvent<'a> {
 /// Returns why a subject can be used no further. `None`: it serves.
 ///
 /// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory
-/// limit killed. `answered`: the answer to a request that every living subject answers, or why
+/// limit killed. `answered`: the response to a request that every running subject serves, or why
 /// there was none.
 pub(super) fn judge(
     ended: Option<ExitStatus>,
@@ -35,7 +35,7 @@ pub(super) fn judge(
     Some(memory_first(oom_kills, failure))
 }
 
-/// Judges a failed check: wrong answers, or a dead server.
+/// Judges a failed check: incorrect responses, or a dead server.
 fn after_check(
     ended: Option<ExitStatus>,
     answered: &Result<(), String>,
@@ -45,11 +45,11 @@ fn after_check(
     match ended {
         Some(status) => Failure {
             kind: FailureKind::Crashed,
-            message: format!("its process ended with {status} during the checks; {message}"),
+            message: format!("its process ended with {status} during the checks: {message}"),
         },
         None if answered.is_err() => Failure {
             kind: FailureKind::Deaf,
-            message: format!("alive, but it stopped answering during the checks; {message}"),
+            message: format!("it runs, but stopped responding during the checks: {message}"),
         },
         None => Failure { kind: FailureKind::WrongAnswers, message },
     }
@@ -60,10 +60,10 @@ fn after_step(
     oom_kills: u64,
     answered: &Result<(), String>,
 ) -> Option<Failure> {
-    let error = match answered {
-        Err(error) => error,
-        // A master that restarts its killed workers answers, but breaks its contract.
-        Ok(()) if oom_kills > 0 => "some of its processes were killed and started again",
+    let message = match answered {
+        Err(error) => format!("it runs, but did not respond to a request after the step: {error}"),
+        // A master that restarts its killed workers responds, but breaks its contract.
+        Ok(()) if oom_kills > 0 => "it runs, but some of its processes were restarted".into(),
         Ok(()) => return None,
     };
     Some(match ended {
@@ -71,10 +71,7 @@ fn after_step(
             kind: FailureKind::Crashed,
             message: format!("its process ended with {status} after the step"),
         },
-        None => Failure {
-            kind: FailureKind::Deaf,
-            message: format!("alive, but it did not answer one request after the step: {error}"),
-        },
+        None => Failure { kind: FailureKind::Deaf, message },
     })
 }
 
@@ -84,7 +81,7 @@ pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
         0 => failure,
         n => Failure {
             kind: FailureKind::OutOfMemory,
-            message: format!("the memory limit killed {n} of its processes; {}", failure.message),
+            message: format!("the memory limit killed {n} of its processes: {}", failure.message),
         },
     }
 }
@@ -136,16 +133,16 @@ mod tests {
         let check = LastEvent::Check(&check);
         let why = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
-        let deaf = "alive, but it stopped answering during the checks";
+        let deaf = "it runs, but stopped responding during the checks";
         let limit = "the memory limit killed 2 of its processes";
         for (ended, oom_kills, answered, kind, message) in [
             (None, 0, Ok(()), WrongAnswers, why.to_string()),
-            (None, 0, Err("refused"), Deaf, format!("{deaf}; {why}")),
-            // It has ended, even if another process answers in its place.
-            (Some(9), 0, Ok(()), Crashed, format!("{killed}; {why}")),
-            (Some(9), 0, Err("refused"), Crashed, format!("{killed}; {why}")),
-            (None, 2, Ok(()), OutOfMemory, format!("{limit}; {why}")),
-            (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}; {killed}; {why}")),
+            (None, 0, Err("refused"), Deaf, format!("{deaf}: {why}")),
+            // It has ended, even if another process responds in its place.
+            (Some(9), 0, Ok(()), Crashed, format!("{killed}: {why}")),
+            (Some(9), 0, Err("refused"), Crashed, format!("{killed}: {why}")),
+            (None, 2, Ok(()), OutOfMemory, format!("{limit}: {why}")),
+            (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}: {killed}: {why}")),
         ] {
             let judged = judged_failure(ended, oom_kills, answered, check);
             assert_eq!(judged, Some((kind, message)), "{ended:?} {oom_kills} {answered:?}");
@@ -154,16 +151,21 @@ mod tests {
 
     #[test]
     fn after_a_step_a_server_answers_or_is_of_no_use() {
-        let deaf = "alive, but it did not answer one request after the step";
-        let again = "some of its processes were killed and started again";
+        let deaf = "it runs, but did not respond to a request after the step";
+        let again = "it runs, but some of its processes were restarted";
         let limit = "the memory limit killed 1 of its processes";
         let ended_so = "its process ended with exit status: 3 after the step";
         for (ended, oom_kills, answered, wanted) in [
             (None, 0, Ok(()), None),
-            (None, 0, Err("no answer in time"), Some((Deaf, format!("{deaf}: no answer in time")))),
+            (
+                None,
+                0,
+                Err("no response in time"),
+                Some((Deaf, format!("{deaf}: no response in time"))),
+            ),
             (Some(3 << 8), 0, Err("refused"), Some((Crashed, ended_so.to_string()))),
-            (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}; {deaf}: {again}")))),
-            (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}; {ended_so}")))),
+            (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}: {again}")))),
+            (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}: {ended_so}")))),
         ] {
             let judged = judged_failure(ended, oom_kills, answered, LastEvent::Step);
             assert_eq!(judged, wanted, "{ended:?} {oom_kills} {answered:?}");
@@ -177,6 +179,6 @@ mod tests {
             |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();
         assert_eq!(load(0), (Crashed, words.into()));
         let limit = "the memory limit killed 3 of its processes";
-        assert_eq!(load(3), (OutOfMemory, format!("{limit}; {words}")));
+        assert_eq!(load(3), (OutOfMemory, format!("{limit}: {words}")));
     }
 }

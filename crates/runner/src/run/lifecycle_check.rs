@@ -42,7 +42,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 struct Stage {
     part: RunningPart,
     port: u16,
-    behind: Vec<BackendRelays>,
+    relays: Vec<BackendRelays>,
 }
 
 /// The relays in front of one back end.
@@ -133,19 +133,19 @@ impl Runner<'_> {
 
     /// Starts the subject behind relays. A failure has its last lines in the record of the start.
     fn stage(&mut self, of: &Rehearsal<'_>) -> Result<Stage, Failure> {
-        let relays = |(name, ports): &(String, Ports)| {
+        let start_relays = |(name, ports): &(String, Ports)| {
             Ok(BackendRelays {
                 name: name.clone(),
                 plain: Relay::new(ports.plain)?,
                 tls: Relay::new(ports.tls)?,
             })
         };
-        let behind = of.recipe.others.iter().map(relays).collect::<io::Result<Vec<_>>>();
-        let behind = behind.map_err(|error| harness(error.to_string()))?;
+        let relays = of.recipe.others.iter().map(start_relays).collect::<io::Result<Vec<_>>>();
+        let relays = relays.map_err(|error| harness(error.to_string()))?;
         let port_of = |b: &BackendRelays| {
             (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() })
         };
-        let others: Vec<(String, Ports)> = behind.iter().map(port_of).collect();
+        let others: Vec<(String, Ports)> = relays.iter().map(port_of).collect();
         let mut scratch = of.scratch();
         let started =
             self.start_part(&mut scratch, &Recipe { others: &others, ..*of.recipe }, of.setup);
@@ -153,14 +153,12 @@ impl Runner<'_> {
             let tail = scratch.parts[0]
                 .log_tail
                 .take()
-                .map_or(String::new(), |tail| format!("; it printed:\n{tail}"));
-            let message = format!(
-                "in a separate start, for the checks about its life: {}{tail}",
-                failure.message
-            );
+                .map_or(String::new(), |tail| format!("\nits output:\n{tail}"));
+            let message =
+                format!("in a separate start for the lifecycle checks: {}{tail}", failure.message);
             Failure { message, ..failure }
         })?;
-        Ok(Stage { part, port: ports.plain, behind })
+        Ok(Stage { part, port: ports.plain, relays })
     }
 
     /// Starts the subject so that it must not come up, and waits for its exit.
@@ -208,40 +206,41 @@ impl Runner<'_> {
         definition: &Definition,
         stage: Stage,
     ) -> Result<String, Problem> {
-        let Stage { part: RunningPart { process, listeners, .. }, port, behind } = stage;
+        let Stage { part: RunningPart { process, listeners, .. }, port, relays } = stage;
         let log = process.log();
-        let before = Mark::new(&behind, log.len());
-        let client = client_of(&listeners)?;
-        let hold = |is_held| behind.iter().for_each(|b| b.hold(is_held));
+        let before = Mark::new(&relays, log.len());
+        let client = first_client(&listeners)?;
+        let hold = |is_held| relays.iter().for_each(|b| b.hold(is_held));
         let patience = || self.interrupts.patience();
         let signal = definition.stop.signal;
         hold(true);
         let (was_under_way, answer, stopped) = thread::scope(|scope| {
             let answer = scope.spawn(|| exchange::run(check, client, Business::Idle));
             let is_under_way =
-                !behind.is_empty() && is_soon(CHECK / 2, || before.is_asked(&behind));
+                !relays.is_empty() && is_soon(CHECK / 2, || before.is_asked(&relays));
             let release = scope.spawn(|| {
                 thread::sleep(HELD);
                 hold(false);
             });
-            // Without a back end to delay it, the answer has arrived before the signal is sent.
+            // Without a back end to delay it, the response has arrived before the signal is sent.
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
             let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, patience);
             let _ = release.join();
             (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });
-        let answer =
-            answer.map_err(|_| Problem::Wrong("the client of the check ended early".into()))?;
+        let answer = answer.map_err(|_| {
+            Problem::Wrong("dyno's client ended before the check was complete".into())
+        })?;
         if !answer.ok {
-            let words = format!("what was under way was not answered: {}", answer.got);
+            let words = format!("the request in flight had no correct response: {}", answer.got);
             return Err(if answer.answered { Problem::Wrong(words) } else { Problem::Late(words) });
         }
         let took = stopped_well(stopped, signal, life.within)?;
         check_sightings(&life.prints, &printed_since(&log, before.printed)?, port)?;
-        if !behind.is_empty() && !was_under_way {
+        if !relays.is_empty() && !was_under_way {
             return Err(Problem::Late(format!("{NOTHING_UNDER_WAY}: {}", answer.got)));
         }
-        Ok(format!("{}, and then it ended after {took:.2} s", answer.got))
+        Ok(format!("{}, and then an exit after {took:.2} s", answer.got))
     }
 }
 
@@ -252,12 +251,12 @@ fn stopped_well(
     within: Duration,
 ) -> Result<f64, Problem> {
     let Some((stop, status)) = stopped else {
-        return Err(Problem::Wrong("it exited before the signal".into()));
+        return Err(Problem::Wrong("the server exited before the signal".into()));
     };
     if stop.killed {
         let seconds = within.as_secs_f64();
         return Err(Problem::Wrong(format!(
-            "it was still up {seconds} s after the signal, and was killed"
+            "the server still ran {seconds} s after the signal, and was killed"
         )));
     }
     // Shells and virtual machines exit with 128 plus the signal's number.
@@ -268,7 +267,7 @@ fn stopped_well(
     });
     match status {
         Some(status) if !is_well => {
-            Err(Problem::Wrong(format!("it answered, and then ended with {status}")))
+            Err(Problem::Wrong(format!("the server responded, and then ended with {status}")))
         }
         _ => Ok(stop.took_ns as f64 / 1e9),
     }
@@ -284,13 +283,13 @@ impl Rehearsal<'_> {
     }
 }
 
-const NO_ADDRESS: &str = "no variable of its `env` holds the address of its back ends, so that \
-                          dyno cannot leave it out: the subject's file sets it in another way";
+const NO_ADDRESS: &str = "no variable in the subject's `env` has the address of a back end, so \
+                          dyno cannot leave the address out";
 
-const NO_BACKENDS: &str = "it has no back ends, so that this promise cannot be checked";
+const NO_BACKENDS: &str = "the server has no back ends, so this promise cannot be checked";
 
-const NOTHING_UNDER_WAY: &str = "it answered without requests to its back ends, so that no request \
-                                 was in flight when it was asked to end";
+const NOTHING_UNDER_WAY: &str = "the server responded without requests to its back ends, so no \
+                                 request was in flight at the signal";
 
 /// Returns whether a promise is about a server's back ends.
 fn needs_a_back_end(life: &LifecyclePromise) -> bool {
@@ -332,20 +331,21 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
     let took = took.as_secs_f64();
     let printed = if tail.is_empty() { "nothing".into() } else { format!("\n{tail}") };
     match status {
-        None => {
-            Err(Problem::Wrong(format!("it was still up after {took:.1} s; it printed: {printed}")))
-        }
+        None => Err(Problem::Wrong(format!(
+            "the server still ran after {took:.1} s, and printed: {printed}"
+        ))),
         Some(status) => match status.code() {
             Some(0) => Err(Problem::Wrong(format!(
-                "it ended after {took:.2} s as if all were well, with status 0"
+                "the server ended after {took:.2} s with status 0, which means success"
             ))),
             None => Err(Problem::Wrong(format!(
-                "it did not end of itself: {status}; it printed: {printed}"
+                "the server was ended by {status}, and printed: {printed}"
             ))),
             Some(code) => {
                 let last = tail.lines().last().unwrap_or("nothing");
                 Ok(format!(
-                    "it ended with status {code} after {took:.2} s; last it printed: {last}"
+                    "the server ended with status {code} after {took:.2} s, and its last line was: \
+                     {last}"
                 ))
             }
         },
@@ -355,22 +355,22 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
 /// Sends the requests, and checks the server's output and its requests to back ends.
 fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<String, Problem> {
     if let Some((name, _)) =
-        life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
+        life.asks.iter().find(|(name, _)| !stage.relays.iter().any(|b| b.name == *name))
     {
-        let known: Vec<&str> = stage.behind.iter().map(|b| b.name.as_str()).collect();
+        let known: Vec<&str> = stage.relays.iter().map(|b| b.name.as_str()).collect();
         return Err(Problem::Wrong(format!(
-            "it has no back end called {name:?}; it has {}",
+            "the server has no back end {name:?}, only {}",
             known.join(", ")
         )));
     }
     let log = stage.part.process.log();
     let mark = match check.requests.len() {
-        0 => Mark { printed: 0, asked: vec![(Vec::new(), Vec::new()); stage.behind.len()] },
-        _ => Mark::new(&stage.behind, log.len()),
+        0 => Mark { printed: 0, asked: vec![(Vec::new(), Vec::new()); stage.relays.len()] },
+        _ => Mark::new(&stage.relays, log.len()),
     };
     let mut words = Vec::new();
     if !check.requests.is_empty() {
-        let answer = exchange::run(check, client_of(&stage.part.listeners)?, Business::Idle);
+        let answer = exchange::run(check, first_client(&stage.part.listeners)?, Business::Idle);
         match (answer.ok, answer.answered) {
             (true, _) => words.push(answer.got),
             (false, true) => return Err(Problem::Wrong(answer.got)),
@@ -386,12 +386,13 @@ fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<Strin
         if !sighting.times.admits(n) {
             let shown = shown_requests(&asked);
             return Err(Problem::Wrong(format!(
-                "it asked {backend} {matches} {n} times; it asked:{shown}"
+                "the server sent {backend} {matches} {n} times, and all of its requests \
+                 were:{shown}"
             )));
         }
-        words.push(format!("it asked {backend} {matches} {n} times"));
+        words.push(format!("the server sent {backend} {matches} {n} times"));
     }
-    words.extend(life.prints.iter().map(|s| format!("it printed {}", s.matches)));
+    words.extend(life.prints.iter().map(|s| format!("the server printed {}", s.matches)));
     Ok(words.join(", "))
 }
 
@@ -424,46 +425,46 @@ impl BackendRelays {
 }
 
 impl Mark {
-    fn new(behind: &[BackendRelays], printed: u64) -> Mark {
-        Mark { printed, asked: behind.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
+    fn new(relays: &[BackendRelays], printed: u64) -> Mark {
+        Mark { printed, asked: relays.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
     /// Returns the requests to a back end since the mark. `Err`: they are unknown.
     fn requests_since(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
-        let behind = stage.behind.iter().zip(&self.asked);
-        let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend)
+        let relays = stage.relays.iter().zip(&self.asked);
+        let Some((relays, (plain, tls))) = relays.into_iter().find(|(b, _)| b.name == backend)
         else {
             return Ok(Vec::new());
         };
-        if behind.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
+        if relays.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
             return Err(Problem::Late(format!(
-                "it sent {backend} requests over TLS, which dyno cannot read"
+                "the server sent requests to {backend} over TLS, which dyno cannot read"
             )));
         }
-        if behind.plain.is_full() {
+        if relays.plain.is_full() {
             return Err(Problem::Late(format!(
-                "it sent {backend} more than dyno keeps, so that the requests are unknown"
+                "the server sent {backend} more than dyno keeps, so its requests are unknown"
             )));
         }
-        Ok(behind.plain.asked_since(plain))
+        Ok(relays.plain.asked_since(plain))
     }
 
     /// Returns whether any back end has received requests since the mark.
-    fn is_asked(&self, behind: &[BackendRelays]) -> bool {
+    fn is_asked(&self, relays: &[BackendRelays]) -> bool {
         let is_any = |relay: &Relay, mark: &[usize]| {
             relay.asked_since(mark).iter().any(|asked| !asked.is_empty())
         };
-        behind
+        relays
             .iter()
             .zip(&self.asked)
             .any(|(b, (plain, tls))| is_any(&b.plain, plain) || is_any(&b.tls, tls))
     }
 }
 
-fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
+fn first_client(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
     let first = listeners.first().map(|listener| &listener.client);
     first.ok_or_else(|| {
-        Problem::Wrong("it declares no protocol, so that it cannot be checked".into())
+        Problem::Wrong("the subject declares no protocol, so it cannot be checked".into())
     })
 }
 
@@ -471,7 +472,7 @@ fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem
 /// earlier.
 fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
     let text = log.text_from(place).ok_or_else(|| {
-        Problem::Late("it printed more than dyno keeps, so that the output is unknown".into())
+        Problem::Late("the server printed more than dyno keeps, so its output is unknown".into())
     })?;
     Ok(text
         .split(|byte| *byte == b'\n')
@@ -501,7 +502,7 @@ fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<
                 format!("\n{}", shown.join("\n"))
             };
             return Err(Problem::Wrong(format!(
-                "it printed {} {n} times; it printed:{shown}",
+                "the server printed {} {n} times, and its output was:{shown}",
                 sighting.matches
             )));
         }
@@ -515,13 +516,13 @@ const SHOWN: usize = 20;
 /// Returns the first lines of HTTP requests only, because the rest may hold secrets.
 fn shown_requests(asked: &[Vec<u8>]) -> String {
     static REQUEST: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("it is an expression")
+        Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("the expression is valid")
     });
     let all = asked.iter().flat_map(|asked| REQUEST.find_iter(asked));
     let all: Vec<String> =
         all.take(SHOWN).map(|m| String::from_utf8_lossy(m.as_bytes()).trim_end().into()).collect();
     match all.as_slice() {
-        [] => format!(" {} bytes that are no HTTP/1.1", asked.iter().map(Vec::len).sum::<usize>()),
+        [] => format!(" {} bytes that are not HTTP/1.1", asked.iter().map(Vec::len).sum::<usize>()),
         all => format!("\n{}", all.join("\n")),
     }
 }

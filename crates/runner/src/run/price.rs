@@ -43,7 +43,8 @@ impl Runner<'_> {
         let mut price = ProbePrice { probes: looks, ..ProbePrice::default() };
         let Some(watched) = &launched.subject.inside else {
             let why = used.refused.into_iter().next().map(|refused| refused.why);
-            price.failure = Some(why.unwrap_or_else(|| "no probe looks at it".into()));
+            price.failure =
+                Some(why.unwrap_or_else(|| "no probe is attached to the server".into()));
             record.probe_price = Some(price);
             return;
         };

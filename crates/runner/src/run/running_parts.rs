@@ -82,7 +82,7 @@ impl<'a> Launched<'a> {
         self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
     }
 
-    /// Returns the failure of a running back end that does not answer. `seen`: failure of the
+    /// Returns the failure of a running back end that does not respond. `seen`: failure of the
     /// subject.
     fn silent_backend(
         &mut self,
@@ -98,8 +98,9 @@ impl<'a> Launched<'a> {
                 .map(|why| (part.name.clone(), why))
         };
         let (name, why) = self.backends.iter_mut().find_map(silent)?;
-        let seen = seen.map(|failure| format!("; and so {}", failure.message)).unwrap_or_default();
-        let message = format!("back end {name}: alive, but {why}{seen}");
+        let seen =
+            seen.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default();
+        let message = format!("back end {name}: it runs, but {why}{seen}");
         Some(Failure { kind: FailureKind::BackendFailed, message })
     }
 
@@ -132,13 +133,13 @@ pub(super) fn backend_failure(
         let oom_kills = part.process.oom_kills();
         let how = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
-            None if oom_kills > 0 => "goes on without them, or with new ones".into(),
+            None if oom_kills > 0 => "continues without them, or with new ones".into(),
             None => return None,
         };
         Some((how, oom_kills, part.name.clone()))
     };
     let (how, oom_kills, name) = backends.iter_mut().find_map(lost)?;
-    let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
+    let seen = seen.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default();
     let message = format!("back end {name} {how}{seen}");
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
     Some(Failure { kind: FailureKind::BackendFailed, ..failure })
@@ -171,7 +172,7 @@ enum Asks {
     Everything,
 }
 
-/// Returns whether there were answers in the last part of a load.
+/// Returns whether there were responses in the last part of a load.
 fn is_answered_at_its_end(record: &LoadRecord) -> bool {
     let last = record.intervals.last();
     last.is_some_and(|interval| {
@@ -181,8 +182,8 @@ fn is_answered_at_its_end(record: &LoadRecord) -> bool {
 
 /// Sign that a part is alive.
 pub(super) enum AliveCheck {
-    /// Every listener answers GET of this path with any status. `plain`: client for a part that
-    /// declares no protocol.
+    /// Every listener responds to GET of this path, with any status. `plain`: client for a part
+    /// that declares no protocol.
     Answers { path: String, plain: Option<ProbeClient> },
     /// These ports take connections.
     Listens(Vec<u16>),
@@ -199,13 +200,13 @@ pub(super) fn listener<'a>(
     let protocol = workload.protocol;
     let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
     at.ok_or_else(|| {
-        format!("it does not speak {protocol} any more; was its subject.toml changed?")
+        format!("it no longer supports {protocol}\nhint: check whether its subject.toml changed")
     })
 }
 
 impl RunningPart {
     /// Runs the contract's checks at every listener. `None`: the user interrupted them. Stops at
-    /// the first failure of a part that no longer answers.
+    /// the first failure of a part that no longer responds.
     pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
         let mut results = Vec::new();
         for listener in &self.listeners {
@@ -294,7 +295,7 @@ impl RunningPart {
                 .map(|why| format!("its command for `ready`, run again, {why}")),
             AliveCheck::Says(_) => None,
             AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
-                self.answers().err().map(|why| format!("it does not answer: {why}"))
+                self.answers().err().map(|why| format!("it does not respond: {why}"))
             }
         }
     }

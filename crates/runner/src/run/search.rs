@@ -147,7 +147,7 @@ impl Runner<'_> {
     fn say_it_confirms(&mut self, trial: usize, rate: f64) {
         let name = &self.plan.arms[self.plan.trials[trial].arm].name;
         let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
-        let line = format!("confirms {rate:.0}/s by a load of {seconds:.0} s");
+        let line = format!("confirming {rate:.0}/s with a load of {seconds:.0} s");
         (self.on)(RunEvent::Printed { name, line: &line });
     }
 

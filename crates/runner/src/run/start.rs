@@ -71,8 +71,8 @@ impl Ports {
                 proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
             {
                 return Err(format!(
-                    "port {port}, the fixed port of {}, is in use by {name}, process {pid}; stop \
-                     that process first",
+                    "port {port}: the fixed port of {} is in use by {name}, process {pid}\nhint: \
+                     stop that process first",
                     definition.name
                 ));
             }
@@ -90,7 +90,7 @@ impl Ports {
     }
 
     /// Placeholders that stand for these ports in other parts' settings.
-    fn places_of(self, name: &str) -> [(Cow<'static, str>, String); 3] {
+    fn port_placeholders(self, name: &str) -> [(Cow<'static, str>, String); 3] {
         [
             (format!("{name}.port").into(), self.plain.to_string()),
             (format!("{name}.tls_port").into(), self.tls.to_string()),
@@ -147,7 +147,9 @@ impl Runner<'_> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
         let [arm] = plan.launches[record.launch].arms[..] else {
             return Err(harness(
-                "its plan has several arms up at once, which this dyno cannot do".into(),
+                "the plan has several arms that run at once, which this version of dyno does not \
+                 support"
+                    .into(),
             ));
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
@@ -448,7 +450,9 @@ impl Settings {
         let mut places = places(cpus, definition, recipe.out, ports, &workspace.work);
         places.0.push(("name".into(), record.name.clone()));
         places.0.extend(certs.into_iter().flat_map(certificate_places));
-        places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
+        places
+            .0
+            .extend(recipe.others.iter().flat_map(|(name, ports)| ports.port_placeholders(name)));
         let work = workspace.work.clone();
         let mut environment =
             Environment::for_server(&DynoVariables::read(), &definition.start.inherit, &work);
@@ -477,7 +481,7 @@ impl Settings {
         }
         let folder = PathBuf::from(self.places.fill(&start.cwd));
         if !folder.is_dir() {
-            return Err(format!("its `cwd`, {}, is no folder", folder.display()));
+            return Err(format!("`cwd`: {} is not a folder", folder.display()));
         }
         Ok(process::ProcessSpec {
             command: start.command.iter().map(|word| self.places.fill(word)).collect(),
@@ -519,8 +523,8 @@ fn check_files(planned: &Snapshot, definition: &Definition) -> Result<Option<New
     let new = planned.new_files(definition).map_err(|file| {
         harness(format!(
             "{} of {} changed after the run was planned, so repeats would measure different \
-             servers: put the file back and resume the run, or start a new one (files that the \
-             server itself writes belong into {{work}})",
+             servers\nhint: restore the file and resume the run, or start a new run. If the server \
+             itself writes the file, let it write to {{work}}",
             file.display(),
             definition.name
         ))
@@ -536,9 +540,7 @@ fn runtime_variables(
 ) -> Result<Vec<(&'static str, String)>, String> {
     let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
     let prepared = runtime.map_or_else(|| Ok(Vec::new()), |of| runtime::prepare(of, work));
-    prepared.map_err(|error| {
-        format!("the script for its runtime statistics cannot be written: {error}")
-    })
+    prepared.map_err(|error| format!("script for runtime statistics: cannot be written: {error}"))
 }
 
 /// Reads back the limits that the kernel keeps per process.
@@ -569,7 +571,7 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
         kind: LimitKind::OpenFiles,
         asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
         read_back: process.open_files().filter(|_| !short),
-        reason: short.then(|| format!("this user may have {most} at most")),
+        reason: short.then(|| format!("the limit of this user is {most}")),
     }
 }
 
@@ -590,7 +592,7 @@ fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> R
     let template =
         folder::read_in_folder(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
     let template =
-        String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
+        String::from_utf8(template).map_err(|_| format!("{}: not UTF-8 text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());
     let parents = to.parent().map_or(Ok(()), fs::create_dir_all);

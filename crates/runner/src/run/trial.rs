@@ -211,8 +211,8 @@ impl MonitorResults {
     }
 }
 
-/// Checks in full the answers that are only sampled under load. An unexpected answer is a failed
-/// check of the trial, whose load continues.
+/// Checks in full the responses that are only sampled under load. An unexpected response is a
+/// failed check of the trial, whose load continues.
 fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
@@ -233,7 +233,7 @@ fn calls_refusal(why: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
         why,
-        hint: "Re-run it; if this persists, report a bug.".into(),
+        hint: "Re-run it. If this persists, report a bug.".into(),
     }
 }
 

@@ -78,7 +78,7 @@ impl Runner<'_> {
     fn due(&self, launch: usize, before: &CompletedPart<'_>) -> Option<Due> {
         let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
         let refused = search::refused_protocols(before.run, launch);
-        let is_asked = |t: &usize| !refused.contains(&self.protocol_of(*t));
+        let is_asked = |t: &usize| !refused.contains(&self.trial_protocol(*t));
         let pending: Vec<usize> = (0..self.plan.trials.len())
             .filter(|t| self.plan.trials[*t].launch == launch && !before.done.contains(t))
             .filter(is_asked)
@@ -92,7 +92,7 @@ impl Runner<'_> {
         (!is_over && takes_part).then_some(Due { launch, resumed, pending, to_search })
     }
 
-    /// Returns whether the measurements answer the run's question. It is checked only between
+    /// Returns whether the measurements decide the run's comparison. It is checked only between
     /// blocks: within one, some arms have one repeat more than others.
     fn is_answered(&self) -> Result<bool, RunError> {
         if self.plan.stop.is_none() {
@@ -114,7 +114,7 @@ impl Runner<'_> {
     }
 
     /// Returns the protocol of a trial's requests.
-    fn protocol_of(&self, trial: usize) -> Protocol {
+    fn trial_protocol(&self, trial: usize) -> Protocol {
         self.plan.workloads[self.plan.trials[trial].workload].protocol
     }
 
@@ -161,7 +161,8 @@ impl Runner<'_> {
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        let network = network_of(self.plan, starts[0].record.launch).map_err(RunError::Machine)?;
+        let network =
+            start_network(self.plan, starts[0].record.launch).map_err(RunError::Machine)?;
         let launched = network.as_client(|| self.launch_in(&network, starts, setup, lived));
         launched.map_err(RunError::Machine)?
     }
@@ -273,7 +274,7 @@ impl Runner<'_> {
             };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, patience);
             kept.remove();
-            part_of(record, part.party).stop = stopped;
+            part_record(record, part.party).stop = stopped;
         }
     }
 
@@ -296,12 +297,12 @@ impl Runner<'_> {
         // A start without completed checks is started anew when the run is resumed.
         let checks =
             launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
-        part_of(record, Party::SUBJECT).checks_before.extend(checks);
-        let checks = part_of(record, Party::SUBJECT).checks_before.clone();
+        part_record(record, Party::SUBJECT).checks_before.extend(checks);
+        let checks = part_record(record, Party::SUBJECT).checks_before.clone();
         // From here on a crash of dyno loses no fact about this start.
         self.dir.write_start(record)?;
         let is_left = |broken: &BTreeSet<Protocol>| {
-            pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.protocol_of(*t)))
+            pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
         let judged = launched.subject.after_checks(&checks, is_left);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
@@ -309,11 +310,11 @@ impl Runner<'_> {
         if !refused.is_empty() {
             keep_log(record, launched.subject);
         }
-        pending.retain(|t| !refused.contains(&self.protocol_of(*t)));
-        to_search.retain(|t| !refused.contains(&self.protocol_of(*t)));
+        pending.retain(|t| !refused.contains(&self.trial_protocol(*t)));
+        to_search.retain(|t| !refused.contains(&self.trial_protocol(*t)));
         let launch = record.launch;
-        self.look_at_first(launch, part_of(record, Party::SUBJECT), &mut launched);
-        let part = part_of(record, Party::SUBJECT);
+        self.look_at_first(launch, part_record(record, Party::SUBJECT), &mut launched);
+        let part = part_record(record, Party::SUBJECT);
         let asked: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
         let warmed = self.warm_up(launch, part, &mut launched, &asked);
         if let Some(warmup) = &part.warmup {
@@ -321,7 +322,7 @@ impl Runner<'_> {
         }
         self.dir.write_start(record)?;
         warmed?;
-        self.price(launch, part_of(record, Party::SUBJECT), &launched, pending, &setup.probes);
+        self.price(launch, part_record(record, Party::SUBJECT), &launched, pending, &setup.probes);
         Ok(())
     }
 
@@ -332,7 +333,7 @@ impl Runner<'_> {
         // The measurements need this check, unless the user interrupts twice.
         let checks =
             launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
-        part_of(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
+        part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
         // A check that failed before is no new failure; any other one passed before the trials.
         let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
         let judged = launched.subject.after_checks(&checks, is_news);
@@ -561,13 +562,13 @@ impl From<ArchiveError> for StartAbort {
 }
 
 /// Returns the network for a launch.
-fn network_of(plan: &Plan, launch: usize) -> io::Result<Network> {
+fn start_network(plan: &Plan, launch: usize) -> io::Result<Network> {
     let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
     if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::OfMachine) }
 }
 
 /// Returns the record of a part that is up.
-fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
+fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
     record.parts.iter_mut().find(|part| part.party == party).expect("what is up is in the record")
 }
 
@@ -577,6 +578,6 @@ fn keep_logs(record: &mut StartRecord, up: &[RunningPart]) {
 }
 
 fn keep_log(record: &mut StartRecord, part: &RunningPart) {
-    part_of(record, part.party).log_tail =
+    part_record(record, part.party).log_tail =
         Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
 }

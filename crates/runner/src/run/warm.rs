@@ -31,7 +31,7 @@ use crate::load_at;
 /// detected.
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
     let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
-    let workloads = workloads_of(&of_launch).len() as u64;
+    let workloads = distinct_workloads(&of_launch).len() as u64;
     let turns = workloads * (ROUNDS as u64).div_ceil(TURN_SLICES);
     let turn_ns = TURN_SLICES * slice_ns(workloads) + TURN_SETTLES_NS + TURN_GAP_NS;
     plan.load.until_steady.map_or(0, |until| (turns * turn_ns).min(until.limit_ns))
@@ -42,7 +42,7 @@ fn slice_ns(workloads: u64) -> u64 {
     (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(LEAST_SLICE_NS, SLICE_NS)
 }
 
-fn workloads_of(trials: &[&Trial]) -> Vec<usize> {
+fn distinct_workloads(trials: &[&Trial]) -> Vec<usize> {
     let mut all: Vec<usize> = trials.iter().map(|t| t.workload).collect();
     all.sort_unstable();
     all.dedup();
@@ -113,7 +113,7 @@ impl Runner<'_> {
             for turn in turns {
                 let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
                 *right_answers += record.intervals.iter().map(Interval::right_answers).sum::<u64>();
-                for slice in slices_of(&record, turn, round, began_ns) {
+                for slice in warm_up_slices(&record, turn, round, began_ns) {
                     (self.on)(RunEvent::Warming { launch, slice: &slice });
                     slices.push(slice);
                 }
@@ -193,7 +193,7 @@ impl Runner<'_> {
 
 fn warming_failure(failure: Failure) -> Cut {
     let Failure { kind, message } = failure;
-    Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
+    Cut::Failed(Failure { kind, message: format!("during its warm-up: {message}") })
 }
 
 /// Returns the trial of a workload, among these, at whose step subjects are compared; `None`: there
@@ -216,7 +216,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Tu
         let spec = load_at::trial(listener(&subject.listeners, asked)?.listener(), plan, trial)?;
         Ok(Turn { workload, step, spec: warming_spec(spec) })
     };
-    workloads_of(&all).into_iter().map(turn).collect()
+    distinct_workloads(&all).into_iter().map(turn).collect()
 }
 
 /// Returns a step's load for warming, with its own random numbers.
@@ -230,7 +230,12 @@ fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
 }
 
 /// Returns the slices of a turn as readings; the first of them belongs to this round.
-fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
+fn warm_up_slices(
+    record: &LoadRecord,
+    turn: &Turn,
+    round: usize,
+    began_ns: u64,
+) -> Vec<WarmUpSlice> {
     let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
     let nearest = |at_ns: u64| {
         record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(record.began_ns + at_ns))

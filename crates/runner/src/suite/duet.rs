@@ -52,8 +52,8 @@ fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
         return Ok(());
     };
     let message = format!(
-        "each of {members} subjects that are loaded at the same time would get {:.0}% of the \
-         slowest subject's capacity alone, which exceeds their CPUs; use less than {:.0}%",
+        "`rate`: {members} subjects are loaded at the same time, each at {:.0}% of what the \
+         slowest reaches alone. Together they exceed their CPUs\nhint: use less than {:.0}%",
         share * 100.0,
         most * 100.0
     );
@@ -80,8 +80,8 @@ fn check_baseline(
         None => Ok(()),
         Some((_, arm)) => {
             let message = format!(
-                "{} is loaded alone, and the others at the same time: what a request costs there \
-                 is compared with none of theirs; name one of {}",
+                "baseline {:?}: is loaded alone, and the others at the same time, so their costs \
+                 per request are not comparable\nhint: use one of {}",
                 arm.name,
                 members.iter().map(|place| &*arms[*place].name).collect::<Vec<_>>().join(", ")
             );
@@ -102,19 +102,21 @@ pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
     };
     if !load.steps.iter().all(|step| is_even(&step.arrivals)) {
-        let message = "subjects of a duet are loaded for as much longer as there are of them, and \
-                       a rate that changes with time, or was recorded, has a length of its own; \
-                       leave `order = \"duet\"` out, or that step";
+        let message = "`order = \"duet\"`: a step is lengthened by the number of subjects, which a \
+                       rate that changes with time or was recorded cannot be\nhint: leave `order = \
+                       \"duet\"` or that step out";
         return Err(mistake("order", message).with_parent("suite"));
     }
     if load.priority == Priority::Realtime {
-        let message = "with `order = \"duet\"` there are several generators on their CPUs, and of \
-                       real time one would keep the others from running; leave it out";
+        let message = "`priority = \"realtime\"`: cannot be used with `order = \"duet\"`, because \
+                       one generator would block the others on their CPUs\nhint: leave `priority` \
+                       out";
         return Err(mistake("priority", message).with_parent("load"));
     }
     if has_objective {
-        let message = "with `order = \"duet\"` response times hold the wait for the other servers, \
-                       and keep no objective; leave it out, or take `order = \"interleaved\"`";
+        let message = "`objective`: cannot be used with `order = \"duet\"`, whose response times \
+                       include the wait for other servers\nhint: leave `objective` out, or use \
+                       `order = \"interleaved\"`";
         return Err(mistake("objective", message).with_parent("report"));
     }
     Ok(())
@@ -133,12 +135,12 @@ mod tests {
         assert!(closed.duet && closed.slice_ns.is_none());
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
         for (more, says) in [
-            ("slice = \"200ms\"\n", "no subject takes turns"),
-            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "has a length of its own"),
-            ("[load]\nconnections = 8\npriority = \"realtime\"\n", "several generators"),
+            ("slice = \"200ms\"\n", "the only order in which subjects take turns"),
+            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "a step is lengthened"),
+            ("[load]\nconnections = 8\npriority = \"realtime\"\n", "would block the others"),
             (
                 "[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n",
-                "keep no objective",
+                "include the wait for other servers",
             ),
         ] {
             let error = suite(more).unwrap_err();

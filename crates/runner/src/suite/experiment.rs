@@ -51,14 +51,14 @@ impl Level {
         match self {
             Level::Whole(_) if may_be_secret(name) => Err(mistake(
                 "level",
-                "a value that may be secret is withheld from reports only if it is quoted; put it \
-                 into quotes",
+                "a value that may be secret is withheld from reports only if it is quoted\nhint: \
+                 put the value into quotes",
             )),
             Level::Number(n) => Err(mistake(
                 "level",
                 format!(
-                    "{n} is handed on as a text, and 1.1 and 1.10 are one number: write it in \
-                     quotes"
+                    "{n}: is passed on as text, and a number cannot tell 1.1 from 1.10\nhint: put \
+                     the value into quotes"
                 ),
             )),
             Level::Whole(_) | Level::Text(_) => Ok(self.to_string()),
@@ -99,14 +99,18 @@ impl RawExperiment {
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
                 let kind = self.kind.name();
-                wrong(&format!("a {kind} needs its factors: `vary = {{ cpus = [0.25, 0.5, 1] }}`"))
+                wrong(&format!(
+                    "kind {kind:?}: needs factors\nhint: add them, such as `vary = {{ cpus = \
+                     [0.25, 0.5, 1] }}`"
+                ))
             }
             ExperimentKind::Toggle if written.len() < 2 => wrong(
-                "a toggle has two arms: list the subject twice, each with a `name` of its own, or \
-                 say what is varied (`vary`)",
+                "kind \"toggle\": needs two arms\nhint: list the subject twice, each with its own \
+                 `name`, or use `vary`",
             ),
             _ if written.len() < 2 => wrong(
-                "an experiment has two arms or more: list them as `[[subjects]]`, in their order",
+                "an experiment must have at least two arms\nhint: list them as `[[subjects]]`, in \
+                 their order",
             ),
             _ => Ok(written),
         }
@@ -120,7 +124,9 @@ impl RawExperiment {
     ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
         self.check_factors()?;
         let mut rest = written.into_iter();
-        let first = rest.next().ok_or_else(|| mistake("vary", "there is no subject to vary"))?;
+        let first = rest
+            .next()
+            .ok_or_else(|| mistake("vary", "`vary`: the suite has no subject to vary"))?;
         let mut arms = vec![(first.clone(), Vec::new())];
         for (factor, levels) in &self.vary {
             let mut next = Vec::new();
@@ -160,24 +166,24 @@ impl RawExperiment {
             let is_named = [ENV, REQUEST].iter().any(|kind| factor.starts_with(kind));
             if !is_named && !FACTORS.contains(&&**factor) {
                 let near = nearest(factor, FACTORS.into_iter())
-                    .map(|near| format!(" (did you mean {near:?}?)"));
+                    .map(|near| format!("did you mean {near:?}? Or "));
                 let message = format!(
-                    "{factor:?} cannot be varied{}; use one of {}, or \"env.NAME\" for an \
-                     environment variable, or \"request.NAME\" for {{request.NAME}} in requests; \
-                     for other differences list the subjects under `[[subjects]]`",
+                    "{factor:?}: cannot be varied\nhint: {}use {}, \"env.NAME\" for an environment \
+                     variable, or \"request.NAME\" for {{request.NAME}} in requests. For other \
+                     differences list the subjects under `[[subjects]]`",
                     near.unwrap_or_default(),
                     FACTORS.join(", ")
                 );
                 return Err(mistake("vary", message).with_child(factor.clone()));
             }
             if levels.len() < 2 {
-                return Err(mistake("vary", "what is varied has two values or more")
+                return Err(mistake("vary", "`vary`: a factor must have at least two values")
                     .with_child(factor.clone()));
             }
             let is_twice = |i: usize| levels[..i].contains(&levels[i]);
             if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
                 let message = format!(
-                    "{} is there twice; `twin` in [suite] enters a subject twice",
+                    "{}: listed twice\nhint: to measure a subject twice, use `twin` in [suite]",
                     levels[twice]
                 );
                 return Err(mistake("vary", message).with_child(factor.clone()));
@@ -185,32 +191,33 @@ impl RawExperiment {
         }
         let count: usize = self.vary.values().map(Vec::len).product();
         let wrong = |message: String| Err(mistake("vary", message));
-        let (first, values) = self.vary.iter().next().expect("something is varied");
+        let (first, values) = self.vary.iter().next().expect("`vary` has a factor");
         match self.kind {
             ExperimentKind::Toggle if count != 2 => wrong(format!(
-                "a toggle has two arms, and these are {count}: a `dose` has levels, an `ablation` \
-                 values, a `matrix` combinations"
+                "kind \"toggle\": must have two arms, and has {count}\nhint: use a `dose` for \
+                 levels, an `ablation` for values, or a `matrix` for combinations"
             )),
-            ExperimentKind::Dose if self.vary.len() > 1 => {
-                wrong("a dose varies one thing; for several take `kind = \"matrix\"`".into())
-            }
+            ExperimentKind::Dose if self.vary.len() > 1 => wrong(
+                "kind \"dose\": must vary one factor\nhint: use `kind = \"matrix\"` for several"
+                    .into(),
+            ),
             ExperimentKind::Dose
                 if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) =>
             {
                 Err(mistake(
                     "vary",
-                    "the levels of a dose are numbers above 0; for others take `kind = \
-                     \"ablation\"`",
+                    "kind \"dose\": its levels must be numbers above 0\nhint: use `kind = \
+                     \"ablation\"` for other values",
                 )
                 .with_child(first.clone()))
             }
             ExperimentKind::Dose if are_equal(first, values) => {
-                Err(mistake("vary", "two levels of a dose are one number")
+                Err(mistake("vary", "kind \"dose\": two levels are the same number")
                     .with_child(first.clone()))
             }
             ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
-                "a matrix varies two things or more; for one take `kind = \"dose\"` or \
-                 `\"toggle\"`"
+                "kind \"matrix\": must vary at least two factors\nhint: use `kind = \"dose\"` or \
+                 `\"toggle\"` for one"
                     .into(),
             ),
             _ => Ok(()),
@@ -268,7 +275,7 @@ fn subject_at_level(
     let whole = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64)
-            .ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
+            .ok_or_else(|| mistake("level", format!("{level}: must be a whole number above 0")))
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
@@ -290,7 +297,7 @@ fn subject_at_level(
             let mut raw = RawLimits::default();
             match factor {
                 "cpus" => {
-                    let wrong = || mistake("level", format!("{level} is no number of CPUs"));
+                    let wrong = || mistake("level", format!("{level}: must be a number of CPUs"));
                     raw.cpus = Some(number(level).ok_or_else(wrong)?);
                 }
                 "memory" => raw.memory = Some(level.to_string()),
@@ -325,8 +332,8 @@ pub(crate) fn check_varied(
             .position(|workload| !request_values::names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
-                "{{request.{name}}} is varied, but workload {:?} does not use it, so that nothing \
-                 would be varied there; move the workload to another suite",
+                "workload {:?}: does not use {{request.{name}}}, which is varied\nhint: move the \
+                 workload to another suite",
                 suite.workloads[place].name
             );
             return Err(mistake("workloads", message).with_child(place));
@@ -407,7 +414,7 @@ mod tests {
                 sent.replace("size", "token")
             ))
         };
-        assert!(given("7").unwrap_err().contains("put it into quotes"), "{:?}", given("7"));
+        assert!(given("7").unwrap_err().contains("put the value into quotes"), "{:?}", given("7"));
         assert!(given("\"7\"").is_ok());
         let control = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
         assert!(control.contains("null: "), "{control}");
@@ -431,10 +438,10 @@ mod tests {
         let path = "[[workloads]]\npath = \"/{request.size}\"\n";
         let expected = "[[workloads]]\npath = \"/\"\nexpect = { body = \"{request.size}\" }\n";
         for (rest, says) in [
-            (vary.to_string(), "no request uses {request.size}"),
-            (sent.into(), "{request.size} has no value here"),
-            (path.into(), "{request.size} has no value here"),
-            (expected.into(), "{request.size} has no value for a"),
+            (vary.to_string(), "{request.size}: has a value for"),
+            (sent.into(), "{request.size}: has no value here"),
+            (path.into(), "{request.size}: has no value here"),
+            (expected.into(), "{request.size}: has no value for a"),
             (
                 format!("{}{path}", vary.replace("64", "\"a b\"").replace("dose", "toggle")),
                 "a, size a b: ",
@@ -447,16 +454,16 @@ mod tests {
             "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" \
              }}\n"
         );
-        assert!(with(&hidden).unwrap_err().contains("call it {request.size_token}"));
+        assert!(with(&hidden).unwrap_err().contains("rename it to {request.size_token}"));
         assert!(
             with(&format!("{}{sent}", vary.replace("64", "1.10")))
                 .unwrap_err()
-                .contains("write it in quotes")
+                .contains("put the value into quotes")
         );
         assert!(
             with(&format!("{}{sent}", vary.replace("4KiB", "64B")))
                 .unwrap_err()
-                .contains("one number")
+                .contains("the same number")
         );
         let shares =
             with(&format!("{}{sent}", vary.replace("64, \"4KiB\"", "\"0.5\", \"1.5\""))).unwrap();
@@ -466,7 +473,7 @@ mod tests {
         );
         let bare =
             format!("{}{}", vary.replace("size", "pin_token"), sent.replace("size", "pin_token"));
-        assert!(with(&bare).unwrap_err().contains("put it into quotes"));
+        assert!(with(&bare).unwrap_err().contains("put the value into quotes"));
         let vary = vary.replace("64", "\"64\"");
         let secret = vary.replace("size", "token");
         let secret = with(&format!("{secret}{}", sent.replace("size", "token"))).unwrap();
@@ -529,32 +536,35 @@ mod tests {
         assert_eq!(ids(&suite), ["a", "b/c", "twin of b/c"]);
         let (own, twin) = (&suite.subjects[1], &suite.subjects[2]);
         assert_eq!(SuiteSubject { label: None, ..twin.clone() }, *own);
-        assert!(with("d").unwrap_err().contains("none of this suite's: a, b/c"));
+        assert!(with("d").unwrap_err().contains("hint: use one of a, b/c"));
     }
 
     #[test]
     fn what_is_no_experiment_is_refused_with_its_place() {
         for (experiment, says) in [
             ("kind = \"doze\"", "did you mean `dose`?"),
-            ("kind = \"dose\"", "needs its factors"),
+            ("kind = \"dose\"", "needs factors"),
             ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
-            ("kind = \"dose\"\nvary = { cpus = [1] }", "two values or more"),
-            ("kind = \"dose\"\nvary = { cpus = [1, 1] }", "is there twice"),
+            ("kind = \"dose\"\nvary = { cpus = [1] }", "at least two values"),
+            ("kind = \"dose\"\nvary = { cpus = [1, 1] }", "listed twice"),
             ("kind = \"dose\"\nvary = { cpus = [1, \"x\"] }", "numbers above 0"),
-            ("kind = \"dose\"\nvary = { cpus = [1, 2], files = [70, 80] }", "varies one thing"),
-            ("kind = \"matrix\"\nvary = { cpus = [1, 2] }", "two things or more"),
-            ("kind = \"toggle\"\nvary = { cpus = [1, 2, 3] }", "these are 3"),
-            ("kind = \"toggle\"\nvary = { files = [64, 1.5] }", "no whole number"),
-            ("kind = \"toggle\"\nvary = { cpus = [1, \"x\"] }", "no number of CPUs"),
-            ("kind = \"toggle\"\nvary = { memory = [\"1KiB\", \"1GiB\"] }", "starts no process"),
+            ("kind = \"dose\"\nvary = { cpus = [1, 2], files = [70, 80] }", "must vary one factor"),
+            ("kind = \"matrix\"\nvary = { cpus = [1, 2] }", "at least two factors"),
+            ("kind = \"toggle\"\nvary = { cpus = [1, 2, 3] }", "and has 3"),
+            ("kind = \"toggle\"\nvary = { files = [64, 1.5] }", "must be a whole number"),
+            ("kind = \"toggle\"\nvary = { cpus = [1, \"x\"] }", "must be a number of CPUs"),
+            (
+                "kind = \"toggle\"\nvary = { memory = [\"1KiB\", \"1GiB\"] }",
+                "must be at least 1MiB",
+            ),
             ("kind = \"toggle\"\nvary = { \"env.X\" = [\"{nope}\", \"1\"] }", "nope"),
         ] {
             let error = suite(experiment).unwrap_err();
             assert!(error.contains(says), "{experiment}: {error}");
         }
         let alone = parse("subjects = [\"a\"]\n[experiment]\nkind = \"ladder\"").unwrap_err();
-        assert!(alone.contains("two arms or more"), "{alone}");
+        assert!(alone.contains("at least two arms"), "{alone}");
         let unnamed = parse("[[subjects]]\nuse = \"a\"\nname = \" \"").unwrap_err();
-        assert!(unnamed.contains("give it letters"), "{unnamed}");
+        assert!(unnamed.contains("hint: add letters"), "{unnamed}");
     }
 }

@@ -106,14 +106,15 @@ impl RawLoad {
         if !all.iter().any(is_find) {
             let nothing = mistake(
                 "find_width",
-                "there is no search for a rate; set `rate = \"find\"`, or leave it out",
+                "`find_width`: needs a search for a rate\nhint: set `rate = \"find\"`, or leave \
+                 `find_width` out",
             );
             return self.find_width.as_ref().map_or(Ok(None), |_| Err(nothing));
         }
         if all.len() > 1 {
             return Err(mistake(
                 "rate",
-                "`find` looks for one rate, and stands alone; leave the others out",
+                "`rate`: \"find\" cannot be combined with other rates\nhint: leave the others out",
             ));
         }
         if !has_objective {
@@ -122,15 +123,15 @@ impl RawLoad {
         if self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "model",
-                "a rate that is looked for is that of open loops; leave it out",
+                "`model`: must be \"open\" with `rate = \"find\"`\nhint: leave `model` out",
             ));
         }
         if let Some(page) =
             workloads.iter().find(|w| w.workload.page.is_some() && w.steps.rate.is_none())
         {
             let message = format!(
-                "{:?} is a page, whose visitors load one after the other: it has no rate to look \
-                 for",
+                "workload {:?}: is a page, whose visitors load it in a closed loop, so it has no \
+                 rate to find",
                 page.workload.name
             );
             return Err(mistake("rate", message));
@@ -143,7 +144,7 @@ impl RawLoad {
         if workloads.iter().all(|workload| workload.steps.rate.is_some()) && !workloads.is_empty() {
             return Err(mistake(
                 "rate",
-                "each workload has its own rate, so that there is nothing to search",
+                "`rate = \"find\"`: has no effect, because each workload has its own rate",
             ));
         }
         self.rate = None;
@@ -219,12 +220,13 @@ impl RawLoad {
             ("first_byte_timeout", options.first_byte_timeout_ns.unwrap_or(u64::MAX)),
         ] {
             if ns < 10_000_000 {
-                return Err(mistake(key, format!("`{key}` must be at least 10ms")));
+                return Err(mistake(key, format!("`{key}`: must be at least 10ms")));
             }
         }
         if options.priority == Priority::Realtime && options.spin == Spin::Always {
-            let message = "a generator that runs in real time wakes at once, and must not poll: it \
-                           would block all other programs on its CPUs; leave `spin` out";
+            let message = "`spin`: cannot be used with `priority = \"realtime\"`, because polling \
+                           would block all other programs on the generator's CPUs\nhint: leave \
+                           `spin` out";
             return Err(mistake("spin", message));
         }
         if options.requests_per_connection == Some(0) {
@@ -235,8 +237,7 @@ impl RawLoad {
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
         let known = |name: &String| {
-            let unknown =
-                || format!("the driver {name:?} does not exist; there are \"uring\" and \"epoll\"");
+            let unknown = || format!("driver {name:?}: unknown\nhint: use \"uring\" or \"epoll\"");
             DriverKind::from_name(name).ok_or_else(|| mistake("driver", unknown()))
         };
         self.driver.as_ref().map(known).transpose()
@@ -256,10 +257,10 @@ impl RawLoad {
     fn warmup_ns(&self) -> Result<u64, Mistake> {
         let wrong = |m| {
             let others = format!(
-                "or {AUTO:?}, which warms each start until it is steady, or {MEASURED:?}, which \
-                 measures how it gets warm"
+                "or {AUTO:?} to warm each start up to a steady state, or {MEASURED:?} to measure \
+                 the warm-up"
             );
-            mistake("warmup", format!("{m}; {others}"))
+            mistake("warmup", format!("{m}, {others}"))
         };
         let of_ramp = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
         match self.warmup.as_deref().filter(|_| !self.is_auto()) {
@@ -276,7 +277,7 @@ impl RawLoad {
                 None => Ok(None),
                 Some(_) => Err(mistake(
                     "warmup_limit",
-                    "`warmup_limit` belongs to `warmup = \"auto\"`; no other warm-up has a limit",
+                    "`warmup_limit`: needs `warmup = \"auto\"`\nhint: leave `warmup_limit` out",
                 )),
             };
         }
@@ -284,7 +285,7 @@ impl RawLoad {
         if limit_ns < LEAST_WARMUP_LIMIT_NS {
             return Err(mistake(
                 "warmup_limit",
-                "a `warmup_limit` below 1s leaves nothing to judge by",
+                "`warmup_limit`: must be at least 1s, to detect the steady state",
             ));
         }
         Ok(Some(UntilSteady { limit_ns }))
@@ -311,16 +312,17 @@ impl RawLoad {
                 return Err(mistake("streams", NO_STREAMS));
             }
             if let Some((key, _)) = h2_keys.into_iter().find(|(_, given)| *given) {
-                let message =
-                    format!("`{key}` belongs to HTTP/2, and no workload speaks it; leave it out");
+                let message = format!(
+                    "`{key}`: needs HTTP/2, and no workload uses it\nhint: leave `{key}` out"
+                );
                 return Err(mistake(key, message));
             }
         }
         if workloads.iter().all(is_h2) && more_than_one(&self.pipeline) {
             return Err(mistake(
                 "pipeline",
-                "pipelining belongs to HTTP/1.1, and all workloads speak HTTP/2, which has \
-                 `streams`",
+                "`pipeline`: needs HTTP/1.1, and all workloads use HTTP/2\nhint: use `streams` \
+                 instead",
             ));
         }
         Ok(())
@@ -328,15 +330,15 @@ impl RawLoad {
 
     fn http2(&self) -> Result<Http2, Mistake> {
         let default = Http2::default();
-        let bits = |key: &'static str, given: Option<u32>, default: u8| match given
-            .map(u8::try_from)
-        {
-            None => Ok(default),
-            Some(Ok(bits @ 10..=30)) => Ok(bits),
-            Some(_) => {
-                Err(mistake(key, format!("`{key}` must be 10 to 30; the window has 2^N − 1 bytes")))
-            }
-        };
+        let bits =
+            |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
+                None => Ok(default),
+                Some(Ok(bits @ 10..=30)) => Ok(bits),
+                Some(_) => Err(mistake(
+                    key,
+                    format!("`{key}`: must be 10 to 30, for a window of 2^N − 1 bytes"),
+                )),
+            };
         Ok(Http2 {
             window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
             connection_window_bits: bits(
@@ -353,7 +355,7 @@ impl RawLoad {
         if let Some(file) = &self.trace {
             return Err(mistake(
                 "trace",
-                format!("the trace {file:?} can only be played by `dyno load --trace`"),
+                format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`"),
             ));
         }
         let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
@@ -366,15 +368,18 @@ impl RawLoad {
             (LoadModel::Closed, true) => Ok(vec![Arrivals::Closed]),
             (LoadModel::Closed, false) => Err(mistake(
                 "rate",
-                "a closed loop has no `rate`; leave it out, or set `model = \"open\"`",
+                "`rate`: cannot be used in a closed loop\nhint: leave `rate` out, or set `model = \
+                 \"open\"`",
             )),
             // Then no workload is left that would use the load's own.
             (LoadModel::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
                 Ok(Vec::new())
             }
-            (LoadModel::Open, true) => {
-                Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
-            }
+            (LoadModel::Open, true) => Err(mistake(
+                "model",
+                "`model`: an open loop needs a rate\nhint: add `rate`, such as 5000 or [1000, \
+                 \"5k\"]",
+            )),
             (LoadModel::Open, false) => Ok(rates),
         }
     }
@@ -399,9 +404,9 @@ impl RawLoad {
         let mut all: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
-            let of_workload = |m: Mistake| m.with_parent(i).with_parent("workloads");
+            let locate = |m: Mistake| m.with_parent(i).with_parent("workloads");
             let (arrivals, width) =
-                self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
+                self.workload_schedules(workload, &arrivals, &width).map_err(locate)?;
             let mut own: Vec<usize> = Vec::new();
             for step in self.steps_of(workload, &arrivals, &width).map_err(locate_in_load)? {
                 let is_known = |step: &Step, own: &[usize]| own.iter().any(|i| all[*i] == *step);
@@ -421,7 +426,7 @@ impl RawLoad {
     }
 
     /// Returns the schedules and width of a workload: its own, or else those of the load.
-    fn of_workload(
+    fn workload_schedules(
         &self,
         workload: &CheckedWorkload,
         arrivals: &[Arrivals],
@@ -431,7 +436,8 @@ impl RawLoad {
         if own.rate.is_some() && self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "rate",
-                "a closed loop has no `rate`, and `model` of `[load]` is \"closed\"; leave one out",
+                "`rate`: cannot be used in a closed loop, and [load] has `model = \
+                 \"closed\"`\nhint: leave one of them out",
             ));
         }
         let arrivals = match &own.rate {
@@ -439,8 +445,8 @@ impl RawLoad {
             None => arrivals.to_vec(),
         };
         if own.connections.is_some() && self.in_flight.is_some() {
-            let message = "`in_flight` of `[load]` says how many connections there are; leave one \
-                           of them out";
+            let message = "`connections`: already determined by `in_flight` of [load]\nhint: leave \
+                           one of them out";
             return Err(mistake("connections", message));
         }
         let width = own.connections.clone().map_or_else(|| width.clone(), Width::Connections);
@@ -452,8 +458,8 @@ impl RawLoad {
             (Some(_), Some(_)) => {
                 return Err(mistake(
                     "in_flight",
-                    "`in_flight` says how many connections there are: give it, or `connections`, \
-                     not both",
+                    "`in_flight`: cannot be combined with `connections`\nhint: leave one of them \
+                     out",
                 ));
             }
             (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
@@ -525,8 +531,8 @@ impl Width {
             Err(mistake(
                 "in_flight",
                 format!(
-                    "{in_flight} is not a multiple of {each}, the requests in flight on each \
-                     connection of workload {workload:?}; use a multiple of {each}"
+                    "`in_flight`: {in_flight} is not a multiple of {each}, the requests in \
+                     flight per connection of workload {workload:?}\nhint: use a multiple of {each}"
                 ),
             )
             .with_child(i))
@@ -551,8 +557,8 @@ fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mis
 /// Value of `rate` that searches for the highest rate that keeps the objective.
 const FIND: &str = "find";
 
-const NO_OBJECTIVE: &str = "the search for a rate has no objective; add `objective = \
-                            \"p99<5ms,errors<0.1%\"` under [report]";
+const NO_OBJECTIVE: &str = "`rate = \"find\"`: needs an objective\nhint: add one to [report], such \
+                            as `objective = \"p99<5ms,errors<0.1%\"`";
 
 fn search_width(text: &str) -> Result<f64, Mistake> {
     let percent =
@@ -560,7 +566,12 @@ fn search_width(text: &str) -> Result<f64, Mistake> {
     let share =
         percent.map(|percent| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
     share.ok_or_else(|| {
-        mistake("find_width", format!("{text:?} is no width; write it like 5%, from 0.1% to 100%"))
+        mistake(
+            "find_width",
+            format!(
+                "`find_width`: {text:?} is not a share from 0.1% to 100%\nhint: write it like 5%"
+            ),
+        )
     })
 }
 
@@ -590,8 +601,8 @@ pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
         Err(mistake(
             key,
             format!(
-                "pages are loaded one after the other by each visitor, over connections that are \
-                 kept; leave out `{with}`"
+                "`{with}`: cannot be used with pages, which each visitor loads in a closed loop \
+                 over persistent connections\nhint: leave `{with}` out"
             ),
         ))
     };

@@ -295,8 +295,10 @@ fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     for (i, raw) in raw.into_iter().enumerate() {
         let backend = raw.check().map_err(|m| m.with_parent(i).with_parent("backends"))?;
         if all.iter().any(|known| known.name == backend.name) {
-            let message =
-                format!("two back ends are called {:?}; give one another `name`", backend.name);
+            let message = format!(
+                "two back ends have the name {:?}\nhint: give one another `name`",
+                backend.name
+            );
             return Err(mistake("name", message).with_parent(i).with_parent("backends"));
         }
         all.push(backend);
@@ -312,8 +314,8 @@ struct RawReport {
     objective: Option<String>,
 }
 
-const NO_SUBJECTS: &str = "there are no subjects; name at least one, for instance `subjects = \
-                           [\"null\"]` (`dyno subjects list` shows which there are)";
+const NO_SUBJECTS: &str = "`subjects`: must name at least one subject\nhint: add one, such as \
+                           `subjects = [\"null\"]`. `dyno subjects list` prints all";
 
 impl Raw {
     fn check(mut self, path: &Path, asked: SuiteReading<'_>) -> Result<SuiteFile, Mistake> {
@@ -420,19 +422,16 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
     let is_price = |price: f64| price.is_finite() && price >= 0.0;
     let wrong = |key, message: &str| Err(mistake(key, message).with_parent("cost"));
     if !is_price(per_vcpu_hour) {
-        return wrong("per_vcpu_hour", "a price is 0 or more");
+        return wrong("per_vcpu_hour", "a price must be 0 or more");
     }
     if per_gib_hour.is_some_and(|price| !is_price(price)) {
-        return wrong("per_gib_hour", "a price is 0 or more");
+        return wrong("per_gib_hour", "a price must be 0 or more");
     }
     if utilisation.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-        return wrong(
-            "utilisation",
-            "how much of its CPUs a server may use on average is a share: above 0, up to 1",
-        );
+        return wrong("utilisation", "`utilisation`: must be a share above 0 and at most 1");
     }
     if lifetime_hours.is_some_and(|hours| !(hours.is_finite() && hours > 0.0)) {
-        return wrong("lifetime_hours", "a server lives for more than 0 hours");
+        return wrong("lifetime_hours", "`lifetime_hours`: must be above 0");
     }
     Ok(Cost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours })
 }
@@ -446,8 +445,8 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
             format!(
-                "workload {:?} has its own requests per connection, which override those of {}; \
-                 set them in one place",
+                "workload {:?}: its requests per connection would override those of subject \
+                 {}\nhint: set `requests_per_connection` in one place",
                 workload.workload.name,
                 subject.id()
             ),
@@ -468,8 +467,8 @@ fn check_values(
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
         let message = format!(
-            "no request uses {{request.{name}}}, so that its value for {} has no effect; use it in \
-             a path, a header or a body",
+            "{{request.{name}}}: has a value for {}, and no request uses it\nhint: use it in a \
+             path, a header or a body",
             subject.id()
         );
         let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
@@ -491,8 +490,9 @@ fn check_values(
         None => Ok(()),
         Some((i, (name, place))) => {
             let message = format!(
-                "{{request.{name}}} stands in {place:?}, whose values are secret, and reports \
-                 withhold what its own name says to be so; call it {{request.{name}_token}}"
+                "{{request.{name}}}: is used in {place:?}, whose values are secret, but reports \
+                 withhold only values with a secret's name\nhint: rename it to \
+                 {{request.{name}_token}}"
             );
             Err(mistake("workloads", message).with_child(i))
         }

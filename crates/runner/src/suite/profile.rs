@@ -61,7 +61,8 @@ impl<'s> SuiteWithoutProfiles<'s> {
                 .unwrap_or_default();
             if name == NONE {
                 let message = format!(
-                    "`--{PROFILE} {NONE}` asks for no profile of the machine; give it another name"
+                    "profile {NONE:?}: is reserved, because `--{PROFILE} {NONE}` turns profiles \
+                     off\nhint: give it another name"
                 );
                 return Err(mistake(PROFILE, message).with_child(NONE).locate(path, source));
             }
@@ -74,9 +75,8 @@ impl<'s> SuiteWithoutProfiles<'s> {
             };
             if let Some(other) = profiles[..i].iter().find(is_alike) {
                 let message = format!(
-                    "profile {:?} holds on the same machines as {:?}, and nothing says which of \
-                     them is above the other; give them different values of `cpus_below`, or make \
-                     them one",
+                    "profile {:?}: applies to the same machines as {:?}, so their order is \
+                     undefined\nhint: give them different values of `cpus_below`, or merge them",
                     profile.name, other.name
                 );
                 return Err(mistake(PROFILE, message)
@@ -157,13 +157,15 @@ pub(crate) fn suite_document(suite: &Suite) -> Result<Document<'_>, FileError> {
 
 fn unknown(wanted: &str, known: &[&str]) -> String {
     match nearest(wanted, known.iter().copied()) {
-        Some(near) => format!("the suite has no profile {wanted:?}; did you mean {near:?}?"),
+        Some(near) => format!("profile {wanted:?}: not in the suite\nhint: did you mean {near:?}?"),
         None if known.is_empty() => {
             format!(
-                "the suite has no profile {wanted:?}: it has none; a table [{PROFILE}.{wanted}] \
-                 would be one"
+                "profile {wanted:?}: not in the suite, which has no profiles\nhint: add a table \
+                 [{PROFILE}.{wanted}]"
             )
         }
-        None => format!("the suite has no profile {wanted:?}; it has {}", known.join(", ")),
+        None => {
+            format!("profile {wanted:?}: not in the suite\nhint: use one of {}", known.join(", "))
+        }
     }
 }

@@ -58,8 +58,8 @@ impl SuiteReading<'_> {
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
         if experiment.is_some() {
-            let message = "the suite already has an experiment, and revisions are another; use a \
-                           suite without an experiment";
+            let message = "[experiment]: cannot be combined with a comparison of revisions\nhint: \
+                           use a suite without an experiment";
             return Err(mistake("experiment", message));
         }
         let (subjects, experiment) = revisions.arms(written);
@@ -74,8 +74,8 @@ impl SuiteReading<'_> {
         match (self, written) {
             (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
                 "rate",
-                "`rate = \"find\"` cannot be used with `--rev`; give a fixed rate, or leave `rate` \
-                 out",
+                "`rate = \"find\"`: cannot be used with `--rev`\nhint: use a fixed rate, or leave \
+                 `rate` out",
             ))),
             (_, written) => Ok(written),
         }
@@ -104,8 +104,8 @@ impl SuiteReading<'_> {
             }
             SuiteReading::Across(_) => Err(locate_in_load(mistake(
                 "rate",
-                "revisions are compared at rates that are written, or in closed loops; give the \
-                 rates as numbers, or leave them out",
+                "`rate`: shares of a capacity cannot be used with `--rev`\nhint: write the rates \
+                 as numbers, or leave them out for a closed loop",
             ))),
             SuiteReading::At(capacities) => {
                 for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
@@ -133,8 +133,12 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
             let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
             let share =
                 share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
-            let wrong =
-                || format!("{text:?} is no share of a capacity; write it like 50%, up to 1000%");
+            let wrong = || {
+                format!(
+                    "{text:?}: not a share of a capacity above 0% and at most 1000%\nhint: write \
+                     it like 50%"
+                )
+            };
             Some(
                 share
                     .map(|percent| percent / 100.0)
@@ -145,8 +149,8 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     };
     let found: Vec<f64> = all.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
     if !found.is_empty() && found.len() < all.len() {
-        let message =
-            "some rates are shares of a capacity and some are numbers; give all of one kind";
+        let message = "`rate`: shares of a capacity and numbers cannot be combined\nhint: use one \
+                       kind for all";
         return Err(locate_in_load(mistake("rate", message)));
     }
     Ok(found)
@@ -221,17 +225,17 @@ mod tests {
         let page =
             format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
         for (of_load, more, says) in [
-            ("rate = \"find\"", "", "add `objective"),
-            ("rate = [\"find\", 100]", objective, "stands alone"),
-            ("rate = \"find\"\nmodel = \"closed\"", objective, "open loops"),
-            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is no width"),
-            ("find_width = \"5%\"", objective, "no search for a rate"),
-            ("rate = \"find\"", &page, "no rate to look for"),
+            ("rate = \"find\"", "", "such as `objective"),
+            ("rate = [\"find\", 100]", objective, "cannot be combined with other rates"),
+            ("rate = \"find\"\nmodel = \"closed\"", objective, "must be \"open\""),
+            ("rate = \"find\"\nfind_width = \"0%\"", objective, "is not a share from"),
+            ("find_width = \"5%\"", objective, "needs a search for a rate"),
+            ("rate = \"find\"", &page, "no rate to find"),
             ("rate = \"find\"", &all, "its own rate"),
             (
                 "rate = \"find\"",
                 &format!("{objective}[suite]\norder = \"duet\"\n"),
-                "keep no objective",
+                "include the wait for other servers",
             ),
         ] {
             let error = suite(of_load, more).unwrap_err();
@@ -242,10 +246,10 @@ mod tests {
     #[test]
     fn what_is_no_share_of_a_capacity_is_refused_with_its_place() {
         for (of_load, says) in [
-            ("rate = [\"25%\", 100]", "all of one kind"),
-            ("rate = \"0%\"", "no share of a capacity"),
-            ("rate = [\"x%\"]", "no share of a capacity"),
-            ("rate = \"25%\"\nmodel = \"closed\"", "a closed loop has no `rate`"),
+            ("rate = [\"25%\", 100]", "one kind for all"),
+            ("rate = \"0%\"", "not a share of a capacity"),
+            ("rate = [\"x%\"]", "not a share of a capacity"),
+            ("rate = \"25%\"\nmodel = \"closed\"", "cannot be used in a closed loop"),
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {
             let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
@@ -261,6 +265,6 @@ mod tests {
         assert!(across(find).contains("leave `rate` out"));
         let experiment =
             "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = { files = [64, 128] }";
-        assert!(across(experiment).contains("already has an experiment"));
+        assert!(across(experiment).contains("cannot be combined with a comparison of revisions"));
     }
 }

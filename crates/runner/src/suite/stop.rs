@@ -1,4 +1,4 @@
-//! Early end of a run whose question is answered: `[stop]`.
+//! Early end of a run once its comparison is decided: `[stop]`.
 
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
@@ -33,7 +33,8 @@ impl RawStop {
         if names.is_empty() {
             return Err(within(mistake(
                 "metrics",
-                "name one metric at least, or leave `metrics` out",
+                "`metrics`: the list must have at least one entry\nhint: add one, or leave \
+                 `metrics` out",
             )));
         }
         let key = |(place, name): (usize, &String)| match compare::metric(name) {
@@ -50,9 +51,9 @@ impl RawStop {
     }
 }
 
-const NOT_IN_A_DUET: &str = "with `order = \"duet\"` servers wait for each other, and this metric \
-                             holds that wait: no answer about it ends the run; name others, such \
-                             as `cpu_us_per_request`, or take `order = \"interleaved\"`";
+const NOT_IN_A_DUET: &str = "with `order = \"duet\"` this metric includes the wait for other \
+                             servers, and cannot end a run\nhint: use another metric, such as \
+                             `cpu_us_per_request`, or `order = \"interleaved\"`";
 
 /// Checks that there are subjects to compare.
 ///
@@ -62,8 +63,8 @@ pub(crate) fn check_subjects(stop: Option<&StopRule>, subjects: usize) -> Result
     if stop.is_none() || subjects > 1 {
         return Ok(());
     }
-    let message = "a run ends early when it is known how its subjects differ, and there is one; \
-                   leave `[stop]` out";
+    let message = "[stop]: needs at least two subjects, whose comparison ends the run\nhint: leave \
+                   [stop] out";
     Err(mistake("stop", message))
 }
 
@@ -74,9 +75,8 @@ pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake
     let repeats = positive("repeats", repeats).map_err(of_suite)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(
-            "with `[stop]` this is the limit, and an interval needs at least \
-             {REPEATS_FOR_INTERVAL} repeats; set more, or leave `repeats` out for \
-             {REPEATS_AT_MOST}"
+            "`repeats`: must be at least {REPEATS_FOR_INTERVAL} with [stop], for a confidence \
+             interval\nhint: use more, or leave `repeats` out for the default of {REPEATS_AT_MOST}"
         );
         return Err(of_suite(mistake("repeats", message)));
     }
@@ -112,14 +112,14 @@ mod tests {
     fn what_cannot_end_a_run_is_refused_with_its_place() {
         for (more, line, says) in [
             ("[stop]\nmetrics = [\"p98\"]\n", 3, "there is no metric \"p98\""),
-            ("[stop]\nmetrics = []\n", 3, "one metric at least"),
-            ("[stop]\nsame_within = \"2\"\n", 3, "such as `2%`"),
-            ("[suite]\nrepeats = 4\n[stop]\n", 3, "needs at least 5 repeats"),
+            ("[stop]\nmetrics = []\n", 3, "at least one entry"),
+            ("[stop]\nsame_within = \"2\"\n", 3, "write it like `2%`"),
+            ("[suite]\nrepeats = 4\n[stop]\n", 3, "must be at least 5 with [stop]"),
             ("[stop]\nmetric = \"p99\"\n", 3, "did you mean `metrics`?"),
             (
                 "[suite]\norder = \"duet\"\n[stop]\nmetrics = [\"throughput\"]\n",
                 5,
-                "wait for each other",
+                "the wait for other servers",
             ),
         ] {
             let error = suite(more).unwrap_err();

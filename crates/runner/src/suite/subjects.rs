@@ -83,7 +83,8 @@ impl Table {
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(mistake(
                 "name",
-                "a `name` is what reports call this subject: give it letters, or leave it out",
+                "`name`: must not be blank, because reports use it\nhint: add letters, or leave \
+                 `name` out",
             ));
         }
         let limits =
@@ -99,14 +100,14 @@ impl Table {
             limits: limits.check()?,
             requests_per_connection: check_requests(self.requests_per_connection)?,
             env: self.env,
-            request: texts(&self.request)?,
+            request: request_values(&self.request)?,
             inherit: self.inherit,
         })
     }
 }
 
 /// Values that requests have of a subject.
-fn texts(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
+fn request_values(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
     let text = |(name, value): (&String, &Level)| {
         let within = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
         Ok((name.clone(), value.text(name).map_err(within)?))
@@ -117,7 +118,9 @@ fn texts(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, M
 /// A number of requests after which connections are replaced.
 pub(super) fn check_requests(requests: Option<u64>) -> Result<Option<u64>, Mistake> {
     match requests {
-        Some(0) => Err(mistake("requests_per_connection", "a connection has one request at least")),
+        Some(0) => {
+            Err(mistake("requests_per_connection", "`requests_per_connection`: must be at least 1"))
+        }
         _ => Ok(requests),
     }
 }
@@ -145,8 +148,7 @@ pub(super) fn with_twin(
     let Some(subject) = subjects.iter().find(|subject| subject.id() == of) else {
         let known: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
         let message = format!(
-            "`twin` names the subject that is entered twice, and {of:?} is none of this suite's: \
-             {}",
+            "twin {of:?}: not one of the suite's subjects\nhint: use one of {}",
             known.join(", ")
         );
         return Err(mistake("twin", message).with_parent("suite"));

@@ -56,14 +56,14 @@ fn read_turns(
     let of_suite = |key, message: String| mistake(key, message).with_parent("suite");
     if order != Some(RawOrder::Interleaved) {
         let message =
-            "`slice` belongs to `order = \"interleaved\"`; in other orders no subject takes turns";
+            "`slice`: needs `order = \"interleaved\"`, the only order in which subjects take turns";
         let is_open = is_experiment && order.is_none() && load.interval.is_none();
         let none = if is_open { Turns::Open } else { Turns::None };
         return slice.map_or(Ok(none), |_| Err(of_suite("slice", message.into())));
     }
     if load.interval.is_some() {
-        let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave \
-                       `interval` out, or give `slice` in [suite]";
+        let message = "`interval`: cannot be set with `order = \"interleaved\"`, where it is a \
+                       quarter of a slice\nhint: leave `interval` out, or set `slice` in [suite]";
         return Err(locate_in_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
@@ -73,8 +73,8 @@ fn read_turns(
     }
     Err(of_suite(
         "slice",
-        "a slice is 100ms to 2s long: in a shorter one its edges are most of it, in a longer one \
-         the machine changes"
+        "`slice`: must be 100ms to 2s. Most of a shorter slice is its edges, and the machine \
+         changes during a longer one"
             .into(),
     ))
 }
@@ -115,8 +115,9 @@ impl Paced<'_> {
     }
 }
 
-const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; \
-                                   give the number of visitors as `connections`";
+const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, whose requests in \
+                                   flight vary\nhint: set the number of visitors with \
+                                   `connections`";
 
 /// Most subjects that take turns by default.
 const TAKE_TURNS: usize = 3;
@@ -169,9 +170,9 @@ fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
         None => Ok(()),
         Some(_) => Err(mistake(
             "order",
-            "a CPU quota (`cpus`) is refilled every 100 ms, and a server that rested begins its \
-             turn with a full one: in short turns the quota measures chance; give `slice = \"1s\"` \
-             or more, or leave `order = \"interleaved\"` out",
+            "`order`: turns are too short for a CPU quota (`cpus`). It is refilled every 100 ms, \
+             and a server begins each turn with a full one\nhint: use `slice = \"1s\"` or more, or \
+             leave `order = \"interleaved\"` out",
         )
         .with_parent("suite")),
     }
@@ -194,19 +195,17 @@ fn with_turns(
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
     let refused = |what: String| {
         let message = format!(
-            "subjects that take turns are loaded in closed loops of requests, and {what}; leave \
-             `order = \"interleaved\"` out, or that step"
+            "`order = \"interleaved\"`: needs closed loops of requests, and {what}\nhint: leave \
+             `order = \"interleaved\"` or that step out"
         );
         mistake("order", message).with_parent("suite")
     };
     if has_pages {
-        return Err(refused(
-            "a page that was begun would reach into another subject's turn".into(),
-        ));
+        return Err(refused("the load of a page could extend into another subject's turn".into()));
     }
     match load.steps.iter().find(|step| !step.arrivals.is_closed()) {
         Some(step) => Err(refused(format!(
-            "one of {} is an open loop, whose requests are due whether or not it is their turn",
+            "the step of {} is an open loop, whose requests are due outside of its turns too",
             step.arrivals.rate().map_or_else(
                 || "recorded times".into(),
                 |rate| format!("{rate} requests per second")
@@ -237,8 +236,8 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
     Err(mistake(
         "duration",
         format!(
-            "{subjects} subjects that take turns need {:.0} s for a step, and {:.0} s can be kept \
-             in quarters of slices; ask for a shorter `duration` and more `repeats`, or for a \
+            "`duration`: {subjects} subjects that take turns need {:.0} s per step, and at most \
+             {:.0} s can be recorded\nhint: use a shorter `duration` and more `repeats`, or a \
              longer `slice`",
             all_ns as f64 / 1e9,
             most_ns as f64 / 1e9
@@ -276,7 +275,7 @@ mod tests {
         let closed = "connections = [1]";
         let turns = "order = \"interleaved\"";
         for (of_suite, of_load, says) in [
-            ("slice = \"400ms\"", closed, "`slice` belongs to"),
+            ("slice = \"400ms\"", closed, "`slice`: needs"),
             ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
             ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
             (turns, "connections = [1]\ninterval = \"1s\"", "leave `interval` out"),

@@ -44,7 +44,7 @@ struct Home<'a> {
 /// confusing.
 fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
-    if is_dangling { "it is a link that leads nowhere".into() } else { error.to_string() }
+    if is_dangling { "it is a dangling symbolic link".into() } else { error.to_string() }
 }
 
 impl Definition {
@@ -87,7 +87,7 @@ impl Definition {
                 Some(error) => error.more.push(wrong),
             }
         }
-        error.map_or_else(|| Ok(definition.expect("it was read, or there is an error")), Err)
+        error.map_or_else(|| Ok(definition.expect("either the definition or an error exists")), Err)
     }
 }
 
@@ -153,9 +153,8 @@ impl Home<'_> {
     fn variants(self, keys: &mut Keys<'_>, kept: &NamedContracts) -> BTreeMap<String, Variant> {
         let tables = keys.named_tables("variants");
         for (name, _) in tables.iter().filter(|(name, _)| Name::parse(name).is_err()) {
-            let message = format!(
-                "{name:?} is not the name of a variant, which has at least one letter and no `/`"
-            );
+            let message =
+                format!("variant {name:?}: its name must have at least one letter, and no `/`");
             keys.add(mistake("variants", message).with_child(name.clone()));
         }
         tables.into_iter().map(|(name, table)| (name, self.variant(table, kept))).collect()
@@ -165,7 +164,10 @@ impl Home<'_> {
         let called = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = keys.optional::<Name>("name").map(|name| name.0);
         if let Some(name) = name.as_ref().filter(|name| **name != called) {
-            keys.add(mistake("name", format!("`name` is {name:?}, but its folder is {called:?}")));
+            keys.add(mistake(
+                "name",
+                format!("`name`: is {name:?}, but must be that of the folder, {called:?}"),
+            ));
         }
         let name = name.unwrap_or(called);
         let title = keys.optional("title").unwrap_or_else(|| name.clone());
@@ -216,8 +218,9 @@ impl Home<'_> {
     fn contracts(self, keys: &mut Keys<'_>) -> Option<NamedContracts> {
         let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
-            let message = "a back end has no contract checks, because only its subject is loaded; \
-                           its `seed`, or the `command` of its `ready`, can check its responses";
+            let message = "`checks`: cannot be used for a back end, because only subjects are \
+                           loaded\nhint: check its responses in `seed`, or in the `command` of \
+                           [ready]";
             keys.add(mistake("checks", message));
             return None;
         }
@@ -238,9 +241,7 @@ impl Home<'_> {
     /// kept for the report.
     fn contract(self, name: &str) -> Result<Contract, Option<String>> {
         let of_name = Name::parse(name).map_err(|_| {
-            format!(
-                "{name:?} is not the name of a contract, which is that of its file, without any `/`"
-            )
+            format!("contract {name:?}: must be the name of its file without .toml and without `/`")
         });
         of_name.map_err(Some)?;
         Contract::find(name, self.folder).map_err(|not_found| match not_found {
@@ -266,7 +267,7 @@ impl Home<'_> {
     fn start(self, mut keys: Keys<'_>) -> Option<StartSpec> {
         let command = keys.take_required::<Vec<String>>("command");
         if command.as_ref().is_some_and(Vec::is_empty) {
-            keys.add(mistake("command", "`start.command` is empty"));
+            keys.add(mistake("command", "`start.command`: must not be empty"));
         }
         let parts = self.start_parts(&mut keys);
         check_words(&keys, "command", command.as_deref());
@@ -296,7 +297,7 @@ impl Home<'_> {
                 before.map(|other| &other.to).find(|other| other.overlaps(&file.to))
             {
                 let why = format!(
-                    "{:?} is in the way of {:?}; give each file a name of its own",
+                    "{:?} and {:?}: overlap\nhint: give each file its own name",
                     other.text(),
                     file.to.text()
                 );
@@ -310,7 +311,7 @@ impl Home<'_> {
                 .unwrap_or_default();
             let checked = match str::from_utf8(&template) {
                 Ok(text) => PlaceholderScope::Start.check_contents(text),
-                Err(_) => Err("it is no text".into()),
+                Err(_) => Err("not UTF-8 text".into()),
             };
             if let Err(why) = checked {
                 keys.add(
@@ -330,7 +331,7 @@ impl Home<'_> {
         let kept = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
         if command_words.as_ref().is_some_and(Vec::is_empty) {
-            keys.add(mistake("command", "`command` is empty"));
+            keys.add(mistake("command", "`command`: must not be empty"));
         }
         check_words(&keys, "command", command_words.as_deref());
         let parts = self.start_parts(&mut keys);
@@ -401,9 +402,9 @@ impl NamedContracts {
             if let Some((name, protocol)) = earlier.clash(&contract) {
                 let (a, b) = (&earlier.name, &contract.name);
                 return Err(Some(format!(
-                    "the contracts {a:?} and {b:?} both have a check {name:?} over {protocol}, and \
-                     results go by these names; name one of the two contracts, or give the check \
-                     another name in one"
+                    "contracts {a:?} and {b:?}: both have a check {name:?} over {protocol}, and \
+                     results need unique names\nhint: name one of the two contracts, or rename the \
+                     check in one"
                 )));
             }
         }
@@ -425,7 +426,10 @@ pub fn is_backend(name: &str) -> bool {
 /// Returns why a text is no valid name of a back end.
 #[must_use]
 pub fn not_a_backend(name: &str) -> String {
-    format!("{name:?} is not the name of a back end: letters, digits, `-` and `_`, a letter first")
+    format!(
+        "back end {name:?}: its name must begin with a letter, and have only letters, digits, `-` \
+         and `_`"
+    )
 }
 
 fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
@@ -442,10 +446,14 @@ fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None => "`dyno subjects check` prints the names of all".into(),
+            None => "`dyno subjects check` prints all names".into(),
         };
         keys.add(
-            mistake("waive", format!("its contracts have no check {name:?}; {hint}")).with_child(i),
+            mistake(
+                "waive",
+                format!("check {name:?}: not in the contracts of the subject\nhint: {hint}"),
+            )
+            .with_child(i),
         );
     }
     Some(names)
@@ -462,7 +470,7 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
         if test.as_ref().is_some_and(|test| test.contains('\0')) {
             keys.add(mistake(
                 "test",
-                "it holds a NUL, which no program can be given (execve(2)); leave it out",
+                "has a NUL, which cannot be passed to a program (execve(2))\nhint: remove it",
             ));
         }
         let debian = keys.optional("debian");
@@ -518,18 +526,18 @@ fn stop(mut keys: Keys<'_>) -> StopKeys {
 fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     let path = keys.parse("path", |path: String| match path.starts_with('/') {
         true => Ok(path),
-        false => Err(mistake("path", format!("the path {path:?} must begin with a slash"))),
+        false => Err(mistake("path", format!("path {path:?}: must begin with a slash"))),
     });
     let status = keys.parse("status", |status: u16| match status {
         100..=599 => Ok(status),
-        _ => Err(mistake("status", "`status` is one of HTTP, such as 404")),
+        _ => Err(mistake("status", "`status`: must be 100 to 599, such as 404")),
     });
     let tcp = keys.parse("tcp", |tcp: bool| match tcp {
         true => Ok(()),
         false => Err(mistake(
             "tcp",
-            "`tcp` is `true`, for a start that is ready when its ports take connections; or leave \
-             it out",
+            "`tcp`: must be `true`, which means ready when the ports accept connections\nhint: \
+             leave `tcp` out for another readiness check",
         )),
     });
     let command = keys.optional::<String>("command");
@@ -542,8 +550,8 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     ];
     let given: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     if let [_, second, ..] = given.as_slice() {
-        let message = "a start is ready by one sign: a `path` that is answered, `tcp = true`, or a \
-                       `command`; give one";
+        let message = "[ready]: must have one of `path`, `tcp = true` and `command`\nhint: leave \
+                       the others out";
         keys.add(mistake(*second, message));
     }
     keys.end();
@@ -597,8 +605,8 @@ fn cwd(text: String) -> Result<String, Mistake> {
         return Ok(text);
     }
     let message = format!(
-        "{text:?} is not a folder that a start has; write {{work}}, {{out}}, {{dir}}, or one \
-         below, such as {{out}}/app"
+        "{text:?}: not a folder of the start\nhint: use {{work}}, {{out}}, {{dir}}, or a folder \
+         below one, such as {{out}}/app"
     );
     Err(mistake("cwd", message))
 }
@@ -609,8 +617,8 @@ fn checked_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
         _ => Err(mistake(
             key,
             format!(
-                "`{key}` is a port, 1 to 65535; leave it out for one that dyno finds, and pass it \
-                 to the server with {{{key}}}"
+                "`{key}`: must be 1 to 65535\nhint: or leave it out, and pass the port that dyno \
+                 finds with {{{key}}}"
             ),
         )),
     }

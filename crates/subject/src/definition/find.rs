@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyno_workload::text::{FileError, nearest};
+use dyno_workload::text::{FileError, nearest, one_line};
 
 use super::prerequisites::Prerequisites;
 use super::{Definition, Role};
@@ -75,7 +75,10 @@ impl Folders {
         all.sort();
         let read = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
             Some(_) => Definition::read(path),
-            None => Err(FileError::whole(path, "the name of its folder is not UTF-8; rename it")),
+            None => Err(FileError::whole(
+                path,
+                "the name of the folder is not UTF-8\nhint: rename the folder",
+            )),
         };
         Ok(all.into_iter().map(|(name, path)| (name, read(&path))).collect())
     }
@@ -107,7 +110,7 @@ impl Folders {
     /// There is none, or it has mistakes.
     pub fn backend(&self, name: &str) -> Result<Definition, NoDefinition> {
         let wrong = |error: FileError| NoDefinition::Wrong(Box::new(error));
-        for folder in self.of_backends().iter().map(|folder| folder.join(name)) {
+        for folder in self.backend_folders().iter().map(|folder| folder.join(name)) {
             if holds(&folder, Role::Backend) {
                 return Definition::read_as(&folder, Role::Backend).map_err(wrong);
             }
@@ -132,9 +135,11 @@ impl Folders {
             let needs = found.as_ref().map(Definition::needs).unwrap_or_default();
             for name in needs.into_iter().filter(|name| known.insert(name.clone())) {
                 all.push(self.backend(&name).map_err(|error| match error {
-                    NoDefinition::None(why) => format!("{why}, unless a suite gives one that name"),
+                    NoDefinition::None(why) => {
+                        format!("{}, unless a suite gives one that name", one_line(&why))
+                    }
                     NoDefinition::Wrong(error) => {
-                        format!("its back end {name} has mistakes: {error}")
+                        format!("its back end {name}: {error}")
                     }
                 }));
             }
@@ -153,15 +158,15 @@ impl Folders {
     ) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
             Ok(own) if i == 0 => here.unmet_need(&own),
-            Ok(behind) => {
-                here.unmet_need(&behind).map(|why| format!("its back end {}: {why}", behind.name))
+            Ok(backend) => {
+                here.unmet_need(&backend).map(|why| format!("its back end {}: {why}", backend.name))
             }
             Err(why) => Some(why),
         })
     }
 
     /// Returns the folders that are searched for back ends.
-    fn of_backends(&self) -> Vec<PathBuf> {
+    fn backend_folders(&self) -> Vec<PathBuf> {
         let sibling =
             |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
         self.0
@@ -173,7 +178,7 @@ impl Folders {
     fn names(&self, role: Role) -> Vec<String> {
         let places = match role {
             Role::Subject => self.0.clone(),
-            Role::Backend => self.of_backends(),
+            Role::Backend => self.backend_folders(),
         };
         let mut names: Vec<String> = places
             .iter()
@@ -191,12 +196,12 @@ impl Folders {
     fn not_found_text(&self, name: &str, what: &str, known: &[String]) -> String {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None if what == "subject" => "`dyno subjects list` shows which there are".into(),
-            None => format!("a folder backends/{name} with a backend.toml would be one"),
+            None if what == "subject" => "`dyno subjects list` prints all".into(),
+            None => format!("create a folder backends/{name} with a backend.toml"),
         };
         let places: Vec<String> =
             self.0.iter().map(|folder| folder.display().to_string()).collect();
-        format!("there is no {what} {name:?} in {}; {hint}", places.join(" or "))
+        format!("{what} {name:?}: not found in {}\nhint: {hint}", places.join(" or "))
     }
 }
 
@@ -289,7 +294,7 @@ mod tests {
             all.into_iter().map(|(name, read)| (name, read.unwrap_err().to_string())).collect();
         let expected = [
             ("binary", "not UTF-8"),
-            ("dangling", "a link that leads nowhere"),
+            ("dangling", "a dangling symbolic link"),
             ("device", "is no regular file"),
             ("folder", "is no regular file"),
             ("long", "more than"),
@@ -324,7 +329,7 @@ mod tests {
             panic!("it is not there")
         };
         assert!(
-            why.contains("there is no back end \"dbs\"") && why.contains("did you mean \"db\"?"),
+            why.contains("back end \"dbs\": not found") && why.contains("did you mean \"db\"?"),
             "{why}"
         );
     }
@@ -351,7 +356,7 @@ mod tests {
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let lack = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));
-        assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
+        assert!(lack().unwrap().starts_with("back end \"db\": not found"), "{:?}", lack());
         file(
             "backends/db",
             "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n",

@@ -42,9 +42,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
-             command = [\"x\", \"{port}\", \"{dir}\"]\n\
-             files = [{ template = \"t\", to = \"t\" }]\n";
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
+                    \"{dir}\"]\nfiles = [{ template = \"t\", to = \"t\" }]\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
         std::fs::write(folder.join("t"), b"{port}").unwrap();
         let before = Definition::read(&folder).unwrap().fingerprint().unwrap();
@@ -68,6 +67,6 @@ mod tests {
         assert_ne!(of_build(), before);
         std::fs::write(folder.join("t"), b"\xff").unwrap();
         let message = Definition::read(&folder).unwrap_err().to_string();
-        assert!(message.contains("t: it is no text"), "{message}");
+        assert!(message.contains("t: not UTF-8 text"), "{message}");
     }
 }

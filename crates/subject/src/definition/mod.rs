@@ -111,50 +111,51 @@ impl Definition {
         let wrong = |message: &str| mistake("protocols", message);
         let mut all = Vec::new();
         if self.protocols.is_empty() && self.role == Role::Subject {
-            all.push(wrong("`protocols` is empty; list its protocols, for instance [\"h1\"]"));
+            all.push(wrong(
+                "`protocols`: the list must have at least one entry\nhint: list the server's \
+                 protocols, such as [\"h1\"]",
+            ));
         }
         let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
-            const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, \
-                                for instance [\"h1-tls\", \"h2\"]";
+            const AUTO: &str = "protocol \"auto\": can be used for loads only\nhint: list the \
+                                server's protocols, such as [\"h1-tls\", \"h2\"]";
             all.push(wrong(AUTO).with_child(i));
         }
         let twice =
             self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
         if let Some((i, protocol)) = twice {
-            all.push(wrong(&format!("`protocols` names {protocol} twice")).with_child(i));
+            all.push(wrong(&format!("protocol {protocol}: listed twice")).with_child(i));
         }
         let uses_port = self.uses("port") || self.uses("tls_port");
         let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
         if self.ready.by == ReadyBy::Listening && !uses_port && !has_own {
             all.push(mistake(
                 "ready",
-                "its sign of readiness is that its ports take connections, and it names none: use \
-                 {port} in its start, give `port` there, or a `command` here that succeeds when it \
-                 is ready",
+                "[ready]: `tcp` needs a port, and the start has none\nhint: use {port} or `port` \
+                 in [start], or a `command` in [ready] that succeeds when the server is ready",
             ));
         }
         if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
             all.push(mistake(
                 "refuses",
-                "it refuses connections, so that no response shows when it is ready: give \
-                 `[ready]` a `command` that succeeds then",
+                "`refuses`: without connections, no response can show that the server is \
+                 ready\nhint: add a `command` to [ready] that succeeds when it is ready",
             ));
         }
         if self.refuses && !self.contracts.is_empty() {
             all.push(mistake(
                 "refuses",
-                "it refuses connections, so that it keeps no contract: leave `checks` out",
+                "`refuses`: without connections, no contract can be checked\nhint: leave `checks` \
+                 out",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
         let over_tls = at(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
         if let Some(i) = over_tls.filter(|_| !has_tls_port) {
             let protocol = self.protocols[i];
-            let message = format!(
-                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it \
-                 on"
-            );
+            let message =
+                format!("protocol {protocol}: needs {{tls_port}} in the start, which has none");
             all.push(wrong(&message).with_child(i));
         }
         all
@@ -183,9 +184,12 @@ impl Definition {
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(over) = self.variants.get(variant) else {
             let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
-            let known =
-                if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
-            return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
+            let known = if known.is_empty() {
+                "it has no variants".into()
+            } else {
+                format!("use one of {known}")
+            };
+            return Err(format!("subject {:?}: no variant {variant:?}\nhint: {known}", self.name));
         };
         Ok(self.with_overrides(over))
     }

@@ -50,7 +50,7 @@ impl<'a> Prerequisites<'a> {
                     format!("{} is missing. {}", require.name, require.hint)
                 }
                 ToolAnswer::None(why) => format!(
-                    "{} may be missing: its test `{}` {why}. {}",
+                    "{} may be missing, because its test `{}` {why}. {}",
                     require.name, require.test, require.hint
                 ),
             };
@@ -85,11 +85,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let file = "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\n\
-             test = \"echo >>asked\"\n\
-             hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.a]\n\
-             title = \"A\"\n[variants.b]\n\
-             build = { command = \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
+        let file = "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\ntest = \
+                    \"echo >>asked\"\nhint = \"Get it.\"\n[start]\ncommand = [\"x\", \
+                    \"{port}\"]\n[variants.a]\ntitle = \"A\"\n[variants.b]\nbuild = { command = \
+                    \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
         std::fs::write(folder.join("subject.toml"), file).unwrap();
         let plain = Definition::read(&folder).unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.

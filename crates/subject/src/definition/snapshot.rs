@@ -33,7 +33,7 @@ impl Snapshot {
     /// Compares the files with the snapshot.
     ///
     /// # Errors
-    /// The first file that is gone, or has other contents than in the snapshot.
+    /// The first file that no longer exists, or has other contents than in the snapshot.
     ///
     /// New files are no error, because servers write caches into their folders.
     pub fn new_files(&self, definition: &Definition) -> Result<Vec<PathBuf>, &Path> {
@@ -54,9 +54,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
-             command = [\"x\", \"{port}\", \"{dir}\"]\n\
-             files = [{ template = \"t\", to = \"t\" }]\n";
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
+                    \"{dir}\"]\nfiles = [{ template = \"t\", to = \"t\" }]\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
         std::fs::write(folder.join("t"), "{port}").unwrap();
         std::fs::write(folder.join("server.py"), "one").unwrap();
@@ -94,8 +93,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\n\
-             command = [\"x\", \"{port}\", \"{dir}\"]\n";
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
+                    \"{dir}\"]\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
         let data = root.path().join("data");
         std::fs::File::create(&data).unwrap().set_len(1 << 40).unwrap();

@@ -169,7 +169,7 @@ impl Walk<'_> {
     }
 }
 
-/// `is_linked`: the entry is a link that is followed, or lies in a folder behind one.
+/// `is_linked`: the entry is a link that is followed, or is in a folder reached through one.
 fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry> {
     Ok(match kind {
         _ if kind.is_dir() => Entry::Folder,
@@ -183,7 +183,7 @@ fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry>
     })
 }
 
-/// The contents of a file, or what stands for them; nothing if there is no readable file.
+/// The contents of a file, or a substitute for them; nothing if there is no readable file.
 fn linked_contents(path: &Path) -> Vec<u8> {
     let of_file = |file: Metadata| match file.len() > MOST_LINKED_BYTES {
         true => Ok(format!("{} {} {}", file.len(), file.mtime(), file.mtime_nsec()).into_bytes()),

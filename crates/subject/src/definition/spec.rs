@@ -137,7 +137,7 @@ impl Target {
             || PATHS.iter().any(|path| below.contains(path))
         {
             return Err(format!(
-                "{text:?} is not a file in the working folder; write it like \
+                "{text:?}: not a file in the working folder\nhint: write it like \
                  \"{{work}}/server.conf\""
             ));
         }
@@ -145,13 +145,13 @@ impl Target {
         let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
         if first.is_some_and(|first| first == LOG || first.starts_with(OWN)) {
             return Err(format!(
-                "{text:?} is a name that dyno uses in the working folder itself; write another"
+                "{text:?}: reserved for dyno in the working folder\nhint: use another name"
             ));
         }
         Ok(Target(below.into()))
     }
 
-    /// Returns whether two files are the same, or one would lie below the other.
+    /// Returns whether two files are the same, or one would be below the other.
     #[must_use]
     pub fn overlaps(&self, other: &Target) -> bool {
         let [one, other] = [self, other].map(|target| Path::new(&target.0));
@@ -196,7 +196,7 @@ pub struct ReadySpec {
 /// Sign that a start is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyBy {
-    /// GET of this path is answered with such a status.
+    /// GET of this path has a response with such a status.
     Answer { path: String, status: Status },
     /// Its ports take connections.
     Listening,

@@ -55,8 +55,8 @@ pub fn techempower(
 ) -> Result<ImportedSubject, String> {
     let missing = || {
         format!(
-            "there is no {CONFIG}; name the folder of one server of FrameworkBenchmarks, such as \
-             frameworks/Go/fasthttp"
+            "{CONFIG}: not found\nhint: name the folder of one server of FrameworkBenchmarks, such \
+             as frameworks/Go/fasthttp"
         )
     };
     let text = read(CONFIG)?.ok_or_else(missing)?;
@@ -66,24 +66,23 @@ pub fn techempower(
     let wanted = test.unwrap_or("default");
     let Some(test) = tests.remove(wanted) else {
         let known: Vec<&str> = tests.keys().map(String::as_str).collect();
-        return Err(format!("{CONFIG} has no test {wanted:?}; there are {}", known.join(", ")));
+        return Err(format!("{CONFIG}: no test {wanted:?}\nhint: use one of {}", known.join(", ")));
     };
     let framework = scalar(&config.framework).unwrap_or_else(|| name.into());
     let image = if wanted == "default" { framework } else { format!("{framework}-{wanted}") };
-    let file = text_of(&test, "dockerfile")
+    let file = member_text(&test, "dockerfile")
         .unwrap_or_else(|| format!("{}.dockerfile", image.to_lowercase()));
     let file = RelativePath::parse(&file)
-        .map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?;
+        .map_err(|why| format!("{CONFIG}: the path of the Dockerfile is not valid: {why}"))?;
     let file = file.to_string();
-    let docker = read(&file)?.ok_or_else(|| format!("there is no {file}, by which it is built"))?;
+    let docker =
+        read(&file)?.ok_or_else(|| format!("{file}: not found, and needed for the build"))?;
     let mut writer =
         Writer { name, test: &test, steps: dockerfile::parse(&docker), file, left: Vec::new() };
     let toml = writer.write()?;
     let others: Vec<&str> = tests.keys().map(String::as_str).collect();
     if !others.is_empty() {
-        writer
-            .left
-            .push(format!("Other tests of it can be imported with --test: {}.", others.join(", ")));
+        writer.left.push(format!("Use --test to import its other tests: {}.", others.join(", ")));
     }
     Ok(ImportedSubject { toml, left: writer.left })
 }
@@ -98,7 +97,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn text_of(test: &Test, key: &str) -> Option<String> {
+fn member_text(test: &Test, key: &str) -> Option<String> {
     test.get(key).and_then(scalar)
 }
 
@@ -120,9 +119,9 @@ impl Writer<'_> {
         toml.push_str(&self.ready_and_endpoints());
         if self.has_database() {
             self.left.push(
-                "It needs the PostgreSQL back end: dyno looks for the folder `backends/postgres` \
-                 next to each folder of subjects. Copy that of dyno's sources there, or name their \
-                 subjects as well: --subjects DYNO/subjects."
+                "It needs the PostgreSQL back end. dyno looks for the folder `backends/postgres` \
+                 next to each folder of subjects. Copy that folder from dyno's sources, or add \
+                 their subjects with --subjects DYNO/subjects."
                     .into(),
             );
             self.left.push(format!(
@@ -135,7 +134,7 @@ impl Writer<'_> {
     }
 
     fn head(&self) -> String {
-        let text = |key| text_of(self.test, key);
+        let text = |key| member_text(self.test, key);
         let title = text("display_name").unwrap_or_else(|| self.name.into());
         let kind =
             ["approach", "classification"].map(|key| text(key).unwrap_or_default().to_lowercase());
@@ -160,7 +159,8 @@ impl Writer<'_> {
 
     /// Returns whether it has the paths of the contract `techempower`.
     fn is_of_contract(&self) -> bool {
-        let has = |key: &str, path: &str| text_of(self.test, key).is_some_and(|own| own == path);
+        let has =
+            |key: &str, path: &str| member_text(self.test, key).is_some_and(|own| own == path);
         has("plaintext_url", "/plaintext") && has("json_url", "/json")
     }
 
@@ -173,8 +173,8 @@ impl Writer<'_> {
             "cached_query_url",
             "cached-query_url",
         ];
-        asks.iter().any(|url| text_of(self.test, url).is_some())
-            && text_of(self.test, "database")
+        asks.iter().any(|url| member_text(self.test, url).is_some())
+            && member_text(self.test, "database")
                 .is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
     }
 
@@ -182,8 +182,8 @@ impl Writer<'_> {
     /// starting an incomplete server.
     fn unfinished_need(&self) -> String {
         let hint = format!(
-            "Write [build] and [start] command in subject.toml from the steps of {}, which are \
-             listed there as comments; then remove this [[requires]].",
+            "Write [build] and [start] command in subject.toml from the steps of {}, which it \
+             lists as comments. Then remove this [[requires]].",
             self.file
         );
         format!(
@@ -196,15 +196,15 @@ impl Writer<'_> {
     fn build(&mut self) -> String {
         let comments = comment(&dockerfile::instruction_lines(&self.steps, is_of_build));
         let work = format!(
-            "Write [build]: the steps of {} are listed in subject.toml as comments, and none of \
-             them is carried out:\n{}",
+            "Write [build]. The steps of {} are comments in subject.toml, and dyno executes none \
+             of them:\n{}",
             self.file,
             dockerfile::instruction_lines(&self.steps, is_of_build)
         );
         self.left.push(work.trim_end().into());
         format!(
-            "\n# The steps of {}. Write those that this machine needs as one script:\n# [build]\n# \
-             command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
+            "\n# The steps of {}. Write the steps that this machine needs as one script:\n# \
+             [build]\n# command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
             plain_line(&self.file)
         )
     }
@@ -228,15 +228,15 @@ impl Writer<'_> {
         let port = match self.port()? {
             Some(port) => {
                 self.left.push(format!(
-                    "It listens on port {port}: one start at a time, and no other program may \
-                     listen there. If its command can be given a port, write {{port}} there and \
-                     remove `port`."
+                    "It listens on port {port}, so only one start can run at a time, and no other \
+                     program may use the port. If its command accepts a port, write {{port}} there \
+                     and remove `port`."
                 ));
                 format!("port = {port}\n")
             }
             None => {
                 self.left.push(format!(
-                    "{CONFIG} names no port: write [start] port, or {{port}} in its command."
+                    "{CONFIG} has no port. Write [start] port, or {{port}} in its command."
                 ));
                 String::new()
             }
@@ -248,12 +248,10 @@ impl Writer<'_> {
 
     /// Returns its port; `None`: none is named.
     fn port(&self) -> Result<Option<u16>, String> {
-        let Some(text) = text_of(self.test, "port") else { return Ok(None) };
+        let Some(text) = member_text(self.test, "port") else { return Ok(None) };
         match text.trim().parse() {
             Ok(port) if port > 0 => Ok(Some(port)),
-            _ => Err(format!(
-                "{CONFIG}: the port is {text:?}, which is not a number from 1 to 65535; correct it"
-            )),
+            _ => Err(format!("{CONFIG}: port {text:?}: must be a number from 1 to 65535")),
         }
     }
 
@@ -274,9 +272,8 @@ impl Writer<'_> {
         }
         if !self.is_of_contract() {
             self.left.push(
-                "None of its responses is checked: the contract `techempower` asks for /plaintext \
-                 and /json, and it does not have both. Write a contract for it \
-                 (docs/reference/contracts.md)."
+                "Its responses are not checked, because the contract `techempower` needs both \
+                 /plaintext and /json. Write a contract for it (docs/reference/contracts.md)."
                     .into(),
             );
         }

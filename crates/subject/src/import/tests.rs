@@ -55,7 +55,7 @@ fn techempower_writes_the_facts_and_lists_the_steps() {
             assert!(made.toml.contains(&format!("#   {line}\n")), "{line}: {}", made.toml);
         }
     }
-    assert!(left.ends_with("with --test: pg."), "{left}");
+    assert!(left.ends_with("to import its other tests: pg."), "{left}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn techempower_numbers_may_be_texts_and_texts_numbers() {
     assert!(port("null").unwrap()["start"].get("port").is_none());
     for text in ["\"\"", "\"x\"", "0", "70000", "\"-1\"", "90.5"] {
         let error = port(text).unwrap_err();
-        assert!(error.contains("not a number from 1 to 65535"), "{text}: {error}");
+        assert!(error.contains("must be a number from 1 to 65535"), "{text}: {error}");
     }
     let toml = definition(
         r#""display_name": 3, "language": true, "webserver": null, "versus": [], "port": 1, "db_url": null"#,
@@ -132,13 +132,9 @@ fn techempower_database_is_the_back_end_postgres() {
     assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
     assert_eq!(toml["endpoints"]["query"].as_str(), Some("/queries?n="));
     let left = made.left.join("\n");
-    for part in [
-        "port 9000",
-        "None of its responses is checked",
-        "`backends/postgres`",
-        "grep -r",
-        "default",
-    ] {
+    for part in
+        ["port 9000", "Its responses are not checked", "`backends/postgres`", "grep -r", "default"]
+    {
         assert!(left.contains(part), "{part}: {left}");
     }
 }
@@ -146,13 +142,13 @@ fn techempower_database_is_the_back_end_postgres() {
 #[test]
 fn techempower_wrong_folders_are_refused() {
     let error = |files: Files<'_>, test| imported(files, test).unwrap_err();
-    assert!(error(&[], None).contains("there is no benchmark_config.json"));
+    assert!(error(&[], None).contains("benchmark_config.json: not found"));
     let config = [(CONFIG, CONFIG_JSON)];
-    assert!(error(&config, Some("x")).contains("has no test \"x\"; there are default, pg"));
-    assert!(error(&config, None).contains("there is no quick.dockerfile"));
+    assert!(error(&config, Some("x")).contains("no test \"x\"\nhint: use one of default, pg"));
+    assert!(error(&config, None).contains("quick.dockerfile: not found"));
     assert!(error(&[(CONFIG, "{")], None).contains("benchmark_config.json: EOF"));
     let outside = CONFIG_JSON.replace("\"port\": 8080", "\"dockerfile\": \"../x\"");
-    assert!(error(&[(CONFIG, &outside)], None).contains("leaves its folder"));
+    assert!(error(&[(CONFIG, &outside)], None).contains("leads out of the folder"));
     let refused = |_: &str| Err("x is a link".to_string());
     assert_eq!(techempower("quick", &refused, None).unwrap_err(), "x is a link");
 }

@@ -9,13 +9,13 @@ use super::head::TOKEN;
 /// Why a request cannot be put on the wire as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    #[error("the method {0:?} is not a token (RFC 9110 §9.1)")]
+    #[error("method {0:?}: not a token (RFC 9110 §9.1)")]
     Method(String),
-    #[error("the path {0:?} holds blanks or control characters; percent-encode them")]
+    #[error("path {0:?}: has blanks or control characters\nhint: percent-encode them")]
     Target(String),
-    #[error("the header name {0:?} is not a token (RFC 9110 §5.1)")]
+    #[error("header name {0:?}: not a token (RFC 9110 §5.1)")]
     HeaderName(String),
-    #[error("the value of header {0:?} holds a line break or NUL")]
+    #[error("header {0:?}: its value has a line break or NUL")]
     HeaderValue(String),
 }
 
@@ -67,7 +67,7 @@ fn field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> {
 }
 
 /// Encodes a response with a body of known length, as the null responder and the simulated servers
-/// send it. The caller leaves `body` empty, and keeps `length`, for the answer to a HEAD.
+/// send it. The caller leaves `body` empty, and keeps `length`, for the response to a HEAD.
 #[must_use]
 pub fn response(
     status: u16,

@@ -180,8 +180,8 @@ impl ResponseReader {
         }
     }
 
-    /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were
-    /// used.
+    /// Continues reading `input`, the response to a request of kind `kind`. Returns the number of
+    /// bytes used.
     pub fn next<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -314,7 +314,7 @@ impl ResponseReader {
             }
             return Ok(ResponseEvent::Informational(head));
         }
-        let body = body_of(&head, kind);
+        let body = response_body(&head, kind);
         let persists = head.framing.persists(head.version) && body != BodyReader::UntilClose;
         *state = State::Body { body, end: if persists { End::Reusable } else { End::Final } };
         Ok(ResponseEvent::Head(head))
@@ -322,7 +322,7 @@ impl ResponseReader {
 }
 
 /// RFC 9112 §6.3, in its order.
-fn body_of(head: &ResponseHead<'_>, kind: RequestKind) -> BodyReader {
+fn response_body(head: &ResponseHead<'_>, kind: RequestKind) -> BodyReader {
     if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead)
         || matches!(head.status, 204 | 304)
     {

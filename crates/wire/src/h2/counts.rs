@@ -23,7 +23,7 @@ pub struct Direction {
 pub struct FrameCounts {
     pub received: Direction,
     pub sent: Direction,
-    /// PINGs of the peer that asked for an answer.
+    /// PINGs of the peer that asked for a response.
     pub pings: u64,
     /// Most streams that were open at once on one connection.
     pub most_streams: u64,

@@ -4,7 +4,7 @@
 //! ```text
 //!                     ┌─────────────────────── Client / Server ────────────────────────┐
 //!   bytes ─ next() ─► │ frame: header, payload ─► hpack: header block ─► stream: event │ ─► Event
-//!   bytes ◄─ Io::out  │ settings, windows, PING, GOAWAY answered on the way            │
+//!   bytes ◄─ Io::out  │ settings, windows, PING, GOAWAY handled on the way             │
 //!                     └────────────────────────────────────────────────────────────────┘
 //! ```
 //!

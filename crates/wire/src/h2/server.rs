@@ -4,9 +4,9 @@
 //! and takes its client, which is ours, at its word otherwise: it does not check requests as a
 //! server on the open net must.
 //!
-//! A request without a body is answered right where it is read, and nothing is kept of it. Only
-//! streams of which there is something to know are entered: those with a body under way, those
-//! whose answer windows hold up, and those that the caller [defers](Server::defer).
+//! The response to a request without a body is written where the request is read, without any
+//! stored state. Only these streams have an entry: those with a body under way, those whose
+//! response is delayed by windows, and those that the caller [defers](Server::defer).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -51,13 +51,13 @@ pub enum ServerEvent<'a> {
         data: &'a [u8],
         end: bool,
     },
-    /// The client gave up on a stream: no answer is wanted any more.
+    /// The client cancelled a stream and no longer wants the response.
     Reset {
         stream: u32,
     },
 }
 
-/// Division of an answer into frames.
+/// Division of a response into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// HEADERS, and DATA that ends the stream.
@@ -67,7 +67,7 @@ pub enum Cut {
     Three,
 }
 
-/// An answer for many streams. Its frames are encoded once, and lack only the stream's identifier.
+/// A response for many streams. Its frames are encoded once, and lack only the stream's identifier.
 #[derive(Clone, Debug)]
 pub struct EncodedAnswer {
     block: Vec<u8>,
@@ -81,7 +81,7 @@ pub struct EncodedAnswer {
 }
 
 impl EncodedAnswer {
-    /// Encodes an answer without use of the table, so that it is right on every connection.
+    /// Encodes a response without use of the table, so that it is right on every connection.
     /// `fields` begin with `:status`; their names are written as they are given.
     #[must_use]
     pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> EncodedAnswer {
@@ -156,7 +156,7 @@ struct Stream {
     receive: ReceiveWindow,
     /// The whole request has come.
     is_asked: bool,
-    /// The rest of its answer, which windows hold up.
+    /// The rest of its response, which is delayed by windows.
     held: Option<DeferredBody>,
 }
 
@@ -198,14 +198,14 @@ impl Server {
         &self.fields
     }
 
-    /// How many streams are entered: their request or answer is under way, or deferred.
+    /// The number of streams with an entry: their request or response is under way, or deferred.
     #[must_use]
     pub fn open(&self) -> usize {
         self.streams.len()
     }
 
-    /// Reads on in `input`. Returns how many bytes were used. What the protocol itself has to
-    /// answer is appended to `out`.
+    /// Continues reading `input`, and returns the number of bytes used. Replies that the protocol
+    /// itself requires are appended to `out`.
     #[inline]
     pub fn next<'a>(
         &'a mut self,
@@ -463,7 +463,7 @@ impl Server {
             0 => &mut self.send,
             _ => match self.streams.find_mut(stream) {
                 Some((_, stream)) => &mut stream.send,
-                // The stream has been answered already.
+                // The stream has its response already.
                 None => return Ok(ServerEvent::Handled),
             },
         };
@@ -510,7 +510,7 @@ fn give_back(window: &mut ReceiveWindow, stream: u32, out: &mut Vec<u8>) {
 
 // Answering.
 impl Server {
-    /// Says that a request will be answered later, so that its stream is not forgotten until then.
+    /// Announces that a response will come later, so that its stream is not forgotten until then.
     pub fn defer(&mut self, stream: u32) {
         if self.streams.find(stream).is_none() {
             self.enter(stream, true);
@@ -560,7 +560,7 @@ impl Server {
         self.queue_body(stream, out);
     }
 
-    /// Ends a stream without an answer, or refuses it.
+    /// Ends a stream without a response, or refuses it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
         self.forget(stream);
         frame::put_reset(stream, code, out);

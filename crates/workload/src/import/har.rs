@@ -20,7 +20,7 @@ pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), json_error(&error));
         format!(
-            "line {line}, column {column}: this is not a HAR ({message}); save one from the \
+            "line {line}, column {column}: not a HAR file: {message}\nhint: save one from the \
              browser's network tab"
         )
     })?;
@@ -34,7 +34,7 @@ pub fn har(text: &str) -> Result<Imports, String> {
     require_requests(
         requests,
         changes,
-        "the HAR has no requests over http or https; record some, and save it anew",
+        "the HAR has no requests over http or https\nhint: record some, and save it again",
     )
 }
 
@@ -52,7 +52,7 @@ struct Log {
 struct Entry {
     /// Read separately, so that an error can name its entry.
     request: Value,
-    /// The recorded response. It is read leniently: a request that was never answered has anything
+    /// The recorded response. It is read leniently: a request without a response has anything
     /// here.
     #[serde(default)]
     response: Value,
@@ -91,7 +91,7 @@ fn import_entry(
     changes: &mut Changes,
 ) -> Result<Option<ImportedRequest>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
-        format!("{place}: this is not a request ({}); save the HAR anew", json_error(&error))
+        format!("{place}: not a request: {}\nhint: save the HAR again", json_error(&error))
     })?;
     let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
     if !is_one_of(scheme, &["http", "https"]) {
@@ -170,7 +170,7 @@ fn sent_bytes(request: &Request) -> Option<u64> {
     header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
 }
 
-/// `None`: nothing was answered, which browsers record as a status of 0.
+/// `None`: no response, which browsers record as a status of 0.
 fn recorded_status(response: &Value) -> Option<u16> {
     let status = response.get("status")?.as_u64()?;
     u16::try_from(status).ok().filter(|status| (200..600).contains(status))
@@ -234,16 +234,14 @@ mod tests {
         assert_eq!(posted(r#"{"mimeType": "a/b", "text": "", "params": []}"#).unwrap(), " None");
         assert_eq!(posted("null").unwrap(), " None");
         let error = |data: &str| posted(data).unwrap_err();
-        assert!(
-            error(r#"{"text": "x", "encoding": "rot13"}"#).contains("only \"base64\" is known")
-        );
+        assert!(error(r#"{"text": "x", "encoding": "rot13"}"#).contains("hint: use \"base64\""));
         assert!(
             error(r#"{"text": "?", "encoding": "base64"}"#)
-                .starts_with("entry 1: postData.text is not")
+                .starts_with("entry 1: postData.text: not base64")
         );
         assert!(
             error(&format!(r#"{{"mimeType": "multipart/form-data", {params}}}"#))
-                .contains("without its text")
+                .contains("the posted form has no text")
         );
     }
 
@@ -311,15 +309,12 @@ mod tests {
         assert!(
             har("{\n\"log\": 3}")
                 .unwrap_err()
-                .starts_with("line 2, column 8: this is not a HAR (invalid type")
+                .starts_with("line 2, column 8: not a HAR file: invalid type")
         );
         assert!(har("curl http://a/").unwrap_err().contains("network tab"));
         let error =
             har_of(&[r#"{"method": "GET", "url": "data:"}"#, r#"{"method": "GET"}"#]).unwrap_err();
-        assert!(
-            error.starts_with("entry 2: this is not a request (missing field `url`)"),
-            "{error}"
-        );
+        assert!(error.starts_with("entry 2: not a request: missing field `url`"), "{error}");
         assert!(
             har_of(&[r#"{"method": "GET", "url": "http://a/ b"}"#])
                 .unwrap_err()
@@ -346,7 +341,7 @@ mod tests {
                  connection, te",
                 "import: 2 headers left out, because dyno writes Content-Length itself: \
                  content-length",
-                "import: 2 requests drawn at random, not in their recorded order and at their \
+                "import: 2 requests drawn at random, without their recorded order and \
                  times",
             ]
         );

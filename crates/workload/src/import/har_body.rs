@@ -28,18 +28,18 @@ pub(super) fn body(
         (_, "") if data.params.is_empty() => None,
         (_, "") if data.mime_type.starts_with("multipart/") => {
             return Err(
-                "the posted form came without its text; save the HAR with a tool that keeps it"
+                "the posted form has no text\nhint: save the HAR with a tool that keeps the text"
                     .into(),
             );
         }
         (_, "") => Some(from_params(&data.params, imported)),
         (None | Some(""), text) => Some(from_text(text, data, sent_bytes, imported)),
         (Some("base64"), text) => Some(BASE64.decode(text).map_err(|error| {
-            format!("postData.text is not base64 ({error}); save the HAR anew")
+            format!("postData.text: not base64: {error}\nhint: save the HAR again")
         })?),
         (Some(other), _) => {
             return Err(format!(
-                "postData.encoding is {other:?}; only \"base64\" is known, so write that"
+                "postData.encoding {other:?}: unknown encoding\nhint: use \"base64\""
             ));
         }
     };
@@ -140,9 +140,9 @@ fn from_params(params: &[NameValue], imported: &mut ImportedRequest) -> Vec<u8> 
     let form = Form::detect(params);
     let has_plus = params.iter().any(|pair| pair.name.contains('+') || pair.value.contains('+'));
     let how = match form {
-        Form::Encoded => " (taken as encoded)",
-        Form::Decoded => " (taken as not encoded)",
-        Form::Either if has_plus => " (a + is sent as it is)",
+        Form::Encoded => " (assumed to be encoded)",
+        Form::Decoded => " (assumed to be unencoded)",
+        Form::Either if has_plus => " (+ is sent unchanged)",
         Form::Either => "",
     };
     imported.changes.add(ChangeKind::FormParams, &format!("{}{how}", imported.place.clone()));
@@ -191,18 +191,18 @@ mod tests {
             (
                 &[("field%5B1%5D", "value%5B1%5D"), ("field%5B2%5D", "a+b c")],
                 "field%5B1%5D=value%5B1%5D&field%5B2%5D=a+b+c",
-                "(taken as encoded)",
+                "(assumed to be encoded)",
             ),
             (
                 &[("a", "x%26y=z"), ("b&", "c\u{e4}")],
                 "a=x%26y=z&b%26=c%C3%A4",
-                "(taken as encoded)",
+                "(assumed to be encoded)",
             ),
-            (&[("a b", "\u{fc}&"), ("c", "")], "a+b=%C3%BC%26&c=", "(taken as not encoded)"),
-            (&[("a", "100%"), ("b", "%41")], "a=100%25&b=%2541", "(taken as not encoded)"),
-            (&[("a", "x+y z")], "a=x%2By+z", "(taken as not encoded)"),
-            (&[("mail", "me@a.b")], "mail=me%40a.b", "(taken as not encoded)"),
-            (&[("q", "a+b")], "q=a+b", "(a + is sent as it is)"),
+            (&[("a b", "\u{fc}&"), ("c", "")], "a+b=%C3%BC%26&c=", "(assumed to be unencoded)"),
+            (&[("a", "100%"), ("b", "%41")], "a=100%25&b=%2541", "(assumed to be unencoded)"),
+            (&[("a", "x+y z")], "a=x%2By+z", "(assumed to be unencoded)"),
+            (&[("mail", "me@a.b")], "mail=me%40a.b", "(assumed to be unencoded)"),
+            (&[("q", "a+b")], "q=a+b", "(+ is sent unchanged)"),
             (&[("q", "ab")], "q=ab", "entry 1"),
         ];
         for (pairs, expected, words) in cases {

@@ -42,7 +42,7 @@ pub struct ImportedRequest {
     /// are in seconds, possibly with a fraction. Each occurs once; only `resolve` may occur several
     /// times.
     pub options: Vec<(String, String)>,
-    /// Status of the recorded answer; `None`: none was recorded.
+    /// Status of the recorded response; `None`: no recorded response.
     pub status: Option<u16>,
     /// Differences from the written or recorded request.
     pub changes: Changes,
@@ -81,7 +81,10 @@ impl ImportedRequest {
 
     fn check(&mut self) -> Result<(), String> {
         if !is_token(&self.method) {
-            return Err(format!("{:?} is not a method; write GET, POST or the like", self.method));
+            return Err(format!(
+                "method {:?}: not an HTTP method\nhint: write GET, POST or another one",
+                self.method
+            ));
         }
         self.leave_out(ChangeKind::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
@@ -127,16 +130,21 @@ fn method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> 
         _ => "GET http://localhost:8080/".into(),
     };
     Err(format!(
-        "{place}: expected a method in capitals and a URL, found {line:?}; write it like {like}"
+        "{place}: expected a method in capitals and a URL, found {line:?}\nhint: write it like \
+         {like}"
     ))
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {
     if !is_token(name) {
-        return Err(format!("{name:?} is not the name of a header; write it like Content-Type"));
+        return Err(format!(
+            "header {name:?}: not a header name\nhint: write it like Content-Type"
+        ));
     }
     if value.contains(['\r', '\n', '\0']) {
-        return Err(format!("the value of header {name} holds a line break or NUL; take it out"));
+        return Err(format!(
+            "header {name}: its value has a line break or NUL\nhint: remove that character"
+        ));
     }
     Ok(())
 }
@@ -165,29 +173,30 @@ impl<'a> Url<'a> {
     fn parse(url: &'a str) -> Result<Url<'a>, String> {
         if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
-                "the URL {url:?} holds a blank or control character; percent-encode it"
+                "URL {url:?}: has a blank or control character\nhint: percent-encode it"
             ));
         }
         let url = url.split('#').next().unwrap_or_default();
         let Some((scheme, after)) = url.split_once("://") else {
             let host = url.trim_start_matches('/');
-            return Err(format!("{url:?} is not an absolute URL; write http://{host}"));
+            return Err(format!("URL {url:?}: not an absolute URL\nhint: write http://{host}"));
         };
         let scheme = scheme.to_ascii_lowercase();
         if !matches!(scheme.as_str(), "http" | "https") {
             return Err(format!(
-                "{url:?} begins with {scheme}://; write http://{after} or https://{after}"
+                "URL {url:?}: {scheme}:// is not supported\nhint: write http://{after} or \
+                 https://{after}"
             ));
         }
         let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
         if authority.contains('@') {
             return Err(format!(
-                "the URL {url:?} holds credentials; put them into an Authorization header"
+                "URL {url:?}: has credentials\nhint: put them into an Authorization header"
             ));
         }
         if authority.is_empty() || authority.starts_with(':') {
             return Err(format!(
-                "{url:?} names no host; write {scheme}://localhost{authority}{rest}"
+                "URL {url:?}: has no host\nhint: write {scheme}://localhost{authority}{rest}"
             ));
         }
         Ok(Url { scheme, authority, rest })
@@ -203,10 +212,11 @@ impl<'a> Url<'a> {
 fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     if matches!(path, "-" | ".") {
         return Err(
-            "this would read standard input; put what it reads into a file, and name that".into()
+            "standard input cannot be read here\nhint: put its contents into a file, and name that \
+             file".into()
         );
     }
-    read(path).map_err(|why| format!("{path} cannot be read ({why}); check the path"))
+    read(path).map_err(|why| format!("{path}: cannot be read: {why}\nhint: check the path"))
 }
 
 /// As in a form: `application/x-www-form-urlencoded`.

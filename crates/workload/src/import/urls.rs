@@ -20,7 +20,7 @@ pub fn urls(text: &str) -> Result<Imports, String> {
     require_requests(
         requests,
         Changes::default(),
-        "the list has no URLs; write one a line, like http://localhost:8080/",
+        "the list has no URLs\nhint: write one per line, such as http://localhost:8080/",
     )
 }
 
@@ -43,18 +43,18 @@ mod tests {
     #[test]
     fn wrong_lines_are_named_with_the_right_spelling() {
         let wrong = r#"
-localhost:80/x → line 2: "localhost:80/x" is not an absolute URL; write http://localhost:80/x
-htp://a/b → line 2: "htp://a/b" begins with htp://; write http://a/b or https://a/b
-http://:80/x → line 2: "http://:80/x" names no host; write http://localhost:80/x
-http://u:p@a/ → line 2: the URL "http://u:p@a/" holds credentials; put them into an Authorization header
-get http://a → line 2: expected a method in capitals and a URL, found "get http://a"; write it like GET http://a
-A http://a b → line 2: expected a method in capitals and a URL, found "A http://a b"; write it like GET http://
-# nothing → the list has no URLs; write one a line, like http://localhost:8080/
+localhost:80/x → line 2: URL "localhost:80/x": not an absolute URL⏎hint: write http://localhost:80/x
+htp://a/b → line 2: URL "htp://a/b": htp:// is not supported⏎hint: write http://a/b or https://a/b
+http://:80/x → line 2: URL "http://:80/x": has no host⏎hint: write http://localhost:80/x
+http://u:p@a/ → line 2: URL "http://u:p@a/": has credentials⏎hint: put them into an Authorization header
+get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
+A http://a b → line 2: expected a method in capitals and a URL, found "A http://a b"⏎hint: write it like GET http://
+# nothing → the list has no URLs⏎hint: write one per line, such as http://localhost:8080/
 "#;
         for case in wrong.trim().lines() {
             let (line, begin) = case.split_once(" → ").unwrap();
             let error = urls(&format!("\n{line}\n")).unwrap_err();
-            assert!(error.starts_with(begin), "{line} says {error}");
+            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{line} says {error}");
         }
     }
 }

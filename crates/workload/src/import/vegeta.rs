@@ -23,7 +23,7 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     require_requests(
         targets,
         Changes::default(),
-        "the file has no targets; write them like GET http://localhost:8080/",
+        "the file has no targets\nhint: write them like GET http://localhost:8080/",
     )
 }
 
@@ -55,7 +55,7 @@ fn begins_with_method(line: &str) -> bool {
 fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), String> {
     if let Some(path) = line.strip_prefix('@') {
         if target.body.is_some() {
-            return Err(format!("this is the second body of a target; take @{path} out"));
+            return Err(format!("the target has a second body\nhint: remove @{path}"));
         }
         target.body = Some(load(path, read)?);
         return Ok(());
@@ -65,11 +65,12 @@ fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), S
             target.headers.push((name.into(), value.into()));
         }
         Some((name, _)) => {
-            return Err(format!("header {name} has no value; write it like {name}: value"));
+            return Err(format!("header {name}: has no value\nhint: write it like {name}: value"));
         }
         None => {
             return Err(format!(
-                "expected Name: value or @file, found {line:?}; end the target with an empty line"
+                "expected Name: value or @file, found {line:?}\nhint: end the target with an empty \
+                 line"
             ));
         }
     }
@@ -99,7 +100,7 @@ struct Target {
 fn json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
     let wrong = |error| {
         let like = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
-        format!("this is not a target ({}); write one a line, like {like}", json_error(&error))
+        format!("not a target: {}\nhint: write one per line, such as {like}", json_error(&error))
     };
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
     let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
@@ -109,9 +110,8 @@ fn json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
         .collect();
     let body =
         target.body.filter(|body| !body.is_empty()).map(|body| BASE64.decode(body)).transpose();
-    imported.body = body.map_err(|error| {
-        format!("the body is not base64 ({error}); encode it, as with base64 -w0")
-    })?;
+    imported.body = body
+        .map_err(|error| format!("body: not base64: {error}\nhint: encode it with base64 -w0"))?;
     Ok(imported)
 }
 
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn json_lines_have_lists_of_headers_and_base64_bodies() {
-        let text = "\n {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n\
-                    {\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
+        let text = "\n \
+                    {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n{\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
         assert_eq!(
             show_requests(text),
             ["line 2: POST http://a/ X=1 X=2 Some([70, 79, 79])", "line 4: GET http://b/ None"]
@@ -162,24 +162,24 @@ mod tests {
     #[test]
     fn wrong_lines_are_named_with_what_to_write() {
         let wrong = r#"
-⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"; write it like GET http://a
-http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"; write it like GET http://a/
+⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
+http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"⏎hint: write it like GET http://a/
 GET http://a/⏎⏎X: 1 → line 3: expected a method in capitals and a URL, found "X: 1"
-GET a/b → line 1: "a/b" is not an absolute URL; write http://a/b
-GET http://:6060/ → line 1: "http://:6060/" names no host; write http://localhost:6060/
+GET a/b → line 1: URL "a/b": not an absolute URL⏎hint: write http://a/b
+GET http://:6060/ → line 1: URL "http://:6060/": has no host⏎hint: write http://localhost:6060/
 GET http://a/⏎Authorization → line 2: expected Name: value or @file, found "Authorization"
-GET http://a/⏎X: → line 2: header X has no value; write it like X: value
-GET http://a/⏎x y: 1 → line 1: "x y" is not the name of a header
-GET http://a/⏎@x → line 2: x cannot be read (no such file); check the path
-GET http://a/⏎@dir/body.bin⏎@x → line 3: this is the second body of a target; take @x out
- ⏎# x⏎ → the file has no targets; write them like GET http://localhost:8080/
-FIRST⏎{"headers": {}} → line 2: this is not a target (unknown field `headers`, expected one of `method`, `url`, `header`
-FIRST⏎{"method": "GET"} → line 2: this is not a target (missing field `url`); write one a line, like {"method"
-{"method": "A", "url": "b", "body": 1} → line 1: this is not a target (invalid type: integer `1`
-{"method": "A", "url": "b", "body": "?"} → line 1: the body is not base64 (Invalid
-{"method": "A", "url": "b", "header": {"X": "1"}} → line 1: this is not a target (invalid type: string "1"
-{"method": "A", "url": "b"} → line 1: "b" is not an absolute URL; write http://b
-{⏎} → line 1: this is not a target (EOF
+GET http://a/⏎X: → line 2: header X: has no value⏎hint: write it like X: value
+GET http://a/⏎x y: 1 → line 1: header "x y": not a header name
+GET http://a/⏎@x → line 2: x: cannot be read: no such file⏎hint: check the path
+GET http://a/⏎@dir/body.bin⏎@x → line 3: the target has a second body⏎hint: remove @x
+ ⏎# x⏎ → the file has no targets⏎hint: write them like GET http://localhost:8080/
+FIRST⏎{"headers": {}} → line 2: not a target: unknown field `headers`, expected one of `method`, `url`, `header`
+FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: write one per line, such as {"method"
+{"method": "A", "url": "b", "body": 1} → line 1: not a target: invalid type: integer `1`
+{"method": "A", "url": "b", "body": "?"} → line 1: body: not base64: Invalid
+{"method": "A", "url": "b", "header": {"X": "1"}} → line 1: not a target: invalid type: string "1"
+{"method": "A", "url": "b"} → line 1: URL "b": not an absolute URL⏎hint: write http://b
+{⏎} → line 1: not a target: EOF
 "#;
         for case in wrong.trim_matches('\n').lines() {
             let (text, begin) = case.split_once(" → ").unwrap();
@@ -187,7 +187,7 @@ FIRST⏎{"method": "GET"} → line 2: this is not a target (missing field `url`)
                 .replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#)
                 .replace('⏎', "\n");
             let error = vegeta(&text, &read).unwrap_err();
-            assert!(error.starts_with(begin), "{text} says {error}");
+            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{text} says {error}");
         }
     }
 }

@@ -552,7 +552,7 @@ mod tests {
         let lines =
             settings(&["http://other:1/", "--curl", "curl http://h/ --resolve h:80:127.0.0.1"]);
         assert!(
-            lines.contains("servers replaced by the one of the command line: http://h"),
+            lines.contains("servers replaced by the one on the command line: http://h"),
             "{lines}"
         );
         assert!(

@@ -328,7 +328,7 @@ impl<T> Client<T> {
         unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
     }
 
-    /// Removes a stream whose answer is complete. If its request is incomplete, RST_STREAM
+    /// Removes a stream whose response is complete. If its request is incomplete, RST_STREAM
     /// announces that the rest will not come (RFC 9113 §8.1: no error).
     #[inline]
     pub fn finish(&mut self, stream: StreamKey, io: &mut Io<'_>) {

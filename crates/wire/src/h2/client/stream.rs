@@ -88,7 +88,7 @@ impl<T> Stream<T> {
             self.phase = StreamPhase::Head { informational: informational + 1 };
             return Ok(status);
         }
-        // Such answers have no body, whatever length they declare (RFC 9110 §8.6, §15.3.5,
+        // Such responses have no body, whatever length they declare (RFC 9110 §8.6, §15.3.5,
         // §15.4.5).
         let is_bodiless = self.kind == RequestKind::Head || matches!(status, 204 | 304);
         self.expected = if is_bodiless { Some(0) } else { seen.content_length };

@@ -50,8 +50,11 @@ impl CurlCommand {
                 let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
                 let value = if takes { next() } else { Some(Vec::new()) };
-                let missing =
-                    || located(format!("--{name} needs a value; write it after the option"));
+                let missing = || {
+                    located(format!(
+                        "--{name}: needs a value\nhint: write the value after the option"
+                    ))
+                };
                 command.apply(kind, name, value.ok_or_else(missing)?, read).map_err(located)?;
             }
         }
@@ -71,8 +74,8 @@ impl CurlCommand {
                 Ok(())
             }
             (OptionKind::Refused, _) => {
-                let hint = "remove it, or write its effect as URL or -H";
-                Err(format!("dyno does not follow --{name}; {hint}"))
+                let hint = "remove it, or put its effect into the URL or a header (-H)";
+                Err(format!("--{name}: not supported\nhint: {hint}"))
             }
             (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
                 data(name, value, read).map(|data| self.add_data(name, &data))
@@ -103,13 +106,18 @@ impl CurlCommand {
             "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
             "cookie" => {
-                return Err(format!("-b {value} reads cookies from a file; write -b 'name=value'"));
+                return Err(format!(
+                    "-b {value}: cookies cannot be read from a file\nhint: write -b 'name=value'"
+                ));
             }
             "user" if value.contains(':') => {
                 self.ask("Authorization", format!("Basic {}", BASE64.encode(value)));
             }
             "user" => {
-                return Err(format!("curl would ask for a password; write -u '{value}:password'"));
+                return Err(format!(
+                    "-u {value}: has no password, and curl would ask for it\nhint: write -u \
+                     '{value}:password'"
+                ));
             }
             "oauth2-bearer" => self.ask("Authorization", format!("Bearer {value}")),
             "range" => self.ask("Range", format!("bytes={value}")),
@@ -117,10 +125,10 @@ impl CurlCommand {
                 if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
             {
                 return Err(format!(
-                    "--{name} {value} is not a number of seconds; write it like 2.5"
+                    "--{name} {value}: not a number of seconds\nhint: write it like 2.5"
                 ));
             }
-            // Redirects are never followed: an answer of 3xx counts as right unless a status is
+            // Redirects are never followed: a response of 3xx counts as correct unless a status is
             // expected.
             "location" => self.idle.push("location"),
             "location-trusted" => self.idle.push("location-trusted"),
@@ -176,7 +184,7 @@ impl CurlCommand {
             }
             None => {
                 return Err(format!(
-                    "line {}: the command has no URL; add one, like http://localhost/",
+                    "line {}: the command has no URL\nhint: add one, such as http://localhost/",
                     self.line
                 ));
             }
@@ -198,7 +206,7 @@ impl CurlCommand {
                 (if self.head { "HEAD" } else { "GET" }, None, content_type)
             }
             _ if self.head => {
-                return Err("-I cannot come with a body; take it out, or add -G".into());
+                return Err("-I: cannot be combined with a body\nhint: remove -I, or add -G".into());
             }
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
             (None, parts, None) => {
@@ -208,7 +216,7 @@ impl CurlCommand {
                 url = with_file_name(url, path);
                 ("PUT", Some(load(path, read)?), None)
             }
-            _ => return Err("-d, -F and -T exclude each other; keep one of them".into()),
+            _ => return Err("-d, -F and -T: cannot be combined\nhint: keep one of them".into()),
         };
         let mut request =
             ImportedRequest::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
@@ -286,18 +294,19 @@ impl CurlCommand {
 fn header(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(path) = text.strip_prefix('@') {
         return Err(format!(
-            "-H @{path} reads headers from a file; write each one as -H 'Name: value'"
+            "-H @{path}: headers cannot be read from a file\nhint: write each one as -H 'Name: \
+             value'"
         ));
     }
     match (text.split_once(':'), text.trim_end().strip_suffix(';')) {
         (Some((name, value)), _) if value.trim().is_empty() => Ok((name.trim().into(), None)),
         (Some((name, value)), _) => Ok((name.trim().into(), Some(value.trim().into()))),
         (None, Some(name)) => Ok((name.trim().into(), Some(String::new()))),
-        (None, None) => Err(format!("the header {text:?} has no colon; write -H 'Name: value'")),
+        (None, None) => Err(format!("header {text:?}: has no colon\nhint: write -H 'Name: value'")),
     }
 }
 
-/// Returns the bytes that a data option stands for.
+/// Returns the bytes of a data option.
 fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
         ("data-urlencode", _) => encode_data(&text(value)?, read),
@@ -332,7 +341,8 @@ fn unescape_globs(url: &str) -> Result<String, String> {
         protected.iter().fold(url[path..].replace("[]", ""), |url, mark| url.replace(mark, ""));
     if bare.contains(['[', ']', '{', '}']) {
         return Err(
-            "curl takes brackets for a set of URLs; write these one by one, or add -g".into()
+            "brackets in the URL stand for a set of URLs in curl\nhint: write the URLs one by one, \
+             or add -g".into()
         );
     }
     Ok(protected.iter().fold(url.into(), |url: String, mark| url.replace(mark, &mark[1..])))

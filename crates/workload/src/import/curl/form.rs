@@ -20,9 +20,9 @@ pub struct FormPart {
 }
 
 impl FormPart {
-    /// `name=content`, as it stands.
+    /// `name=content`, unchanged.
     pub fn literal(field: &str) -> Result<FormPart, String> {
-        let wrong = || format!("{field:?} is not a field; write it like -F name=value");
+        let wrong = || format!("-F {field:?}: not a field\nhint: write it like -F name=value");
         let (name, content) = field.split_once('=').ok_or_else(wrong)?;
         Ok(FormPart { name: name.into(), content: content.into(), ..FormPart::default() })
     }
@@ -35,7 +35,7 @@ impl FormPart {
         let (word, suffixes) = form_word(path.unwrap_or(&value));
         if value.starts_with('<') || word.contains('\\') || path.is_some() && word.contains(',') {
             return Err(format!(
-                "dyno does not follow -F {field}; write it like name=value or name=@file"
+                "-F {field}: not supported\nhint: write it like name=value or name=@file"
             ));
         }
         part.suffixes(suffixes)?;
@@ -63,8 +63,8 @@ impl FormPart {
                 let (name, after) = form_word(value);
                 (self.file_name, rest) = (Some(name.into()), after);
             } else {
-                let hint = "write ;type= or ;filename=, or quote the value like 'a=\"b;c\"'";
-                return Err(format!("-F knows no {rest:?}; {hint}"));
+                let hint = "use ;type= or ;filename=, or quote the value as in 'a=\"b;c\"'";
+                return Err(format!("-F: unknown suffix {rest:?}\nhint: {hint}"));
             }
         }
         Ok(())

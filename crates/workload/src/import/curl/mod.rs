@@ -24,7 +24,8 @@ use crate::ReadFile;
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
         return Err(
-            "this command was copied for Windows; choose \"Copy as cURL (bash)\" instead".into()
+            "the command was copied for Windows\nhint: choose \"Copy as cURL (bash)\" instead"
+                .into(),
         );
     }
     let mut requests = Vec::new();
@@ -36,7 +37,7 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     require_requests(
         requests,
         Changes::default(),
-        "there is no curl command; paste one, like curl http://localhost:8080/",
+        "no curl command found\nhint: paste one, such as curl http://localhost:8080/",
     )
 }
 
@@ -48,8 +49,9 @@ fn drop_name(words: &mut Vec<ShellWord>, first: bool) -> Result<(), String> {
     if matches!(name.rsplit('/').next(), Some("curl" | "curl.exe")) {
         words.remove(0);
     } else if !first || !(name.starts_with('-') || name.contains(['.', ':', '/'])) {
-        let hint = "quote what holds blanks, ; or &, and end a line that goes on with a backslash";
-        return Err(format!("expected curl, found {name:?}; {hint}"));
+        let hint = "quote words with blanks, ; or &, and end each line but the last with a \
+                    backslash";
+        return Err(format!("expected curl, found {name:?}\nhint: {hint}"));
     }
     Ok(())
 }

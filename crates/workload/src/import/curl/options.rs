@@ -85,8 +85,11 @@ pub fn parse_word(
     while let Some((&letter, rest)) = letters.split_first() {
         let known = options().find(|(_, _, short)| *short == Some(char::from(letter)));
         let written = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
-        let unknown =
-            || format!("dyno knows no -{written} of curl; take it out if the load can do without");
+        let unknown = || {
+            format!(
+                "-{written}: unknown option of curl\nhint: remove it if the load does not need it"
+            )
+        };
         let (kind, name, _) = known.ok_or_else(unknown)?;
         spelled.push((kind, name));
         if matches!(kind, OptionKind::Value | OptionKind::IdleValue) {
@@ -101,13 +104,16 @@ fn long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>
     let (name, value) = option.split_once('=').map_or((option, None), |(n, v)| (n, Some(v.into())));
     match options().find(|(_, long, _)| *long == name) {
         Some((OptionKind::Flag | OptionKind::IdleFlag, ..)) if value.is_some() => {
-            Err(format!("--{name} takes no value; take the = and what follows out"))
+            Err(format!("--{name}: takes no value\nhint: remove the = and the text after it"))
         }
         Some((kind, name, _)) => Ok((vec![(kind, name)], value)),
         None => Err(match nearest(name, options().map(|(_, long, _)| long)) {
-            Some(near) => format!("dyno knows no --{name} of curl; did you mean --{near}?"),
+            Some(near) => format!("--{name}: unknown option of curl\nhint: did you mean --{near}?"),
             None => {
-                format!("dyno knows no --{name} of curl; take it out if the load can do without")
+                format!(
+                    "--{name}: unknown option of curl\nhint: remove it if the load does not need \
+                     it"
+                )
             }
         }),
     }

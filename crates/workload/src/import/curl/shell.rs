@@ -52,7 +52,8 @@ impl Shell<'_> {
                 }
                 Some(c @ ('&' | '|' | '<' | '>' | '(' | ')')) => {
                     return Err(format!(
-                        "{c} is for a shell; quote what holds it, or take it and the rest out"
+                        "{c}: is an operator of the shell\nhint: quote the word with it, or remove \
+                         it and the rest of the line"
                     ));
                 }
                 Some(c) => {
@@ -93,7 +94,7 @@ impl Shell<'_> {
             }
         }
         self.line = line;
-        Err(format!("the quote {open} is never closed; add the other one"))
+        Err(format!("the quote {open} is not closed\nhint: add the closing quote"))
     }
 
     /// Reads a literal dollar. An expansion by the shell is an error.
@@ -105,7 +106,8 @@ impl Shell<'_> {
             || self.rest.starts_with(['{', '(', '@', '*', '#', '?', '!', '$', '-'])
         {
             return Err(format!(
-                "a shell replaces {c}{name}…; write what comes out, or use single quotes"
+                "{c}{name}…: would be expanded by a shell\nhint: write the result, or use single \
+                 quotes"
             ));
         }
         push(out, c);
@@ -120,8 +122,10 @@ impl Shell<'_> {
             't' => out.push(b'\t'),
             c @ ('\\' | '\'' | '"' | '?') => push(out, c),
             'u' => push(out, self.unicode()?),
-            'x' => out.push(self.number(2).ok_or("\\x names no byte; write it like \\x0a")? as u8),
-            c => return Err(format!("\\{c} is not known in $'…'; write it like \\x0a")),
+            'x' => out.push(
+                self.number(2).ok_or("\\x: has no byte after it\nhint: write it like \\x0a")? as u8,
+            ),
+            c => return Err(format!("\\{c}: unknown escape in $'…'\nhint: write it like \\x0a")),
         }
         Ok(())
     }
@@ -137,7 +141,7 @@ impl Shell<'_> {
             code = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
         }
         code.and_then(char::from_u32)
-            .ok_or_else(|| "\\u names no character; write it like \\u00e4".into())
+            .ok_or_else(|| "\\u: has no character after it\nhint: write it like \\u00e4".into())
     }
 
     /// Returns the number in up to `most` hexadecimal digits, if there are any.
@@ -174,6 +178,6 @@ fn push(out: &mut Vec<u8>, c: char) {
 pub fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-        format!("{text:?} is not UTF-8; write it so")
+        format!("{text:?}: not UTF-8\nhint: save the text as UTF-8")
     })
 }
