@@ -556,7 +556,8 @@ fn what_was_not_valid_or_not_done_is_counted() {
     };
     assert_eq!(
         validity(&three),
-        "3 of 12 steps are not valid: responses were incorrect (2) and too many requests failed (1)."
+        "3 of 12 steps are not valid: responses were incorrect (2) and too many requests failed \
+         (1)."
     );
     let same_words = |r: &mut Report| {
         for (text, code) in [
