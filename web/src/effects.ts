@@ -125,7 +125,7 @@ export const effects: Figure = {
         type: "log",
         min: ends[0],
         max: ends[1],
-        name: "ratio; left of 1: less, right of 1: more",
+        name: "ratio (left of 1: less, right of 1: more)",
         nameLocation: "middle",
         nameGap: 24,
         axisLabel: { formatter: number, hideOverlap: true },

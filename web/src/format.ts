@@ -76,10 +76,10 @@ export function percent(share: number): string {
   return withUnit(share * 100, "%");
 }
 
-/** Longer than the longest wait known: `> 1.20 s (5.9 % not answered)`. */
+/** Longer than the longest wait known: `> 1.20 s (5.9 % not ok)`. */
 export function beyond(longestWait: number | null, share: number): string {
   const wait = longestWait === null ? "–" : `> ${micros(longestWait)}`;
-  return `${wait} (${inDigitsThatSaySomething(share)} not answered)`;
+  return `${wait} (${inDigitsThatSaySomething(share)} not ok)`;
 }
 
 function inDigitsThatSaySomething(share: number): string {

@@ -143,7 +143,7 @@ export const spectrum: Figure = {
             of.trial.load.spectrum_us.map(([q, us]) => [stretched(q), us]),
           ),
         ),
-        { type: "scatter", name: "not answered", data: ends, tooltip: { show: false } },
+        { type: "scatter", name: "not ok", data: ends, tooltip: { show: false } },
       ] as NonNullable<Option["series"]>,
     };
   },

@@ -93,7 +93,7 @@ class SubjectsPanel implements Control {
     this.opener.className = "opener";
     this.opener.setAttribute("aria-expanded", "false");
     this.opener.setAttribute("aria-controls", "subjects");
-    this.onlyFound = button("Only what is found", () => {
+    this.onlyFound = button("Only matches", () => {
       toggles.showOnly((subject) => this.isFound(subject));
     });
     const all = button("All", () => {

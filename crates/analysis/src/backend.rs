@@ -29,7 +29,7 @@ pub struct BackendUse {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendSummary {
     pub name: String,
-    /// CPU time per answer of the subject.
+    /// CPU time per response of the subject.
     pub cpu_us_per_request: Repeated,
     pub cpu_share: Repeated,
     pub cpu_utilisation: Repeated,

@@ -145,8 +145,8 @@ pub fn budget(
     let noises = noises(pilot, report);
     if noises.is_empty() {
         return Err(format!(
-            "{} has no two subjects with {PILOT} valid repeats of one step: nothing is known of \
-             what varies",
+            "{}: variance unknown: no two subjects have {PILOT} valid repeats of the same \
+             step\nhint: make a pilot run with at least {PILOT} repeats (`--repeats {PILOT}`)",
             pilot.header.id
         ));
     }
@@ -171,8 +171,8 @@ pub fn budget(
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
         let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
         format!(
-            "{budget_s:.0} s are too few: a verdict needs {REPEATS_FOR_INTERVAL} repeats, and \
-             those of this suite take {least:.0} s"
+            "--budget {budget_s:.0}s: too short for {REPEATS_FOR_INTERVAL} repeats, which take \
+             {least:.0} s\nhint: use a budget of at least {least:.0} s, or shorten the suite"
         )
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
@@ -248,7 +248,8 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     let began = blocks(run);
     if began.len() < PILOT {
         return Err(format!(
-            "{} has {} repeats, and a pilot needs {PILOT} or more",
+            "{}: a pilot needs at least {PILOT} repeats, and this run has {}\nhint: make a pilot \
+             run with `--repeats {PILOT}`",
             run.header.id,
             began.len()
         ));
@@ -262,7 +263,8 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
     let middle = periods.len().saturating_sub(1) / 2;
     let period = *periods.get(middle).ok_or_else(|| {
         format!(
-            "{} was interrupted in each of its blocks: the duration of a block is not known",
+            "{}: interrupted in each block, so the duration of a block is unknown\nhint: make \
+             another pilot run",
             run.header.id
         )
     })?;
@@ -409,7 +411,7 @@ mod tests {
         assert!(
             budget(&run, &report, (49.0, 0.0), &|_| true)
                 .unwrap_err()
-                .contains("those of this suite take 50 s")
+                .contains("5 repeats, which take 50 s")
         );
         assert_eq!(planned.slices, None);
         let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
@@ -447,7 +449,9 @@ mod tests {
         let mut short = pilot();
         short.trials.truncate(4);
         assert!(
-            budget(&short, &report, (600.0, 0.0), &|_| true).unwrap_err().contains("has 2 repeats")
+            budget(&short, &report, (600.0, 0.0), &|_| true)
+                .unwrap_err()
+                .contains("this run has 2")
         );
     }
 }

@@ -84,7 +84,7 @@ codes! {
     StreamsNotGranted = "streams_not_granted" in Connections,
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
     /// dyno.
-    Books = "books" in Load => "the books do not balance",
+    Books = "books" in Load => "the counts of requests do not add up",
     /// The mean number of requests in flight, once from their times and once from their count,
     /// differs by more than 5 %.
     LittlesLaw = "littles_law" in Load => "Little's law does not hold",
@@ -100,7 +100,7 @@ codes! {
     /// The CPU quota of dyno's own control group held the generator back, so it may have been the
     /// limit.
     GeneratorThrottled = "generator_throttled" in Generator
-        => "a CPU quota held the generator back",
+        => "a CPU quota throttled the generator",
     /// The control group of dyno has a CPU quota, which did not hold the generator back.
     GeneratorQuota = "generator_quota" in Generator,
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
@@ -109,52 +109,52 @@ codes! {
     PriorityRefused = "priority_refused" in Generator,
     /// Another program, perhaps the server, also used the generator's CPUs.
     SharedGenerator = "shared_generator" in Generator,
-    /// Some answers had the wrong status or the wrong body.
-    WrongAnswers = "wrong_answers" in Responses => "answers were wrong",
-    /// No request was answered as expected.
-    NoAnswers = "no_answers" in Responses => "nothing was answered",
+    /// Some responses had an unexpected status, header or body.
+    WrongAnswers = "wrong_answers" in Responses => "responses were incorrect",
+    /// No request got a correct response.
+    NoAnswers = "no_answers" in Responses => "no request got a correct response",
     /// Every connection was refused, as expected of a control with `refuses = true`.
     Refusals = "refusals" in Responses,
     /// The machine dropped packets or connections because a table or a limit of the kernel was
     /// full, so connections time out regardless of the server. Or it evicted connections from its
     /// full table of tracked ones, which drops nothing by itself.
     DroppedPackets = "dropped_packets" in Connections => "the machine dropped packets",
-    /// Some requests got no answer. In percentiles they rank above every right answer. If more than
-    /// 1 % of the due requests got none, the numbers must not be used.
+    /// Some requests got no response. In percentiles they rank above every correct response. If
+    /// more than 1 % of the due requests got none, the numbers must not be used.
     Errors = "errors" in Responses => "too many requests failed",
-    /// Some requests were still unanswered at the end. In percentiles they rank above every right
-    /// answer.
+    /// Some requests had no response at the end. In percentiles they rank above every correct
+    /// response.
     Unanswered = "unanswered" in Responses,
-    /// Fewer requests were answered per second than were scheduled.
+    /// Fewer requests per second got a response than were scheduled.
     RateNotReached = "rate_not_reached" in Load,
-    /// More requests were answered per second than were scheduled, because of a backlog of the
+    /// More requests per second got a response than were scheduled, because of a backlog of the
     /// warm-up.
     WarmupBacklog = "warmup_backlog" in Load
-        => "requests of the warm-up were answered in the window",
+        => "responses to requests of the warm-up arrived in the window",
     /// Requests of the warm-up had no correct response.
     WarmupFailures = "warmup_failures" in Load,
-    /// Arrivals were dropped because too many were waiting already.
+    /// Requests were dropped because too many were already waiting for a connection.
     Dropped = "dropped" in Load,
-    /// In a closed loop no request was answered for a long part of the window although requests
-    /// were in flight. Requests that would have been sent meanwhile are missing from the response
-    /// times.
+    /// In a closed loop no response arrived for a long part of the window although requests were in
+    /// flight. Requests that would have been sent meanwhile are missing from the response times.
     Stalled = "stalled" in Responses,
-    /// In a closed loop no request was answered for a tenth of the window or more, and requests
-    /// failed meanwhile: the server was down. A closed loop sends few requests to such a server, so
-    /// their number hides it.
+    /// In a closed loop no response arrived for a tenth of the window or more, and requests failed
+    /// meanwhile: the server was down. A closed loop sends few requests to such a server, so their
+    /// number hides it.
     Outage = "outage" in Responses => "the server was down for a part of the window",
     /// Complete responses came before their request had been sent in full: the server did not wait
     /// for all of it.
     AnsweredEarly = "answered_early" in Responses
-        => "the server answered before it had the whole requests",
+        => "the server responded before requests were sent in full",
     /// The generator did not run for part of the window: it was stopped, frozen or suspended, or
     /// its machine was.
-    GeneratorStopped = "generator_stopped" in Generator => "the generator did not run all the time",
+    GeneratorStopped = "generator_stopped" in Generator => "the generator did not run for a part \
+                                                            of the window",
     /// Fewer connections than asked for were open at the end of the window.
     Connections = "connections" in Connections,
-    /// The server sent bytes that answer no request, so it is not known which requests its
-    /// responses answer.
-    Unsolicited = "unsolicited" in Responses => "the server sent responses to no request",
+    /// The server sent bytes that answer no request, so it is unknown which requests its responses
+    /// answer.
+    Unsolicited = "unsolicited" in Responses => "the server sent bytes that answer no request",
     /// Slow responses mostly waited in the generator before their request was sent.
     Queueing = "queueing" in Load,
     /// The generator woke late; response times include the delay.
@@ -165,7 +165,7 @@ codes! {
     Clumped = "clumped" in Load,
     /// How the throughput compares with the most that the generator reached on this machine.
     Ceiling = "ceiling" in Generator,
-    /// Only some of the answers were checked in full; the message says how many.
+    /// Only some of the responses were checked in full. The message has their number.
     PartlyChecked = "partly_checked" in Responses,
     /// The server failed during this step.
     SubjectFailed = "subject_failed" in Responses => "the server failed",
@@ -249,7 +249,7 @@ codes! {
     /// Other servers were loaded, or were planned to be loaded, at the same time on the same CPUs.
     /// Throughput and times include the wait for each other.
     AtOnce = "at_once" in Comparisons
-        => "it was not loaded with the same servers as in most repeats",
+        => "the servers loaded with it were not those of most repeats",
     /// The CPUs of a duet were idle at times, and its servers were switched between requests.
     IdleDuet = "idle_duet" in Comparisons => "the CPUs of its duet were idle at times",
     /// The server was loaded alone here, and in turns with others in other repeats of this step.
@@ -259,7 +259,7 @@ codes! {
     AcceptQueueFull = "accept_queue_full" in Connections,
     /// The server or the generator had to retransmit segments.
     Retransmissions = "retransmissions" in Connections,
-    /// The server writes an answer in several parts, each of which becomes a separate segment.
+    /// The server writes a response in several parts, each of which becomes a separate segment.
     ManyWrites = "many_writes" in Connections,
     /// The hypervisor gave the machine's CPUs to other guests for part of the time.
     Steal = "steal" in Machine,

@@ -12,20 +12,20 @@ use dyno_archive::{Interval, LoadRecord, Party, Phase};
 
 use crate::load::{LoadConfig, LoadResult};
 use crate::server::{ServerInterval, ServerUse};
-use crate::steadiness::{Pattern, Steadiness};
 use crate::turns::cpu_us_per_request;
 use crate::verdict::STEAL;
+use crate::window_levels::{Pattern, Steadiness};
 
 /// Least share of the window for a last level that represents it.
 const LEAST: f64 = 0.5;
 
 /// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
-/// answer.
+/// response.
 const IN_CPU: f64 = 0.5;
 
 /// Least share of the server's CPU time that its compilers used before the last level. During it,
-/// they must have used less than half of that. A faster machine also lowers CPU time per answer, so
-/// only compilers show that the server is the cause.
+/// they must have used less than half of that. A faster machine also lowers CPU time per response,
+/// so only compilers show that the server is the cause.
 const COMPILED: f64 = 0.05;
 
 /// Returns the instant from which a trial's window counts, nanoseconds since the load began;
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::steadiness::{intervals, steadiness};
+    use crate::window_levels::{intervals, steadiness};
 
     const S: u64 = 1_000_000_000;
 

@@ -75,9 +75,9 @@ impl MachineDrops {
         let causes = [
             some(self.tracking).map(|n| (self.tracking_in_words(n), NO_TRACKING)),
             some(self.backlog)
-                .map(|n| (format!("{n} by full queues of received packets"), LONGER_BACKLOG)),
+                .map(|n| (format!("{n} because of full receive queues"), LONGER_BACKLOG)),
             some(self.neighbours)
-                .map(|n| (format!("{n} by a full table of neighbours"), MORE_NEIGHBOURS)),
+                .map(|n| (format!("{n} because of a full neighbour table"), MORE_NEIGHBOURS)),
             some(self.tcp_memory).map(|n| (self.memory_in_words(n), MORE_MEMORY)),
         ];
         let (causes, remedies): (Vec<String>, Vec<&str>) = causes.into_iter().flatten().unzip();
@@ -89,7 +89,8 @@ impl MachineDrops {
         match (self.tracking_entries, self.tracking_most) {
             (Some(entries), Some(most)) => {
                 format!(
-                    "{dropped} by connection tracking, whose table held {entries} of {most} entries"
+                    "{dropped} by connection tracking, with {entries} of {most} table entries in \
+                     use"
                 )
             }
             _ => format!("{dropped} by connection tracking"),
@@ -99,11 +100,9 @@ impl MachineDrops {
     fn memory_in_words(&self, dropped: u64) -> String {
         match (self.tcp_memory_pages, self.tcp_memory_most_pages) {
             (Some(pages), Some(most)) => {
-                format!(
-                    "{dropped} for want of TCP memory, of which {pages} of {most} pages were used"
-                )
+                format!("{dropped} for lack of TCP memory, with {pages} of {most} pages in use")
             }
-            _ => format!("{dropped} for want of TCP memory"),
+            _ => format!("{dropped} for lack of TCP memory"),
         }
     }
 
@@ -126,7 +125,7 @@ impl MachineDrops {
 /// Drops as text for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Text such as `812 by connection tracking, whose table held 262144 of 262144 entries`.
+    /// Text such as `812 by connection tracking, with 262144 of 262144 table entries in use`.
     pub causes: String,
     /// Remedies, as sentences.
     pub remedies: String,
@@ -216,7 +215,10 @@ mod tests {
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(8), Some(41)));
         let explained = drops.explanation().unwrap();
-        assert_eq!(explained.causes, "8 by connection tracking, whose table held 41 of 64 entries");
+        assert_eq!(
+            explained.causes,
+            "8 by connection tracking, with 41 of 64 table entries in use"
+        );
         assert!(explained.remedies.contains("nf_conntrack_max"), "{explained:?}");
     }
 
@@ -251,7 +253,7 @@ mod tests {
         let drops = MachineDrops::from_path(&path(9, Some(1)));
         assert_eq!(drops.tcp_memory, Some(7));
         let explained = drops.explanation().unwrap();
-        assert_eq!(explained.causes, "7 for want of TCP memory, of which 9 of 20 pages were used");
+        assert_eq!(explained.causes, "7 for lack of TCP memory, with 9 of 20 pages in use");
     }
 
     #[test]
@@ -265,8 +267,8 @@ mod tests {
         let drops = MachineDrops::from_path(&path);
         assert_eq!(
             drops.explanation().unwrap().causes,
-            "2 by connection tracking, 3 by full queues of received packets, 4 by a full table of \
-             neighbours, 1 for want of TCP memory"
+            "2 by connection tracking, 3 because of full receive queues, 4 because of a full \
+             neighbour table, 1 for lack of TCP memory"
         );
     }
 

@@ -239,16 +239,17 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
         (1, planned) => (
             Severity::Invalid,
             format!(
-                "None of the {} that were planned for the same time ran. The cost of a request \
-                 alone is not comparable with its cost next to other loads. Run the suite again.",
+                "This server was loaded alone. {} should have been loaded at the same time. The \
+                 cost of a request alone is not comparable with its cost next to other loads. Run \
+                 the suite again.",
                 other_loads_text(planned)
             ),
         ),
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time, but not the same ones \
-                 as in most repeats of this step. The cost of a request depends on the other \
+                "{loads} of {planned} servers were loaded at the same time. Most repeats of this \
+                 step had another set of servers. The cost of a request depends on the other \
                  loads, so this repeat is not comparable. Run the suite again."
             ),
         ),
@@ -284,8 +285,8 @@ pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat>
     (duet.loads > 1 && used < FULL && switches >= WAKES).then(|| {
         let message = format!(
             "The servers of this duet used {:.0} % of their CPUs, and this one made {switches:.2} \
-             context switches per request. A wake-up costs more on an idle CPU, and which server \
-             pays for it depends on the others, so CPU per request is not comparable. Use more \
+             context switches per request. A wake-up costs more on an idle CPU. Which server pays \
+             for it depends on the others, so CPU per request is not comparable. Use more \
              connections, or `order = \"interleaved\"`.",
             100.0 * used
         );
@@ -309,8 +310,8 @@ pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
     let is_decided = is_known.contains(&alone.resource);
     let Some(duet) = duet.filter(|duet| !is_decided && duet.loads > 1) else { return alone };
     let sentence = format!(
-        "Not determined: it was loaded at the same time as {} on the same CPUs, and they limited \
-         each other.",
+        "Not determined: this server was loaded at the same time as {} on the same CPUs, and they \
+         limited each other.",
         other_loads_text(duet.loads)
     );
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, json!({"loads": duet.loads}))
@@ -329,7 +330,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A second of warm-up and two measured ones in intervals of 200 ms, with 10 answers and
+    /// A second of warm-up and two measured ones in intervals of 200 ms, with 10 responses and
     /// `cpu_ns` of CPU time in each, sampled at each edge.
     fn record(cpu_ns: u64) -> LoadRecord {
         let interval = |k: u64| {

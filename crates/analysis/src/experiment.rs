@@ -284,20 +284,21 @@ impl Effect {
         };
         match (&self.because, self.changed.len()) {
             (_, 0) if self.fixed_order => {
-                "The two are identical: their difference is noise, or a drift of the machine, \
-                 because they ran in the same order in each block."
+                "The two are identical. Their difference is noise or, because they ran in the same \
+                 order in each block, a drift of the machine."
                     .into()
             }
-            (_, 0) => "The two are identical: their difference is noise.".into(),
+            (_, 0) => "The two are identical. Their difference is noise.".into(),
             _ if self.not_set => {
                 format!(
-                    "A limit could not be set here, so they may not differ at all: {}.",
+                    "A limit could not be set here, so the two may be identical. Planned \
+                     differences: {}.",
                     names()
                 )
             }
             _ if self.fixed_order => format!(
-                "They ran in the same order in each block, so a drift of the machine is confounded \
-                 with {}: no cause is named. Use `order = \"random\"`.",
+                "The cause is unknown: the two ran in the same order in each block, so a drift of \
+                 the machine is confounded with {}. Use `order = \"random\"`.",
                 names()
             ),
             (Some(because), _) if is_shown => {
@@ -628,6 +629,6 @@ mod tests {
         let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
         assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
         assert!(!twins.is_shown());
-        assert_eq!(twins.reason(), "The two are identical: their difference is noise.");
+        assert_eq!(twins.reason(), "The two are identical. Their difference is noise.");
     }
 }

@@ -252,7 +252,7 @@ pub fn resumption(
     }
 }
 
-/// A start whose warm-up took ten slices of an eighth of a second and 1,000 answers each.
+/// A start whose warm-up took ten slices of an eighth of a second and 1,000 responses each.
 pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecord {
     let slices = (0..10).map(|round| WarmUpSlice {
         round,
@@ -279,7 +279,7 @@ pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
 
 /// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two
 /// workloads at two steps. In the fast one's first cell the server failed in the first repeat, and
-/// a check failed in the second and the third: first without an answer, then with a wrong one.
+/// a check failed in the second and the third: first without a response, then with a wrong one.
 pub fn reported() -> Report {
     static REPORTED: LazyLock<Report> = LazyLock::new(|| report(&five_blocks()));
     REPORTED.clone()
@@ -328,7 +328,7 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
-/// This many blocks of servers at one step, with the number of answers that `answers` returns for
+/// This many blocks of servers at one step, with the number of responses that `answers` returns for
 /// an arm in a block.
 pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
     let mut plan = plan(subjects);

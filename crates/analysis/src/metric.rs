@@ -220,19 +220,22 @@ pub const RESPONSE_P99: Metric =
         .with_selection(TrialSelection::Quantile(0.99, response))
         .of_waiting();
 pub const ERROR_SHARE: Metric =
-    metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| {
+    metric("error_share", "Due requests without a correct response", Share, Lower, |t| {
         Some(t.error_share)
     })
     .with_selection(TrialSelection::All);
-pub const CPU: Metric =
-    metric("server_cpu_us_per_request", "Server's CPU time per answer", Microseconds, Lower, |t| {
-        server(t).cpu_us_per_request
-    });
+pub const CPU: Metric = metric(
+    "server_cpu_us_per_request",
+    "Server's CPU time per response",
+    Microseconds,
+    Lower,
+    |t| server(t).cpu_us_per_request,
+);
 pub const MEMORY: Metric =
     metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
 pub const MEMORY_TIME: Metric = metric(
     "server_memory_mb_s_per_request",
-    "Server's memory × time per answer",
+    "Server's memory × time per response",
     MegabyteSeconds,
     Lower,
     |t| server(t).memory_mb_s_per_request,
@@ -248,7 +251,7 @@ pub const KERNEL_MEMORY: Metric =
     });
 pub const CONTEXT_SWITCHES: Metric = metric(
     "server_context_switches_per_request",
-    "Server's context switches per answer",
+    "Server's context switches per response",
     Count,
     Neither,
     |t| server(t).per_request.context_switches,
@@ -278,95 +281,95 @@ pub const METRICS: &[Metric] = &[
     CPU,
     metric(
         "server_cpu_user_us_per_request",
-        "Server's CPU time per answer, in user space",
+        "Server's CPU time per response, in user space",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_user_us,
     ),
     metric(
         "server_cpu_sys_us_per_request",
-        "Server's CPU time per answer, in the kernel",
+        "Server's CPU time per response, in the kernel",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_sys_us,
     ),
     metric(
         "server_cpu_utilisation",
-        "Server's CPU time, of what it may use",
+        "Server's share of its allowed CPU time",
         Share,
         Neither,
         |t| server(t).cpu_utilisation,
     )
     .of_waiting(),
-    metric("server_busiest_thread", "Server's busiest thread, of one CPU", Share, Neither, |t| {
-        server(t).busiest_thread_utilisation
-    })
+    metric(
+        "server_busiest_thread",
+        "Server's busiest thread, share of a CPU",
+        Share,
+        Neither,
+        |t| server(t).busiest_thread_utilisation,
+    )
     .of_waiting(),
     metric("server_threads", "Server's threads", Count, Neither, |t| {
         server(t).threads.filter(|n| *n > 0).map(|n| n as f64)
     }),
     metric(
         "server_run_delay_us_per_request",
-        "Server's wait for a CPU per answer",
+        "Server's wait for a CPU per response",
         Microseconds,
         Lower,
         |t| server(t).per_request.run_delay_us,
     )
     .of_waiting(),
     CONTEXT_SWITCHES,
-    metric("server_wakeups_per_request", "Server's wake-ups per answer", Count, Neither, |t| {
+    metric("server_wakeups_per_request", "Server's wake-ups per response", Count, Neither, |t| {
         server(t).per_request.wakeups
     })
     .of_waiting(),
     metric(
         "server_page_faults_per_request",
-        "Server's page faults per answer",
+        "Server's page faults per response",
         Count,
         Lower,
         |t| server(t).per_request.page_faults,
     ),
     metric(
         "server_syscalls_per_request",
-        "Server's system calls per answer",
+        "Server's system calls per response",
         Count,
         Neither,
         |t| Some(server(t).calls.as_ref()?.per_response),
     )
     .of_waiting(),
-    metric("server_bytes_per_read", "Bytes of the server's reads", Bytes, Neither, |t| {
+    metric("server_bytes_per_read", "Bytes per read of the server", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
     })
     .of_waiting(),
-    metric("server_bytes_per_write", "Bytes of the server's writes", Bytes, Neither, |t| {
+    metric("server_bytes_per_write", "Bytes per write of the server", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.writes?.bytes_per_call
     })
     .of_waiting(),
-    metric("server_writes_per_request", "Server's writes per answer", Count, Neither, |t| {
+    metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
         Some(server(t).calls.as_ref()?.writes?.per_response)
     })
     .of_waiting(),
-    metric(
-        "server_events_per_wait",
-        "Events of the server's waits for events",
-        Count,
-        Neither,
-        |t| server(t).calls.as_ref()?.events_per_wait,
-    )
+    metric("server_events_per_wait", "Events per event wait of the server", Count, Neither, |t| {
+        server(t).calls.as_ref()?.events_per_wait
+    })
     .of_waiting(),
     metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
     }),
     MEMORY,
     MEMORY_TIME,
-    metric("bytes_in_per_response", "Bytes received per answer", Bytes, Neither, |t| {
+    metric("bytes_in_per_response", "Bytes received per response", Bytes, Neither, |t| {
         t.load.bytes.per_response(t.load.bytes.received)
     }),
-    metric("bytes_out_per_response", "Bytes sent per answer", Bytes, Neither, |t| {
+    metric("bytes_out_per_response", "Bytes sent per response", Bytes, Neither, |t| {
         t.load.bytes.per_response(t.load.bytes.sent)
     }),
     metric(
         "segments_per_response",
-        "TCP segments with data received per answer",
+        "TCP segments with data received per response",
         Count,
         Neither,
         |t| t.load.tcp.data_segments_per_response,
@@ -382,13 +385,13 @@ pub const METRICS: &[Metric] = &[
     .of_waiting(),
     metric(
         "http2_segments_per_response",
-        "TCP segments received per HTTP/2 answer",
+        "TCP segments received per HTTP/2 response",
         Count,
         Neither,
         |t| t.load.http2.as_ref()?.segments_per_response,
     )
     .of_waiting(),
-    metric("frames_per_response", "HTTP/2 frames received per answer", Count, Neither, |t| {
+    metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
     }),
     metric(
@@ -409,10 +412,10 @@ pub const METRICS: &[Metric] = &[
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
     .of_waiting(),
-    metric("requests_retried", "HTTP/2 requests asked again", Count, Lower, |t| {
+    metric("requests_retried", "HTTP/2 requests sent again", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.retried as f64)
     }),
-    metric("responses_per_receive", "HTTP/2 answers per receive", Count, Neither, |t| {
+    metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive
     })
     .of_waiting(),
@@ -444,7 +447,7 @@ pub const METRICS: &[Metric] = &[
     .of_waiting(),
     metric(
         "retransmits_per_million_responses",
-        "Generator's TCP retransmits per million answers",
+        "Generator's TCP retransmits per million responses",
         Count,
         Lower,
         |t| t.load.tcp.retransmits_per_million_responses,
@@ -465,7 +468,7 @@ pub const METRICS: &[Metric] = &[
     // Over the whole load, warm-up included, as connections are counted.
     metric(
         "requests_per_connection",
-        "Answered requests per connection (whole load)",
+        "Responses per connection (whole load)",
         Count,
         Neither,
         |t| {
@@ -476,7 +479,7 @@ pub const METRICS: &[Metric] = &[
     .of_waiting(),
     metric(
         "generator_busiest_thread",
-        "Generator's busiest thread, of one CPU",
+        "Generator's busiest thread, share of a CPU",
         Share,
         Neither,
         |t| Some(t.load.client.busiest_thread_utilisation),

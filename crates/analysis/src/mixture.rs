@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::caveat::{Caveat, Code, Severity, info};
     use crate::fixture::reported;
-    use crate::steadiness::{Pattern, Piece, Steadiness};
+    use crate::window_levels::{Pattern, Piece, Steadiness};
 
     /// Repeats with these means; `Some`: of two levels.
     fn repeats(all: &[(f64, Option<(f64, f64)>)]) -> Option<Mixture> {

@@ -7,7 +7,7 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::comparison::baseline;
+use crate::baseline::baseline;
 use crate::grid::Grid;
 use crate::metric::METRICS;
 use crate::stats::{self, Estimate, Looks, PAIRS_TO_TELL_APART, median};

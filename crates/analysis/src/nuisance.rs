@@ -120,7 +120,7 @@ fn starts(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Vec<Start> {
             .blocks()
             .map(|(block, value)| (block, value.ln()))
             .collect::<Vec<_>>();
-        // A trial without answers has no logarithm.
+        // A trial without responses has no logarithm.
         let own: Vec<(u32, f64)> = logs_of.into_iter().filter(|(_, log)| log.is_finite()).collect();
         let mean = own.iter().map(|(_, log)| log).sum::<f64>() / own.len().max(1) as f64;
         for (block, log) in own {

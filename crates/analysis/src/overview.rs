@@ -687,13 +687,13 @@ fn absent(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Opti
     let failure = subject.failures.iter().find(concerns)?;
     let message = failure.failure.message.lines().next().unwrap_or_default();
     let words = format!("{}: {message}", failure.failure.kind.name());
-    Some(if no_numbers { words } else { format!("in part: {words}") })
+    Some(if no_numbers { words } else { format!("partly: {words}") })
 }
 
 /// Why a subject did not get the first workload; `None`: the plan gives no reason.
 fn exclusion_reason(plan: &Plan, subject: usize) -> Option<String> {
     let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
-    Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
+    Some(format!("not loaded with {}: {}", plan.workloads[0].name, not.reason))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub struct CallPair<'a> {
 }
 
 impl CallPair<'_> {
-    /// Returns the absolute difference in calls per answer.
+    /// Returns the absolute difference in calls per response.
     fn difference(&self) -> f64 {
         let of =
             |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);

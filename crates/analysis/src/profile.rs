@@ -32,9 +32,9 @@ pub struct ProfileResult {
     pub failures: Vec<String>,
     /// Time over which stacks were sampled.
     pub length_s: f64,
-    /// Complete answers per second during that time.
+    /// Complete responses per second during that time.
     pub throughput_rps: f64,
-    /// CPU time of the server per answer during that time; `None`: not known.
+    /// CPU time of the server per response during that time; `None`: not known.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
     /// not yet known, used the rest. `None`: not known.
@@ -55,7 +55,7 @@ pub struct Flame {
     pub lost: u64,
     /// Time that all samples stand for: CPU time, or waiting time of threads.
     pub seconds: f64,
-    /// Time per complete answer.
+    /// Time per complete response.
     pub us_per_request: Option<f64>,
     /// Share of the samples whose stack is complete down to the start of its thread: 0 to 1.
     pub whole_share: f64,
@@ -64,7 +64,7 @@ pub struct Flame {
     pub functions: Vec<Function>,
     /// Nodes depth first, each before its callees; invisibly small ones are left out.
     pub nodes: Vec<Node>,
-    /// Difference of each node in time per answer from another profile: −3 (much less) to 3 (much
+    /// Difference of each node in time per response from another profile: −3 (much less) to 3 (much
     /// more). 0: no difference that the samples could show. `None`: there is no other profile.
     pub levels: Option<Vec<i8>>,
     /// Functions by own samples, the most first.
@@ -146,7 +146,7 @@ pub struct HotFunction {
     pub own_share: f64,
     /// Share of the samples with the function anywhere in the stack.
     pub share: f64,
-    /// Own time per complete answer.
+    /// Own time per complete response.
     pub own_us_per_request: Option<f64>,
 }
 

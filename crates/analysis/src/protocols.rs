@@ -380,7 +380,7 @@ mod tests {
     fn only_valid_trials_of_closed_loops_are_compared() {
         let repeats =
             [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
-        // The first HTTP/2 trial has no answers, so it is refused; the other one has no HTTP/1.1
+        // The first HTTP/2 trial has no responses, so it is refused; the other one has no HTTP/1.1
         // trial in its block.
         assert_eq!(compared(plan(&["a"]), &repeats), []);
         let mut open = plan(&["a"]);

@@ -39,7 +39,7 @@ pub struct ServerUse {
     pub cpu_sys_s: Option<f64>,
     /// CPU time ÷ length of the window: in CPUs.
     pub cpus: Option<f64>,
-    /// Per complete answer, right or wrong.
+    /// Per complete response, correct or incorrect.
     pub cpu_us_per_request: Option<f64>,
     /// CPU time that the quota and the CPUs allowed in that window.
     pub cpu_allowed_s: Option<f64>,
@@ -69,7 +69,7 @@ pub struct ServerUse {
     /// Memory that the server itself holds: anonymous and shared memory, or resident memory if only
     /// that is known.
     pub memory_held_bytes: Option<u64>,
-    /// `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
+    /// `memory_held_bytes` × time per response, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
     /// Threads at the end of the window.
     pub threads: Option<usize>,
@@ -145,7 +145,8 @@ impl Throttling {
     }
 }
 
-/// The server's use per complete answer, right or wrong; `None` where it could not be measured.
+/// The server's use per complete response, correct or incorrect; `None` where it could not be
+/// measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PerRequest {
     pub cpu_user_us: Option<f64>,
@@ -321,7 +322,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
-    // Samples lie a little off the edges of the measured window, so answers are scaled to the
+    // Samples lie a little off the edges of the measured window, so responses are scaled to the
     // observed window.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);

@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::backend::{self, BackendResult};
 use crate::lifetime::{Lifetimes, lifetimes};
 use crate::memory::MemorySlopes;
-use crate::price::PriceResult;
+use crate::probe_cost::PriceResult;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
-use crate::warming::{self, WarmUpResult};
+use crate::warm_up::{self, WarmUpResult};
 
 /// One arm of the run: a subject under one set of conditions. A subject with a single arm has one
 /// entry.
@@ -184,7 +184,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         starts.iter().filter_map(|start| part_in(start, &launches[start.launch], arm)).collect();
     let parts: Vec<&PartStart> = by_repeat.iter().map(|(_, part)| *part).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
-    let warm_ups = warming::results(&by_repeat);
+    let warm_ups = warm_up::results(&by_repeat);
     SubjectResult {
         id: own.name.clone(),
         name: planned.name.clone(),

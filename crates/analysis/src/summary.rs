@@ -15,7 +15,7 @@ use crate::metric::{self, ByMetric, Metric, OverStep};
 use crate::probe_results::InsideSummary;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
-use crate::use_table::{UseRow, use_table};
+use crate::use_method::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One cell over all its repeats. Invalid trials are counted in `invalid`, and left out of all
@@ -190,7 +190,7 @@ fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     if 2 * most <= verdicts.len() {
         leading.confidence = Confidence::Low;
         leading.sentence.push_str(&format!(
-            " This is the verdict of {most} of {} repeats. The others have other verdicts.",
+            " This is the verdict of {most} of {} repeats. The other repeats have other verdicts.",
             verdicts.len()
         ));
     }

@@ -16,9 +16,9 @@ use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse, strays};
-use crate::steadiness::{self, Steadiness};
 use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Context, Limiter, TrialContext, limiter};
+use crate::window_levels::{self, Steadiness};
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
@@ -45,7 +45,7 @@ pub struct TrialResult {
     pub load: LoadResult,
     /// Resources that the subject used; empty if it was not watched.
     pub server: ServerUse,
-    /// Use of the services behind the subject; `per_request` is per answer of the subject.
+    /// Use of the services behind the subject; `per_request` is per response of the subject.
     pub backends: Vec<BackendUse>,
     pub machine: MachineResult,
     /// `None`: the load did not take turns.
@@ -136,7 +136,7 @@ impl TrialResult {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether it does not count because of wrong or missing responses of a server that kept
+    /// Whether it does not count because of incorrect or missing responses of a server that kept
     /// running.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
@@ -289,12 +289,12 @@ impl<'a> Judge<'a> {
         let server = used(&whole);
         let load = self.load(&whole, &server);
         let seen = match (self.turns, self.duet) {
-            (Some(turns), _) => steadiness::rounds(turns, whole.window_ns),
-            (None, None) => steadiness::intervals(&load, &server),
+            (Some(turns), _) => window_levels::rounds(turns, whole.window_ns),
+            (None, None) => window_levels::intervals(&load, &server),
             // With other loads at the same time, levels depend on them.
             (None, Some(_)) => Vec::new(),
         };
-        let steadiness = steadiness::steadiness(&seen);
+        let steadiness = window_levels::steadiness(&seen);
         let from_ns = steadiness
             .as_ref()
             .filter(|_| self.turns.is_none())

@@ -36,7 +36,7 @@ pub struct TurnsResult {
 pub struct RoundResult {
     /// Correct responses per second of the own turns, without the first quarter of each.
     pub throughput_rps: Option<f64>,
-    /// The subject's CPU time between the samples nearest to the round's edges, per answer;
+    /// The subject's CPU time between the samples nearest to the round's edges, per response;
     /// microseconds.
     pub cpu_us_per_request: Option<f64>,
 }
@@ -84,7 +84,7 @@ impl TurnsResult {
 }
 
 /// Returns the correct responses per second in each round of a load that took turns, as multiples
-/// of their mean. `None`: the load took no turns, or a round had no answer.
+/// of their mean. `None`: the load took no turns, or a round had no response.
 pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     let turns = Turns::from_record(record)?;
     let rounds = turns.rounds(record.window_ns).map(|round| turns.inner_rate(record, round));
@@ -247,7 +247,7 @@ impl<'a> Turns<'a> {
 }
 
 /// A party's CPU time between the samples nearest to two instants, nanoseconds since the load
-/// began, per answer between them; microseconds.
+/// began, per response between them; microseconds.
 pub(crate) fn cpu_us_per_request(
     record: &LoadRecord,
     party: Party,

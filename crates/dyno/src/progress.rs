@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dyno_analysis::load::interval_result;
 use dyno_analysis::trial::TrialResult;
-use dyno_analysis::warming;
+use dyno_analysis::warm_up;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
@@ -198,7 +198,7 @@ impl Progress {
 /// Describes a slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the
 /// CPU from 1 % on.
 fn describe_slice(slice: &WarmUpSlice) -> String {
-    let point = warming::point(slice);
+    let point = warm_up::point(slice);
     let cpu = point
         .cpu_us_per_request
         .map_or(String::new(), |us| format!(" · {} CPU/request", micros(us)));

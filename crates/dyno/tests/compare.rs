@@ -44,11 +44,11 @@ fn two_subjects_of_a_run_are_set_against_each_other() {
     let (status, text, _) = compared(&[&a, &b]);
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
-    assert!(text.contains("too few repeats, 3 and 3: a verdict takes 5 of each"), "{text}");
+    assert!(text.contains("too few repeats (3 and 3): a verdict needs 5 of each"), "{text}");
     // An undecided gate is no success, in the exit status and in the file for CI, unless the user
     // says so.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
-    let why = "message=\"not compared: it is not known in some valid repeats (3 of A and 0 of B)";
+    let why = "message=\"not compared: it is unknown in some valid repeats (3 of A and 0 of B)";
     let (status, xml, error) = compared(&gated);
     assert_eq!(status, 3);
     assert!(xml.contains("failures=\"0\" errors=\"2\" skipped=\"0\""), "{xml}");
@@ -77,7 +77,7 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
         (vec![&*run, &*run], "hint: name two subjects of the run, as"),
         (vec![&*run, "nowhere"], "nowhere"),
         (vec![&*run, &*other], "no subject of the same name has the same step"),
-        (vec![&*run, &*other, "--fail-on", "p99"], "is no gate"),
+        (vec![&*run, &*other, "--fail-on", "p99"], "not a gate"),
         (vec![&*run, &*other, "--same-within", "2"], "such as `2%`"),
     ] {
         let (status, out, error) = compared(&words);
@@ -134,7 +134,7 @@ fn removed_trial_is_reported_in_every_format() {
             let (status, out, _) = compared(&[&[&*a, &b, "--format", format][..], gates].concat());
             assert_eq!(status, if gates.is_empty() { 0 } else { 3 }, "{format}: {out}");
             assert!(out.contains(said), "{format}: {out}");
-            assert!(out.contains("has no record of 1 planned repeats"), "{format}: {out}");
+            assert!(out.contains("lacks 1 planned repeats"), "{format}: {out}");
         }
     }
     let (_, json, _) = compared(&[&a, &b, "--format", "json"]);

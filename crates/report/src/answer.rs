@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dyno_analysis::Code;
+use dyno_analysis::baseline::{Comparison, Offered, PairEstimate};
 use dyno_analysis::cell::{CellKey, Shape};
 use dyno_analysis::compare::ComparisonAnswer;
-use dyno_analysis::comparison::{Comparison, Offered, PairEstimate};
 use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::{CPU, THROUGHPUT};
 use dyno_analysis::mixture::Mixture;
+use dyno_analysis::other_programs;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::peak::RatioBound;
-use dyno_analysis::programs;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PAIRS_TO_TELL_APART, PairUnit, Repeated};
@@ -62,8 +62,8 @@ fn effects(report: &Report) -> Vec<String> {
     };
     let more = match all.len().saturating_sub(EFFECTS) {
         0 => None,
-        1 => Some("One more is in the table of the experiment.".into()),
-        left => Some(format!("{left} more are in the table of the experiment.")),
+        1 => Some("One more effect is in the table of the experiment.".into()),
+        left => Some(format!("{left} more effects are in the table of the experiment.")),
     };
     all.iter().take(EFFECTS).map(said).chain(more).collect()
 }
@@ -81,8 +81,7 @@ fn noise_floor_sentence(report: &Report) -> Option<String> {
     let baseline = &report.comparisons.first()?.baseline;
     (!each.is_empty()).then(|| {
         format!(
-            "The smallest difference from {} that four of five such runs find is {} (median over \
-             steps).",
+            "Four of five such runs find a difference from {} of at least {} (median over steps).",
             title(report, baseline),
             differences(&each)
         )
@@ -100,11 +99,11 @@ fn twins(report: &Report) -> Option<String> {
             .collect();
         let said = match (shown.is_empty(), &twin.answers[..]) {
             (_, []) => return None,
-            (false, _) => format!("and yet a difference is shown: {}", shown.join("; ")),
+            (false, _) => format!("a difference is shown nevertheless: {}", shown.join("; ")),
             (true, [only]) => only.sentence.clone(),
             (true, all) => match all.iter().filter(|of| twin.is_compared_in(of)).count() {
                 0 => {
-                    format!("not compared at any of {} steps, for want of valid repeats", all.len())
+                    format!("not compared at any of {} steps, for lack of valid repeats", all.len())
                 }
                 compared if compared == all.len() => {
                     format!("no difference is shown at any of {compared} steps")
@@ -116,7 +115,7 @@ fn twins(report: &Report) -> Option<String> {
                 ),
             },
         };
-        Some(format!("{} is {} once more: {said}.", twin.to, twin.from))
+        Some(format!("{} is a twin of {}: {said}.", twin.to, twin.from))
     };
     let said: Vec<String> = report.twins.iter().filter_map(of_twin).collect();
     (!said.is_empty()).then(|| said.join(" "))
@@ -154,7 +153,7 @@ fn winner(report: &Report) -> Option<String> {
     let ranked = ranked_rows(report);
     let best = ranked.first()?;
     let [_, second, ..] = ranked.as_slice() else {
-        return alone(report, best);
+        return single_subject_sentence(report, best);
     };
     let of = |row: &OverviewRow| report.comparison(row.reference_cell);
     // The baseline has no comparison: if it is the best, the runner-up is compared with it.
@@ -162,27 +161,30 @@ fn winner(report: &Report) -> Option<String> {
     if !report.run.load.steps[comparison.step].arrivals.is_closed() {
         return rate_share_sentence(report, comparison);
     }
-    if is_told(comparison) {
+    if has_known_ratio(comparison) {
         return Some(comparison_sentence(report, comparison));
     }
-    let Some(other) = nearest(report, comparison) else { return Some(missing(report, comparison)) };
-    let (at, then) = (missing(report, comparison), comparison_sentence(report, other));
+    let Some(other) = nearest(report, comparison) else {
+        return Some(missing_ratio_sentence(report, comparison));
+    };
+    let (at, then) =
+        (missing_ratio_sentence(report, comparison), comparison_sentence(report, other));
     Some(format!("{at} {then}"))
 }
 
-/// Whether a comparison has a ratio that says something of the two.
-fn is_told(c: &Comparison) -> bool {
+/// Whether a comparison has a ratio, and knows in which direction it is a bound.
+fn has_known_ratio(c: &Comparison) -> bool {
     !c.throughput_ratio.values.is_empty() && c.throughput_bound != RatioBound::Unknown
 }
 
-/// The comparison of the same two at another closed loop, the nearest to that one.
+/// The comparison of the same two subjects at another closed loop, nearest in requests in flight.
 fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
     let steps = &report.run.load.steps;
     let in_flight = |c: &Comparison| steps[c.step].in_flight();
     let is_other = |other: &&Comparison| {
         (other.cell.arm, other.cell.workload) == (c.cell.arm, c.cell.workload)
             && steps[other.step].arrivals.is_closed()
-            && is_told(other)
+            && has_known_ratio(other)
     };
     report
         .comparisons
@@ -191,17 +193,15 @@ fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
         .min_by_key(|other| in_flight(other).abs_diff(in_flight(c)))
 }
 
-fn missing(report: &Report, c: &Comparison) -> String {
+fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let (at, with) = (step_in_words(c), of_workload(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {at} repeats of both {subject} and {baseline}{with} do not count, for reasons that \
-             are not theirs."
+            "At {at}, repeats of both {subject} and {baseline}{with} do not count, for reasons \
+             outside of the servers."
         ),
-        _ => format!(
-            "At {at} {subject} and {baseline} have no valid repeats{with} in common to compare."
-        ),
+        _ => format!("At {at}, {subject} and {baseline} have no valid repeats{with} in common."),
     }
 }
 
@@ -226,8 +226,7 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
     let levels = mixtures(report, c);
     Some(format!(
-        "Of the {rate}requests per second{with} that were offered over {}, {} served {} and {} \
-         {}.{levels}",
+        "Of the {rate}requests per second{with} offered over {}, {} served {} and {} {}.{levels}",
         plural(u64::from(c.connections), "connection"),
         title(report, &c.subject),
         said(c.cell),
@@ -236,7 +235,7 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     ))
 }
 
-fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
+fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String> {
     let (peak, at) = row.highest_throughput()?;
     let repeats = peak.values.len();
     let over = if repeats == 1 {
@@ -275,8 +274,8 @@ fn mixture(whose: &str, of: &Mixture) -> String {
         (changed, repeats) => format!("In {changed} of {whose} {repeats} repeats"),
     };
     format!(
-        " {repeats} throughput changed within the measured window, between levels of {low} and \
-         {high} requests per second: neither is the mean, which was never sustained."
+        " {repeats} throughput changed within the measured window between levels of {low} and \
+         {high} requests per second. The mean was never sustained."
     )
 }
 
@@ -370,11 +369,11 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
     let with = of_workload(report, &c.workload);
-    let (ends, over) = match of_all(c.throughput) {
+    let (ends, over) = match interval_of_all_pairs(c.throughput) {
         Some((low, high)) if report.run.at_every_look => {
-            (ends(low, high, ratio), "95 % interval that holds at every look".to_string())
+            (ends(low, high, ratio), "95 % interval that allows for early stopping".to_string())
         }
-        Some((low, high)) => (ends(low, high, ratio), over_all(report, c).to_string()),
+        Some((low, high)) => (ends(low, high, ratio), interval_text(report, c).to_string()),
         None => (
             range(&c.throughput_ratio, ratio).unwrap_or_default(),
             ratio_range_text(report, c, repeats),
@@ -386,23 +385,23 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
         RatioBound::Exact | RatioBound::Unknown => "",
     };
     let skewed = c.throughput.filter(|of| of.is_skewed);
-    let skewed = skewed.map_or("", |_| {
-        " The pairs are skewed, and such an interval takes them for symmetric: it holds less often \
-         than it says."
-    });
+    let skewed = skewed.map_or(
+        "",
+        |_| " The pairs are skewed and the interval assumes symmetry, so it covers less than 95 %.",
+    );
     let at = step_in_words(c);
-    let cpu = cpu(c);
+    let cpu = cpu_clause(c);
     format!(
-        "At {at} {subject} served {bound}{ends} times as many requests per second{with} as \
+        "At {at}, {subject} served {bound}{ends} times as many requests per second{with} as \
          {baseline} ({over}){cpu}.{skewed}{}",
         mixtures(report, c)
     )
 }
 
 /// `, for 0.39 (0.37–0.41) times the CPU per request`; nothing where that is not known.
-fn cpu(c: &Comparison) -> String {
+fn cpu_clause(c: &Comparison) -> String {
     let Some(middle) = c.cpu_per_request_ratio.median else { return String::new() };
-    let (middle, range) = match (c.cpu, of_all(c.cpu)) {
+    let (middle, range) = match (c.cpu, interval_of_all_pairs(c.cpu)) {
         (Some(of), Some((low, high))) => (of.estimate.ratio, Some(ends(low, high, ratio))),
         _ => (middle, range(&c.cpu_per_request_ratio, ratio)),
     };
@@ -410,25 +409,21 @@ fn cpu(c: &Comparison) -> String {
     let range = range
         .filter(|range| *range != middle)
         .map_or_else(String::new, |range| format!(" ({range})"));
-    format!(", for {middle}{range} times the CPU per request")
+    format!(", with {middle}{range} times the CPU per request")
 }
 
 /// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`:
 /// too few launches.
-fn of_all(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
+fn interval_of_all_pairs(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
     estimate.filter(|of| of.over == PairUnit::Launches)?.interval_of_all
 }
 
-fn over_all(report: &Report, c: &Comparison) -> &'static str {
+fn interval_text(report: &Report, c: &Comparison) -> &'static str {
     let is_asked = |row: &&OverviewRow| {
         !row.control && row.workload == c.workload && row.highest_throughput().is_some()
     };
     let has_others = report.overview.iter().filter(is_asked).count() > 2;
-    if has_others {
-        "95 % interval with all pairs of subjects allowed for"
-    } else {
-        "95 % interval"
-    }
+    if has_others { "95 % interval, corrected for all pairs of subjects" } else { "95 % interval" }
 }
 
 /// Describes the range of a ratio that has no interval of the mean.
@@ -436,7 +431,7 @@ fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
         // With a stopping rule at every look, no interval of the median holds.
         Some(_) if report.run.at_every_look => {
-            format!("{repeats} repeats, whose number they decided")
+            format!("{repeats} repeats, a number that depends on the results")
         }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
@@ -498,8 +493,8 @@ fn ties(report: &Report) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-const NOT_RANKED: &str = "The order of starts was fixed, so subjects are not ranked: a drift of \
-                          the machine is part of every difference between them.";
+const NOT_RANKED: &str = "Subjects are not ranked, because the order of starts was fixed. A drift \
+                          of the machine is part of every difference between them.";
 
 /// Whether a drift of the machine may be why subjects differ.
 fn is_order_fixed(report: &Report) -> bool {
@@ -511,7 +506,7 @@ fn is_order_fixed(report: &Report) -> bool {
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
     let mut sentence =
-        format!("By peak throughput{with} {who} cannot be distinguished{from} (tie)");
+        format!("{who} cannot be distinguished{from} by peak throughput{with} (tie)");
     for (who, from) in groups {
         let _ = write!(sentence, ", nor can {who}{from}");
     }
@@ -535,18 +530,18 @@ fn unranked_sentence(with: &str, all: &[Ranked]) -> Option<String> {
     if most < PAIRS_TO_TELL_APART {
         let repeats = plural(most as u64, "valid repeat");
         return Some(format!(
-            "With {repeats} differences in peak throughput{with} are not significant: the order is \
-             not a ranking."
+            "With {repeats}, differences in peak throughput{with} are not significant. The order \
+             is not a ranking."
         ));
     }
     let few: Vec<&Ranked> = all.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
     match few.as_slice() {
         [] => None,
-        [one] => Some(format!("{} has {}, too few to rank it.", one.0, repeats(one))),
+        [one] => Some(format!("{} has {}, too few for a rank.", one.0, repeats(one))),
         _ => {
             let each: Vec<String> =
                 few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
-            Some(format!("{} have too few to be ranked.", list(&each)))
+            Some(format!("{} have too few valid repeats for a rank.", list(&each)))
         }
     }
 }
@@ -575,7 +570,7 @@ fn other_programs(report: &Report) -> Option<String> {
         0 => String::new(),
         n => format!(" ({n} of them for other reasons)"),
     };
-    Some(format!("{used}; {steps}{others}."))
+    Some(format!("{used}, and {steps}{others}."))
 }
 
 fn validity(report: &Report) -> Option<String> {
@@ -615,7 +610,7 @@ fn validity(report: &Report) -> Option<String> {
     };
     let of_answer = run.answered_after.map(|repeats| {
         format!(
-            "The run ended after {repeats} of {} repeats, when it was known what was asked.",
+            "The run ended after {repeats} of {} repeats, when its question was answered.",
             run.repeats
         )
     });
@@ -629,7 +624,7 @@ fn reasons(report: &Report) -> String {
     // Several codes have the same words.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| t.is_unexpectedly_invalid()) {
-        if let Some(reason) = trial.refusal().map(programs::reason) {
+        if let Some(reason) = trial.refusal().map(other_programs::reason) {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,
                 None => reasons.push((reason, 1)),
@@ -654,7 +649,10 @@ fn failures(report: &Report) -> Option<String> {
         sentences.push(format!("{}.", list(&failed)));
     }
     if !skipped.is_empty() {
-        sentences.push(format!("{} could not take part here.", list(&skipped)));
+        sentences.push(format!(
+            "Skipped, because this machine lacks a requirement: {}.",
+            list(&skipped)
+        ));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }

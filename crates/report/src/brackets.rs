@@ -21,7 +21,7 @@ pub(crate) const HEAD: [&str; 7] = [
 /// A row of the table.
 pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
-    let by = if bracket.limited_by_generator { " (by the generator)" } else { "" };
+    let by = if bracket.limited_by_generator { " (because of the generator)" } else { "" };
     let at_least =
         if bracket.limited_by_generator && bracket.kept_rps.is_some() { "≥ " } else { "" };
     let repeats = match bracket.interval_rps {
@@ -93,7 +93,7 @@ pub(crate) const SEARCH_HEAD: [&str; 7] = [
     "Repeat",
     "Kept up to, requests/s",
     "Missed at",
-    "What was missed there",
+    "Missed condition",
 ];
 
 /// A row of the table of searches.
@@ -109,8 +109,9 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     let missed = result.trials.iter().find(at).and_then(|trial| trial.missed.clone());
     let ended = result.ended.as_ref().map(|why| format!("ended early: {why}"));
     let open = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
-    let failures =
-        result.failures_at_any_rate.map(|_| "wrong or missing responses at any rate".to_string());
+    let failures = result
+        .failures_at_any_rate
+        .map(|_| "incorrect or missing responses at any rate".to_string());
     let said: Vec<String> = missed.into_iter().chain(failures).chain(ended).chain(open).collect();
     [
         search.subject.clone(),
@@ -136,11 +137,12 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         let searched = bracket.searched.filter(|_| bracket.missed_rps.is_some());
         let by_generator = searched.map_or(0, |searched| searched.limited_by_generator);
         let by = if bracket.limited_by_generator {
-            " (that was the generator: it may do more)".to_string()
+            " (limited by the generator: the server may do more)".to_string()
         } else if by_generator > 0 {
             let starts = bracket.searched.map_or(0, |searched| searched.starts);
             format!(
-                " (in {by_generator} of {starts} searches that was the generator: it may do more)"
+                " (limited by the generator in {by_generator} of {starts} searches: the server may \
+                 do more)"
             )
         } else {
             String::new()
@@ -167,7 +169,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         let holds =
             bracket.searched.filter(|of| bracket.kept_rps.is_some() && of.confirmed < of.starts);
         let holds = holds.and_then(|of| of.holds_s).map_or_else(String::new, |seconds| {
-            format!(" (known to hold for {} s only)", length(seconds))
+            format!(" (confirmed only for {} s)", length(seconds))
         });
         Some(format!("{}{with}{over} {rates}{by}{open}{holds}", bracket.subject))
     };
@@ -175,27 +177,30 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
     let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
     let all: Vec<String> = asked.filter_map(said).collect();
-    (!all.is_empty()).then(|| format!("{objective} is kept by {}.", all.join(", ")))
+    (!all.is_empty()).then(|| format!("Rates that keep {objective}: {}.", all.join(", ")))
 }
 
 /// The rates at which a subject keeps the objective. `None`: it was offered none.
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {
         _ if bracket.failures_at_any_rate => {
-            "at no rate that is known (wrong or missing responses are as frequent at low rates)"
-                .into()
+            "none known (incorrect or missing responses are as frequent at low rates)".into()
         }
         (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
         (Some(kept), None) if bracket.searched.is_some() => {
-            format!("up to {}/s (what it does above was not found)", number(kept))
+            format!("up to {}/s (no upper bound found)", number(kept))
         }
         (Some(kept), None) if bracket.rates.last().is_some_and(|last| last.rate_rps > kept) => {
-            format!("up to {}/s (above that {})", number(kept), undecided_reason(bracket, kept))
+            format!(
+                "up to {}/s (undecided above: {})",
+                number(kept),
+                undecided_reason(bracket, kept)
+            )
         }
         (Some(kept), None) => format!("up to {}/s and more", number(kept)),
         (None, Some(missed)) => format!("not at {}/s", number(missed)),
         (None, None) if is_without_starts(bracket) => return None,
-        (None, None) => format!("at no rate for sure ({})", undecided_reason(bracket, 0.0)),
+        (None, None) => format!("undecided ({})", undecided_reason(bracket, 0.0)),
     })
 }
 
@@ -209,26 +214,27 @@ pub(crate) fn shares(report: &Report) -> Option<String> {
         .iter()
         .map(|of| format!("{} {}/s ({})", of.workload, number(of.rps), of.subject));
     Some(format!(
-        "Rates are {} of what the slowest did in closed loops, measured first in {}: {}.",
+        "Rates are {} of the slowest subject's throughput in closed loops, which run {} measured \
+         first: {}.",
         shares.join(", "),
         first.run,
         each.collect::<Vec<_>>().join(", ")
     ))
 }
 
-pub(crate) const EXPLAINED: &str = "A rate is kept where most of its repeats kept the objective, \
-                                    and counts below all that were not. Over repeats: the 95 % \
-                                    interval of what each repeat alone says, from five on, else \
-                                    each. At the end of each row, how many repeats kept each rate. \
-                                    A rate that was searched is the median over starts, each of \
-                                    which had a search of its own.";
+pub(crate) const EXPLAINED: &str = "A rate is kept if most of its repeats kept the objective. It \
+                                    counts if it is below all rates that were missed. Over \
+                                    repeats: the 95 % interval of the rate that each repeat alone \
+                                    keeps. With fewer than five repeats: each value. The end of \
+                                    each row shows how many repeats kept each rate. A searched \
+                                    rate is the median over starts, each with its own search.";
 
-pub(crate) const SEARCHES_EXPLAINED: &str = "A search of each start, by open loops of the suite's \
+pub(crate) const SEARCHES_EXPLAINED: &str = "One search per start, by open loops of the suite's \
                                              duration over the connections of the closed loop \
-                                             before it. A rate is decided by all requests of its \
-                                             loads together, and the rate that is kept by a load \
-                                             about ten times as long; in parentheses, how many \
-                                             loads agree by themselves. report.json has each load.";
+                                             before it. All requests of a rate's loads together \
+                                             decide the rate. A load about ten times as long \
+                                             decides the kept rate. In parentheses: how many loads \
+                                             agree by themselves. report.json has each load.";
 
 #[cfg(test)]
 mod tests {
@@ -261,8 +267,8 @@ mod tests {
             interval_rps: None,
         };
         let range = |bracket: &Bracket| rate_range(bracket).unwrap_or_default();
-        assert_eq!(range(&bracket(0, 3, None)), "at no rate for sure (3 of 3 starts failed)");
-        assert_eq!(range(&bracket(1, 2, None)), "at no rate for sure (2 of 3 starts failed)");
+        assert_eq!(range(&bracket(0, 3, None)), "undecided (3 of 3 starts failed)");
+        assert_eq!(range(&bracket(1, 2, None)), "undecided (2 of 3 starts failed)");
         assert_eq!(range(&bracket(0, 0, None)), "", "it was offered no rate");
         assert_eq!(
             search_text(&bracket(2, 1, None).searched.unwrap()),

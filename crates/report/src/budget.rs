@@ -42,7 +42,8 @@ pub fn text(budget: &Budget) -> String {
         0.0 => String::new(),
         before => {
             format!(
-                ", about {before:.0} s of it for what the slowest subject can do, which comes first"
+                ", about {before:.0} s of it for the closed loops of the slowest subject, which \
+                 come first"
             )
         }
     };
@@ -62,7 +63,7 @@ pub fn text(budget: &Budget) -> String {
     let cell = |rows: &[Expected]| {
         let first = &rows[0];
         let of = format!(
-            "{} against {}, {}, {}",
+            "{} compared with {}, {}, {}",
             first.subject_b,
             first.subject_a,
             first.workload,
@@ -77,8 +78,8 @@ pub fn text(budget: &Budget) -> String {
     format!(
         "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} \
          s{before}: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of \
-         load in the pilot\n  pilot {pilot}, {pilot_repeats} repeats: of so few, what varies is \
-         known by half or double; each line is of itself alone, with no others allowed for\n\n{}",
+         load in the pilot\n  pilot {pilot}, {pilot_repeats} repeats: so few show the variance \
+         only within a factor of two; no line is corrected for the others\n\n{}",
         rows.chunk_by(is_one).map(cell).collect::<String>()
     )
 }

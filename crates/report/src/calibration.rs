@@ -35,7 +35,7 @@ pub fn measuring(m: &Measurement) -> String {
 pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
     if c.shared_cpus {
-        out.push_str("  ! Server and generator shared a CPU: everything here is a lower bound.\n");
+        out.push_str("  ! Server and generator shared a CPU. All numbers are lower bounds.\n");
     }
     out.push_str(&ceilings(c));
     out.push_str(&pacing(c));
@@ -46,15 +46,19 @@ pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
         c.refused.counted, c.refused.asked
     );
     if let Some(kept) = kept {
-        let _ = writeln!(out, "  `dyno load` will quote these ceilings; they are kept in {kept}.");
+        let _ = writeln!(
+            out,
+            "  `dyno load` compares its results with these ceilings. They are \
+                               stored in {kept}."
+        );
     }
     out
 }
 
 fn ceilings(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  The most that one thread reached against the null responder, 64 connections\n\n    \
-         driver   protocol   in flight on each   requests/s   CPU per request   of its thread\n",
+        "\n  Ceilings of one thread against the null responder, 64 connections\n\n    driver   \
+         protocol   in flight on each   requests/s   CPU per request   of its thread\n",
     );
     for row in &c.ceilings {
         let _ = writeln!(
@@ -101,10 +105,9 @@ fn pacing(c: &Calibration) -> String {
 
 fn stamps(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  Response time by our stamps, and by the kernel's receive stamps of the same answers \
-         (epoll)\n\n    \
-         requests/s   spin      p50 ours / kernel           p99 ours / kernel           \
-         difference p50\n",
+        "\n  Response time by dyno's time stamps and by the kernel's receive stamps of the same \
+         responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno / \
+         kernel           difference p50\n",
     );
     for row in &c.stamps {
         let _ = writeln!(

@@ -35,18 +35,18 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
 fn holds(result: &CapacityResult) -> Option<String> {
     let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
     if result.confirmed {
-        return Some(format!("  A load of {seconds} s at {kept} requests/s kept it, too."));
+        return Some(format!("  A load of {seconds} s at {kept} requests/s confirmed it."));
     }
     let longer: Vec<&CapacityTrial> = result.trials.iter().filter(|trial| trial.confirms).collect();
     let Some(longest) = longer.iter().map(|trial| trial.duration_s).reduce(f64::max) else {
         return Some(format!(
-            "  ! It is known to hold for {seconds} s only: no longer load has confirmed it."
+            "  ! The rate is confirmed only for {seconds} s: no longer load confirmed it."
         ));
     };
     let rates: Vec<String> = longer.iter().map(|trial| number(trial.rate_rps)).collect();
     Some(format!(
-        "  ! It is known to hold for {seconds} s only: loads of {} s missed it at {} requests/s. \
-         Make the loads longer (-d).",
+        "  ! The rate is confirmed only for {seconds} s: loads of {} s missed the objective at {} \
+         requests/s. Make the loads longer (-d).",
         length(longest),
         rates.join(", ")
     ))
@@ -71,28 +71,28 @@ pub fn text(result: &CapacityResult) -> String {
     if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
         lines.push(format!(
             "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
-             so lower rates were not tried: make them longer (-d).",
+             so lower rates were not tried. Make the loads longer (-d).",
             number(least)
         ));
     }
     if result.limited_by_generator {
         lines.push(
-            "  ! The generator or the machine, not the server, was the limit there: the server \
-             may do more. Give the generator another CPU (--threads), or use another machine."
+            "  ! The generator or the machine, not the server, was the limit there. The server may \
+             do more. Give the generator another CPU (--threads), or use another machine."
                 .into(),
         );
     }
     if result.connections_taken {
         lines.push(
-            "  ! All connections were busy: the server or the connection count was the limit. \
-             Retry with more (-c)."
+            "  ! All connections were busy: the server or the connection count was the limit. Use \
+             more connections (-c)."
                 .into(),
         );
     }
     if result.percentile_unknown > 0 {
         lines.push(format!(
-            "  ! {} of the loads had too few requests for a percentile of the objective: make them \
-             longer (-d), or begin higher (-r).",
+            "  ! {} of the loads had too few requests for a percentile of the objective. Make the \
+             loads longer (-d), or begin at a higher rate (-r).",
             count(result.percentile_unknown as u64)
         ));
     }
@@ -101,7 +101,7 @@ pub fn text(result: &CapacityResult) -> String {
     }
     if !result.settled {
         lines.push(
-            "  ! Not settled: the bounds are not as close as asked, or longer loads contradict \
+            "  ! Not settled: the bounds are not as close as requested, or longer loads contradict \
              them."
                 .into(),
         );
@@ -131,7 +131,7 @@ fn outcome(result: &CapacityResult) -> String {
             )
         }
         (None, None) if result.failures_at_any_rate.is_some() => {
-            format!("  {}: no rate is known", result.objective)
+            format!("  {}: no kept rate is known", result.objective)
         }
         (None, None) if result.trials.is_empty() => {
             format!("  {}: nothing was measured", result.objective)
@@ -144,13 +144,13 @@ fn failures(of: &FailureShares) -> String {
     let lower = format!("{} of {} requests", count(of.failed_below), count(of.requests_below));
     if of.requests_above == 0 {
         return format!(
-            "  ! Wrong or missing responses missed the objective at the lowest rate that was \
+            "  ! Incorrect or missing responses missed the objective at the lowest rate that was \
              tried: {lower}. Check one response with curl, then fix the server or the expectation."
         );
     }
     format!(
-        "  ! Wrong or missing responses missed the objective, and they are not shown to be rarer \
-         at lower rates: {lower} there, {} of {} at higher rates. So no rate is known. Check one \
+        "  ! Incorrect or missing responses missed the objective. They are not shown to be rarer \
+         at lower rates: {lower} there, {} of {} at higher rates. No kept rate is known. Check one \
          response with curl, then fix the server or the expectation.",
         count(of.failed_above),
         count(of.requests_above)
@@ -220,16 +220,16 @@ mod tests {
             text(&result),
             "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of \
              2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s \
-             kept it, too.\n"
+             confirmed it.\n"
         );
         (result.confirmed, result.holds_s) = (false, Some(2.0));
-        assert!(text(&result).contains("! It is known to hold for 2 s only: no longer load"));
+        assert!(text(&result).contains("! The rate is confirmed only for 2 s: no longer load"));
         let longer =
             CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
         result.trials.push(longer);
         let said = text(&result);
         assert!(
-            said.contains("for 2 s only: loads of 20 s missed it at 1,010 requests/s."),
+            said.contains("for 2 s: loads of 20 s missed the objective at 1,010 requests/s."),
             "{said}"
         );
         result.trials.pop();
@@ -241,7 +241,7 @@ mod tests {
             (Some("it died".into()), true, 2);
         let said = text(&result);
         assert!(
-            said.contains("Ended early: it died") && said.contains("Retry with more (-c)"),
+            said.contains("Ended early: it died") && said.contains("Use more connections (-c)"),
             "{said}"
         );
         assert!(said.contains("2 of the loads"), "{said}");
@@ -266,7 +266,7 @@ mod tests {
             requests_above: 45_000,
         });
         let said = text(&result);
-        assert!(said.starts_with("  p99<5ms: no rate is known\n  4 loads in all\n"), "{said}");
+        assert!(said.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"), "{said}");
         assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
         let lowest =
             FailureShares { requests_above: 0, failed_above: 0, ..FailureShares::default() };

@@ -69,14 +69,14 @@ fn subject(row: &ComparisonRow) -> String {
 /// `A  run hello-1, nginx, begun at …`.
 fn side(name: &str, of: &SideResult) -> String {
     let subject = of.subject.as_ref().map_or(String::new(), |subject| format!(", {subject}"));
-    format!("{name}: run {}{subject}, begun at {}", of.run, of.started)
+    format!("{name}: run {}{subject}, started at {}", of.run, of.started)
 }
 
 /// `h2o against nginx, plaintext, 64 connections: 6.8–12 % less throughput; …`.
 pub(crate) fn answer(of: &ComparisonAnswer) -> String {
     let who = match of.subject_a == of.subject_b {
         true => of.subject_a.clone(),
-        false => format!("{} against {}", of.subject_b, of.subject_a),
+        false => format!("{} compared with {}", of.subject_b, of.subject_a),
     };
     format!("{who}, {}, {}: {}", of.workload, label_in_words(of.step), of.sentence)
 }
@@ -99,14 +99,14 @@ fn repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
 
 fn how(compared: &ComparisonResult) -> &'static str {
     if compared.at_every_look {
-        "Ratios are geometric means over pairs of repeats of one block, and intervals such that \
-         hold at every look; without an interval, ratios are of medians."
+        "Ratios are geometric means over pairs of repeats of one block. Intervals allow for early \
+         stopping. A ratio without an interval is one of medians."
     } else if compared.paired {
-        "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; \
-         without an interval, ratios are of medians."
+        "Ratios are geometric means over pairs of repeats of one block. Intervals are Student's. A \
+         ratio without an interval is one of medians."
     } else {
-        "Ratios are of geometric means over the repeats of each run, and intervals Welch's; \
-         without an interval, ratios are of medians."
+        "Ratios are of geometric means over the repeats of each run. Intervals are Welch's. A \
+         ratio without an interval is one of medians."
     }
 }
 
@@ -148,7 +148,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     line(&side("A", &compared.a));
     line(&side("B", &compared.b));
     for of in &compared.differences {
-        line(&format!("! they differ in {}", difference(of)));
+        line(&format!("! The sides differ in {}", difference(of)));
     }
     repeats(compared).for_each(|of| line(&format!("! {of}")));
     let _ = writeln!(out);
@@ -175,7 +175,7 @@ fn markdown(compared: &ComparisonResult) -> String {
     item(&side("A", &compared.a));
     item(&side("B", &compared.b));
     for of in &compared.differences {
-        item(&format!("they differ in {}", difference(of)));
+        item(&format!("The sides differ in {}", difference(of)));
     }
     repeats(compared).for_each(|of| item(&of));
     compared.gates.iter().for_each(|of| item(&gate(compared, of)));
@@ -264,18 +264,18 @@ fn xml(text: &str) -> String {
 
 fn page(compared: &ComparisonResult) -> String {
     let title = match (&compared.a.subject, &compared.b.subject) {
-        (Some(a), Some(b)) => format!("{b} against {a}"),
-        _ => format!("{} against {}", compared.b.run, compared.a.run),
+        (Some(a), Some(b)) => format!("{b} compared with {a}"),
+        _ => format!("{} compared with {}", compared.b.run, compared.a.run),
     };
     let main = html! {
         header { p.brand { "dyno compare" } h1 { (title) } }
         p { (side("A", &compared.a)) }
         p { (side("B", &compared.b)) }
         @for of in repeats(compared) { p.note { (of) } }
-        h2 { "In short" }
+        h2 { "Summary" }
         ul { @for of in &compared.answers { li { (answer(of)) } } }
         @if !compared.differences.is_empty() {
-            h2 { "In what they differ" }
+            h2 { "Differences of the sides" }
             ul { @for of in &compared.differences { li { (difference(of)) } } }
         }
         @if !compared.gates.is_empty() {

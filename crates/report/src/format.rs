@@ -116,9 +116,9 @@ pub fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 
-/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a right answer rank
-/// above every right answer. The text is a time; `> 1.20 s (5.9 % not answered)` if the percentile
-/// lies among the unanswered; `–` if too few samples lie beyond it.
+/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a correct response
+/// rank above every correct response. The text is a time; `> 1.20 s (5.9 % not ok)` if the
+/// percentile lies among the unanswered; `–` if too few samples lie beyond it.
 #[must_use]
 pub fn wait(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
@@ -149,17 +149,17 @@ pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
 }
 
 /// Note below a table: the meaning of `–`.
-pub const TOO_FEW: &str = "–: too few samples, because fewer than 20 lie beyond this percentile";
+pub const TOO_FEW: &str = "–: too few samples (fewer than 20 lie beyond this percentile)";
 
 /// Note below a table: the meaning of `> …`.
-pub const BEYOND: &str = "> …: the percentile lies among requests that got no right answer, and is \
-                          longer than the longest wait known";
+pub const BEYOND: &str = "> …: the percentile lies among requests without a correct response (not \
+                          ok), above the longest known wait";
 
-/// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if
-/// none is known.
+/// `> 1.20 s (5.9 % not ok)`: longer than the longest wait known; `–` instead of a time if none is
+/// known.
 #[must_use]
 pub fn unanswered_text(of: UnansweredShare) -> String {
-    beyond_for(of, "not answered")
+    beyond_for(of, "not ok")
 }
 
 /// `reason`: what the share is of.
@@ -238,7 +238,7 @@ pub fn nanos(ns: u64) -> String {
 pub fn phases(load: &Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
         format!(
-            "; each start is warmed before until it is steady, for {} at most",
+            "; each start is first warmed up until it is steady, for at most {}",
             nanos(until.limit_ns)
         )
     });
@@ -246,23 +246,23 @@ pub fn phases(load: &Load) -> String {
         (Some(ns), None) => format!("{} measured", nanos(ns)),
         (Some(ns), Some(n)) => format!("{} measured, or {} requests", nanos(ns), count(n)),
         (None, Some(n)) => format!("{} requests", count(n)),
-        (None, None) => "measured until it is ended".into(),
+        (None, None) => "measured until it is stopped".into(),
     };
     let warmup = match load.still_warming {
         StillWarming::Refused => format!("{} warm-up", nanos(load.warmup_ns)),
         StillWarming::Measured if load.warmup_ns == 0 => {
-            "no warm-up, because that is measured".into()
+            "no warm-up (the warm-up is measured)".into()
         }
         StillWarming::Measured => {
             format!(
-                "{} to open connections and no warm-up, because that is measured",
+                "{} to open connections, no warm-up (the warm-up is measured)",
                 nanos(load.warmup_ns)
             )
         }
     };
     let reconnect = match load.reconnect {
         Reconnect::Backoff => "",
-        Reconnect::AtOnce => "; connections that fail are followed by others at once",
+        Reconnect::AtOnce => "; failed connections are replaced at once",
     };
     let priority = match load.priority {
         Priority::Normal => "",
@@ -462,8 +462,8 @@ mod tests {
             ..Percentiles::default()
         };
         assert_eq!(wait(&p, 0.5), "812 µs");
-        assert_eq!(wait(&p, 0.99), "> 1.20 s (5.9 % not answered)");
-        assert_eq!(wait(&p, 1.0), "> 1.20 s (5.9 % not answered)");
+        assert_eq!(wait(&p, 0.99), "> 1.20 s (5.9 % not ok)");
+        assert_eq!(wait(&p, 1.0), "> 1.20 s (5.9 % not ok)");
         let few = Percentiles { count: 500, ..Percentiles::default() };
         assert_eq!(wait(&few, 0.99), "–");
     }

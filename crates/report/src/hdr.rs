@@ -10,8 +10,8 @@ use dyno_archive::{Interval, Phase, Times};
 const TICKS_PER_HALF: u32 = 5;
 
 /// A percentile distribution in milliseconds (`.hgrm`) of all requests that were due: `times` (ns)
-/// of right answers, and `missing` requests that got none. These rank above every right answer, so
-/// with them the distribution ends below 100 %.
+/// of correct responses, and `missing` requests that got none. These rank above every correct
+/// response, so with them the distribution ends below 100 %.
 #[must_use]
 pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
@@ -52,10 +52,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
         stat(times.max().map(|ns| ns as f64))
     );
     if missing > 0 {
-        let _ = writeln!(
-            out,
-            "#[Unanswered = {missing:>12}, of Total count; they took longer than any value above]"
-        );
+        let _ = writeln!(out, "#[Unanswered = {missing:>12}, of Total count, above all values]");
     }
     let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 32, 2048);
     out
@@ -67,7 +64,7 @@ fn next_quantile(quantile: f64) -> f64 {
     quantile + 1.0 / ticks
 }
 
-/// The response times of each interval's right answers (`.hlog`, format 1.3): starts in seconds
+/// The response times of each interval's correct responses (`.hlog`, format 1.3): starts in seconds
 /// since the load began, maxima in milliseconds, histograms in nanoseconds. `began_unix_s`: the
 /// load's beginning, seconds since the epoch. The warm-up is tagged. A comment gives the number of
 /// requests (`missing`) without a correct response: the format has no field for it.
@@ -79,8 +76,7 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     if missing > 0 {
         let _ = writeln!(
             out,
-            "#[Unanswered: {missing} requests that were due got no right answer and are in no \
-             histogram]"
+            "#[Unanswered: {missing} due requests without a correct response are in no histogram]"
         );
     }
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
@@ -148,7 +144,7 @@ mod tests {
         );
         assert!(text.contains("#[Unanswered =          100"), "{text}");
         let log = hlog(&[], 100, 0.0);
-        assert!(log.contains("Unanswered: 100 requests"), "{log}");
+        assert!(log.contains("Unanswered: 100 due requests"), "{log}");
     }
 
     #[test]

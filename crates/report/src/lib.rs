@@ -18,7 +18,7 @@ mod methodology;
 mod metrics;
 pub mod openmetrics;
 mod overview;
-pub mod price;
+pub mod probe_cost;
 pub mod profile;
 pub mod redact;
 pub mod shell;

@@ -34,9 +34,10 @@ pub fn render(report: &Report) -> String {
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     if let Some(experiment) = &report.experiment {
-        let _ = writeln!(out, "## What changes what\n\n{}", effects(&experiment.effects));
+        let _ = writeln!(out, "## Effects\n\n{}", effects(&experiment.effects));
         for effect in &experiment.effects {
-            let reason = format!("{} against {}: {}", effect.to, effect.from, effect.reason());
+            let reason =
+                format!("{} compared with {}: {}", effect.to, effect.from, effect.reason());
             let _ = writeln!(out, "- {}", escape(&reason));
         }
         out.push('\n');
@@ -89,11 +90,10 @@ fn brackets_table(report: &Report) -> String {
 }
 
 /// Note below the table of percentiles.
-const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one that got no right \
-                            answer ranks above every right answer. `> 1.20 s (5.9 % not \
-                            answered)`: the percentile lies among those, and the time is the \
-                            longest wait known. `–`: fewer than 20 samples lie beyond it, which is \
-                            too few to give it.";
+const NOT_ANSWERED: &str = "Percentiles are over all due requests. Requests without a correct \
+                            response (not ok) rank above every correct response. `> 1.20 s (5.9 % \
+                            not ok)`: the percentile lies among them, above the longest known \
+                            wait. `–`: too few samples (fewer than 20 lie beyond the percentile).";
 
 /// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention,
 /// code or table.
@@ -231,7 +231,7 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Subject", |s| s.title.clone()),
     ("Version", |s| or_dash(s.version.clone(), |v| v)),
     ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
-    ("First answer", |s| or_dash(s.startup_ms.first_answer.median, millis)),
+    ("First response", |s| or_dash(s.startup_ms.first_answer.median, millis)),
     ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
     ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
@@ -259,8 +259,8 @@ fn backends(report: &Report) -> String {
         "Connections",
         "Back end",
         "CPU per request",
-        "Part of the CPU of a request",
-        "CPU, of what it may use",
+        "Share of a request's CPU",
+        "Share of allowed CPU",
         "Memory",
     ];
     let starts = report.subjects.iter().flat_map(|s| {

@@ -21,9 +21,8 @@ pub(crate) struct Sheet {
 }
 
 /// Note next to the sheets.
-pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors \
-                               over all repeats. –: not measured, or too few samples for a \
-                               percentile.";
+pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step. Errors: over \
+                               all repeats. –: not measured, or too few samples for a percentile.";
 
 /// A metric, with its median for each subject, in the order of [`Sheet::subjects`].
 pub(crate) struct MetricRow {
@@ -34,7 +33,7 @@ pub(crate) struct MetricRow {
 fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
     match step {
         Some(step) if step.over.median.is_none() && step.beyond > 0 => {
-            "among what was not answered".into()
+            "among requests that are not ok".into()
         }
         step => or_dash(step.and_then(|s| s.over.median), |value| quantity(metric.unit, value)),
     }

@@ -22,9 +22,9 @@ pub struct LoadTotals {
     dropped: u64,
     bytes_sent: u64,
     bytes_received: u64,
-    /// Response times of right answers, without the warm-up.
+    /// Response times of correct responses, without the warm-up.
     response: Recording,
-    /// Requests that were due and got no right answer, without the warm-up.
+    /// Requests that were due and got no correct response, without the warm-up.
     unanswered: u64,
     /// In the last interval before the drain, as are the next two fields.
     connections_open: u64,
@@ -110,12 +110,12 @@ impl LoadTotals {
         gauge("dyno_connections_open", "Connections that are up.", self.connections_open as f64);
         gauge(
             "dyno_throughput_rps",
-            "Right answers per second in the last interval.",
+            "Correct responses per second in the last interval.",
             self.throughput_rps,
         );
         gauge(
             "dyno_generator_utilisation",
-            "Share of a CPU of the busiest generator thread.",
+            "CPU share of the busiest generator thread.",
             self.busiest,
         );
         self.response(&mut out);
@@ -129,9 +129,10 @@ impl LoadTotals {
         let waits = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
         let _ = writeln!(
             out,
-            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start \
-             to the last byte, since the window opened. Sum and count are of right answers; \
-             quantiles are of all that was due, +Inf where they lie among what got no right answer."
+            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} Response time from the \
+             intended start to the last byte, since the window opened. Sum and count are of \
+             correct responses. Quantiles are of all due requests, and +Inf among those without a \
+             correct response."
         );
         for q in QUANTILES {
             let seconds = match quantile_of_due(&waits, &times, q) {

@@ -172,7 +172,7 @@ pub(crate) fn cpu(r: &OverviewRow) -> String {
 /// The mark ✗ explained; `None`: no row has one.
 pub(crate) fn invalid_note(rows: &[OverviewRow]) -> Option<&'static str> {
     let has_invalid = rows.iter().any(|r| r.invalid.is_some());
-    has_invalid.then_some("✗: a median of repeats that are not valid. No verdict rests on it.")
+    has_invalid.then_some("✗: a median of repeats that are not valid. No verdict uses it.")
 }
 
 /// The sign before a peak that may be higher, or that is a mean of several levels; else nothing.
@@ -187,8 +187,8 @@ pub(crate) const fn peak_mark(r: &OverviewRow) -> &'static str {
 
 /// The meaning of `~`, if it occurs.
 pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
-    const NOTE: &str = "~: throughput changed its level within the measured windows, so this mean \
-                        is a rate that the server did not sustain.";
+    const NOTE: &str = "~: throughput changed its level within the measured windows, so the server \
+                        never sustained this mean.";
     rows.iter()
         .any(|row| row.highest_throughput().is_some() && row.peak_mixture.is_some())
         .then_some(NOTE)
@@ -243,13 +243,13 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 
 /// Note below the overview: the step that each figure belongs to.
 const OF_WHICH_STEP: &str = "Range: of the repeats, or, from five on, the 95 % interval of their \
-                             median. Peak, range, place and limit are of the step under \"at\" \
-                             (connections), where the median throughput was best, of steps with \
-                             three valid repeats or more if there are any. ≥: a lower bound: \
-                             repeats that do not count may hide that the server does more. p50, \
-                             p99 and CPU of the one under \"reference\": of the workload's steps \
-                             the nearest to 64 in flight, and of its passes the last. Memory is \
-                             the most and errors the sum of all steps.";
+                             median. Peak, range, place and limit: of the step under \"at\" \
+                             (connections), which has the best median throughput. Steps with three \
+                             valid repeats or more are preferred. ≥: a lower bound, because \
+                             repeats that do not count may hide a higher peak. p50, p99 and CPU: \
+                             of the step under \"reference\", the last pass of the workload's step \
+                             nearest to 64 in flight. Memory: the maximum of all steps. Errors: \
+                             the sum of all steps.";
 
 /// The notes below the overview.
 pub(crate) fn notes(rows: &[OverviewRow]) -> String {

@@ -163,8 +163,8 @@ pub fn withheld_note(withheld: Withheld) -> Option<String> {
         Withheld(n) => format!("{n} values that look like secrets are"),
     };
     Some(format!(
-        "{what} left out of this report, and {MARK} stands in place of each: put yours there to \
-         run it again. The run's own folder (run.json) holds them."
+        "{what} left out of this report and replaced by {MARK}. To run the suite again, put your \
+         values there. The run's own folder (run.json) has them."
     ))
 }
 

@@ -103,7 +103,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     }
     if result.requests.len() > shown {
         let more = result.requests.len() - shown;
-        line("", format!("and {more} more requests; `--format json` has them all"));
+        line("", format!("and {more} more requests (`--format json` has all)"));
     }
     if failed_count(result) > 0 {
         line("errors", errors(result));
@@ -146,7 +146,7 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
     }
 }
 
-/// Requests that ended without a right answer.
+/// Requests that ended without a correct response.
 fn failed_count(result: &LoadResult) -> u64 {
     let started = result.exchanges.started;
     started - result.outcomes.get(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
@@ -160,7 +160,7 @@ fn rate_line(result: &LoadResult) -> String {
 
 fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
     format!(
-        "coefficient of variation {} of {} intended      wake lag p99 {}      loop lag p99 {}",
+        "coefficient of variation {}, intended {}      wake lag p99 {}      loop lag p99 {}",
         or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
         or_dash(gaps.intended_cv, |cv| format!("{cv:.2}")),
         or_dash(result.client.wake_lag_us.p99, micros),
@@ -238,12 +238,9 @@ fn footnote(result: &LoadResult) -> Option<String> {
     let is_missing = |q: f64| p.place(q) == PercentilePlace::TooFew;
     if p.unanswered > 0 {
         return Some(format!(
-            "percentiles are over all {} that were due: {} got no right answer and rank{} above \
-             the {} that did",
-            count(p.due()),
+            "percentiles: {} of {} due requests got no correct response and count as the slowest",
             count(p.unanswered),
-            if p.unanswered == 1 { "s" } else { "" },
-            count(p.count)
+            count(p.due())
         ));
     }
     (p.due() > 0 && RESPONSE_SHOWN.iter().any(|(_, q)| is_missing(*q))).then(|| TOO_FEW.into())
@@ -262,7 +259,7 @@ fn client(result: &LoadResult) -> String {
     let c = &result.client;
     let spun = match c.spun_share {
         Some(share) if share > 0.0 => {
-            format!(", and {} of it polling so as not to wake late", percent(share))
+            format!(", {} of it polling for exact timing", percent(share))
         }
         _ => String::new(),
     };
@@ -312,15 +309,13 @@ fn http2_line(h: &Http2Result) -> String {
         h.frames_per_response.iter().filter(|(_, n)| **n >= 0.005).map(frame_share).collect();
     let stalls = match h.window_stall_us.count {
         0 => String::new(),
-        n => format!(
-            "   {} stalls on windows, p50 {}",
-            count(n),
-            or_dash(h.window_stall_us.p50, micros)
-        ),
+        n => {
+            format!("   {} window stalls, p50 {}", count(n), or_dash(h.window_stall_us.p50, micros))
+        }
     };
     format!(
-        "{} streams at most{granted}   {} a response   {} frames a segment   HPACK saves {}   {} \
-         resets   {} GOAWAY{stalls}",
+        "{} streams at most{granted}   {} per response   {} frames per segment   HPACK saves {}   \
+         {} resets   {} GOAWAY{stalls}",
         count(h.streams.most),
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
@@ -539,7 +534,7 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
     let waits: Vec<String> =
         measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
-    let beyond = waits.iter().any(|w| w.contains("not answered"));
+    let beyond = waits.iter().any(|w| w.contains("not ok"));
     let too_few = waits.iter().any(|w| w == "–");
     [(beyond, BEYOND), (too_few, TOO_FEW)]
         .into_iter()

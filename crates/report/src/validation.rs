@@ -15,7 +15,7 @@ pub fn text(v: &Validation, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate --verdicts"), v.machine);
     out.push_str(&matrix(v));
     out.push_str(&totals(v));
-    out.push_str(&steps("Wrong verdicts", &v.wrong, style));
+    out.push_str(&steps("Incorrect verdicts", &v.wrong, style));
     out.push_str(&invalid(v, style));
     if !v.not_run.is_empty() {
         let _ = writeln!(out, "\n  {}", style.bold("Not run"));
@@ -59,9 +59,8 @@ fn matrix(v: &Validation) -> String {
 
 fn totals(v: &Validation) -> String {
     format!(
-        "\n  {} judged. {} of the verdicts are right; {} of the right ones have high \
-         confidence.\n  \
-         Wrong with high confidence: {}. Invalid, not judged: {}.\n",
+        "\n  {} judged. {} of the verdicts are correct, {} of the correct ones with high \
+         confidence.\n  Incorrect with high confidence: {}. Invalid, not judged: {}.\n",
         plural(v.judged as u64, "step"),
         or_dash(v.right, percent),
         or_dash(v.right_high, percent),
@@ -79,7 +78,7 @@ fn steps(title: &str, all: &[KnownStep], style: Style) -> String {
         let right: Vec<&str> = step.right.iter().map(|right| right.name()).collect();
         let _ = writeln!(
             out,
-            "    {} at {} ({}): {} with {} confidence; right: {}\n      {}",
+            "    {} at {} ({}): {} with {} confidence, correct: {}\n      {}",
             step.behaviour,
             step.load,
             step.user.name(),
@@ -160,22 +159,31 @@ mod tests {
         let text = text(&Validation::new("a machine".into(), steps, vec![not_run]), Style::Plain);
         let expected = "  dyno calibrate --verdicts  a machine
 
-    true cause       verdict            high   likely  guess
-    lock             lock                  1        ·      1
+    true cause       verdict            \
+                        high   likely  guess
+    lock             lock                  1        ·      \
+                        1
                      workers               1        ·      ·
 
-  3 steps judged. 66.7 % of the verdicts are right; 50.0 % of the right ones have high confidence.
-  Wrong with high confidence: 1. Invalid, not judged: 1.
+  3 steps \
+                        judged. 66.7 % of the verdicts are correct, 50.0 % of the correct ones \
+                        with high confidence.
+  Incorrect with high confidence: 1. Invalid, not \
+                        judged: 1.
 
-  Wrong verdicts
-    lock-sleep at 4 connections (ordinary user): workers with high confidence; right: lock
+  Incorrect verdicts
+    lock-sleep at 4 connections (ordinary \
+                        user): workers with high confidence, correct: lock
       A sentence.
 
-  Invalid steps, not judged
-    lock-sleep at 4 connections (ordinary user): generator_busy; verdict unknown
+  \
+                        Invalid steps, not judged
+    lock-sleep at 4 connections (ordinary user): \
+                        generator_busy; verdict unknown
 
   Not run
-    go-sleep (root): go: not found
+    go-sleep (root): go: not \
+                        found
 ";
         assert_eq!(text, expected);
     }

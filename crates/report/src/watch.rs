@@ -26,7 +26,7 @@ pub fn line(seen: &WatchRecord) -> String {
     parts.extend(
         seen.throttled_share
             .filter(|s| *s > 0.0)
-            .map(|s| format!("held back in {} of periods", percent(s))),
+            .map(|s| format!("throttled in {} of periods", percent(s))),
     );
     parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
     parts.push(format!("{} threads", count(seen.threads as u64)));
@@ -92,11 +92,11 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
         ),
         ("busiest thread", or_dash(whole.busiest_thread_utilisation, percent)),
         (
-            "waited for a CPU",
+            "wait for a CPU",
             or_dash(whole.run_delay_s_per_s, |s| format!("{} per second", seconds(s))),
         ),
         (
-            "held back",
+            "throttled",
             or_dash(whole.throttled_share, |s| format!("in {} of its quota's periods", percent(s))),
         ),
         ("memory", or_dash(whole.memory_held_bytes, |n| bytes(n as f64))),
@@ -187,7 +187,7 @@ pub fn openmetrics(seen: &WatchRecord) -> String {
     );
     gauge(
         "throttled_ratio",
-        "Share of the periods of the CPU quota in which it was held back.",
+        "Share of the CPU quota's periods in which it was throttled.",
         seen.throttled_share,
     );
     gauge(
@@ -239,7 +239,7 @@ fn write_labelled(out: &mut String, seen: &WatchRecord) {
 pub fn page(title: &str, whole: &WatchRecord, looks: &[WatchRecord]) -> String {
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
-        (rows("As a whole", &facts(whole)))
+        (rows("Whole time", &facts(whole)))
         (roles(whole))
         (all_calls(whole))
         (over_time(looks))
@@ -261,7 +261,7 @@ fn roles(whole: &WatchRecord) -> Markup {
             thead {
                 tr {
                     th { "Role" } th.n { "Alive" } th.n { "CPU time" } th.n { "Wake-ups" }
-                    th { "What they did" }
+                    th { "Thread states" }
                 }
             }
             tbody { @for (role, used) in &whole.by_thread_role {
@@ -279,7 +279,7 @@ fn roles(whole: &WatchRecord) -> Markup {
 fn all_calls(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
-        @if whole.syscalls.is_none() { p { "They were not counted." } } @else {
+        @if whole.syscalls.is_none() { p { "System calls were not counted." } } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {
@@ -294,7 +294,7 @@ fn all_calls(whole: &WatchRecord) -> Markup {
 
 fn over_time(looks: &[WatchRecord]) -> Markup {
     html! {
-        h2 { "Look by look" }
+        h2 { "All readings" }
         div.scroll { table {
             thead {
                 tr {

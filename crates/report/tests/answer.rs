@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use dyno_analysis::comparison::PairEstimate;
+use dyno_analysis::baseline::PairEstimate;
 use dyno_analysis::mixture::Mixture;
+use dyno_analysis::other_programs::DisturbedSteps;
 use dyno_analysis::overview::Tie;
 use dyno_analysis::peak::RatioBound;
-use dyno_analysis::programs::DisturbedSteps;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Estimate, PairUnit, Repeated};
-use dyno_analysis::steadiness::Piece;
+use dyno_analysis::window_levels::Piece;
 use dyno_analysis::{Caveat, Code, Report, Severity};
 use dyno_archive::plan::{Arrivals, LoadModel};
 use dyno_archive::{Protocol, RunDir};
@@ -55,16 +55,14 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         (&[0.0987], "0.099", "one repeat, so no interval"),
     ] {
         let wanted = format!(
-            "At 16 connections Fast <1> served {times} times as many requests per second as Slow \
+            "At 16 connections, Fast <1> served {times} times as many requests per second as Slow \
              ({over})."
         );
         assert_eq!(more(values), wanted);
     }
     let none = more(&[]);
     assert!(
-        none.starts_with(
-            "At 16 connections Fast <1> and Slow have no valid repeats in common to compare."
-        ),
+        none.starts_with("At 16 connections, Fast <1> and Slow have no valid repeats in common."),
         "{none}"
     );
     let cheaper = said_of(|r| {
@@ -72,7 +70,7 @@ fn the_first_sentence_compares_the_best_with_the_baseline() {
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
     });
     assert!(
-        cheaper[0].ends_with("(one repeat, so no interval), for 0.50 times the CPU per request."),
+        cheaper[0].ends_with("(one repeat, so no interval), with 0.50 times the CPU per request."),
         "{cheaper:?}"
     );
 }
@@ -104,15 +102,14 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
     };
     assert_eq!(
         of(false, false),
-        "At 16 connections Fast <1> served 1.70–2.40 times as many requests per second as Slow (95 \
-         % interval), for 0.50 (0.45–0.56) times the CPU per request."
+        "At 16 connections, Fast <1> served 1.70–2.40 times as many requests per second as Slow \
+         (95 % interval), with 0.50 (0.45–0.56) times the CPU per request."
     );
     let skewed = of(true, true);
-    assert!(skewed.contains("(95 % interval that holds at every look)"), "{skewed}");
+    assert!(skewed.contains("(95 % interval that allows for early stopping)"), "{skewed}");
     assert!(
         skewed.ends_with(
-            "The pairs are skewed, and such an interval takes them for symmetric: it holds less \
-             often than it says."
+            "The pairs are skewed and the interval assumes symmetry, so it covers less than 95 %."
         ),
         "{skewed}"
     );
@@ -132,7 +129,7 @@ fn a_ratio_beside_refused_repeats_is_a_bound() {
     assert!(of(RatioBound::AtMost).contains("served at most 2.00–2.30 times as many"));
     let unknown = of(RatioBound::Unknown);
     assert!(
-        unknown.starts_with("At 16 connections repeats of both Fast <1> and Slow do not count"),
+        unknown.starts_with("At 16 connections, repeats of both Fast <1> and Slow do not count"),
         "{unknown}"
     );
 }
@@ -156,8 +153,8 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
         let lower_bounds = with.clone();
         r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
     });
-    let wanted = "By peak throughput Fast <1> and Slow (its peak is a lower bound) cannot be \
-                  distinguished (tie).";
+    let wanted = "Fast <1> and Slow (its peak is a lower bound) cannot be distinguished by peak \
+                  throughput (tie).";
     assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
 }
 
@@ -178,9 +175,8 @@ fn a_mean_of_levels_is_no_most() {
     assert_eq!(
         alone(mixture(1, 1)),
         "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 \
-         connections. In its only repeat throughput changed within the measured window, between \
-         levels of 376 and 1,630 requests per second: neither is the mean, which was never \
-         sustained."
+         connections. In its only repeat throughput changed within the measured window between \
+         levels of 376 and 1,630 requests per second. The mean was never sustained."
     );
     assert!(alone(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
     assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
@@ -212,9 +208,8 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
     };
     let levels = |whose: &str| {
         format!(
-            " In each of {whose} 3 repeats throughput changed within the measured window, between \
-             levels of 100 and 300 requests per second: neither is the mean, which was never \
-             sustained."
+            " In each of {whose} 3 repeats throughput changed within the measured window between \
+             levels of 100 and 300 requests per second. The mean was never sustained."
         )
     };
     let ratio = first(&[]);
@@ -240,8 +235,8 @@ fn offered_rate_reports_shares_of_it() {
     });
     assert_eq!(
         said[0],
-        "Of the 1,000 requests per second that were offered over 16 connections, Fast <1> served \
-         100 % and Slow 90.0 %."
+        "Of the 1,000 requests per second offered over 16 connections, Fast <1> served 100 % and \
+         Slow 90.0 %."
     );
 }
 
@@ -256,7 +251,7 @@ fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
     .remove(0);
     assert!(
         first.starts_with(
-            "At 16 connections Fast <1> served 0.50 times as many requests per second as Slow"
+            "At 16 connections, Fast <1> served 0.50 times as many requests per second as Slow"
         ),
         "{first}"
     );
@@ -278,7 +273,7 @@ fn subject_alone_is_not_compared() {
     assert_eq!(said_of(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
     let controls = said_of(|r| r.overview.iter_mut().for_each(|row| row.control = true));
     assert!(
-        controls[0].starts_with("At 16 connections Fast <1> served 4.56 times"),
+        controls[0].starts_with("At 16 connections, Fast <1> served 4.56 times"),
         "{controls:?}"
     );
     let one = said_of(|r| {
@@ -442,7 +437,7 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         lower_bounds: Vec::new(),
     };
     let says = |said: &[String], words: &str| said.iter().any(|s| s == words);
-    let tied = "By peak throughput Fast <1> and Slow cannot be distinguished (tie).";
+    let tied = "Fast <1> and Slow cannot be distinguished by peak throughput (tie).";
     assert!(says(&said_of(|r| r.ties = vec![tie("plaintext")]), tied));
     let elsewhere = said_of(|r| r.ties = vec![tie("other")]);
     assert!(elsewhere.iter().all(|s| !s.contains("tie")), "{elsewhere:?}");
@@ -451,7 +446,7 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
     assert!(
-        says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")),
+        says(&few, &format!("{tied} Slow has 2 valid repeats, too few for a rank.")),
         "{few:?}"
     );
 }
@@ -473,8 +468,8 @@ fn other_programs_are_the_headline_of_most_invalid_steps() {
     let all = disturbed(10, 10);
     assert_eq!(
         all[0],
-        "Other programs used 61 % of this machine's CPUs (rustc, python3); 10 of 12 steps are not \
-         valid."
+        "Other programs used 61 % of this machine's CPUs (rustc, python3), and 10 of 12 steps are \
+         not valid."
     );
     assert!(all[1..].iter().all(|said| !said.contains("not valid")), "{all:?}");
     let some = disturbed(10, 11);
@@ -500,7 +495,7 @@ fn fixed_order_is_no_ranking() {
         };
         r.caveats.push(caveat);
     });
-    assert!(fixed.iter().any(|said| said.contains("subjects are not ranked")), "{fixed:?}");
+    assert!(fixed.iter().any(|said| said.contains("Subjects are not ranked")), "{fixed:?}");
 }
 
 /// What is said of how many steps are valid.
@@ -538,30 +533,35 @@ fn what_was_not_valid_or_not_done_is_counted() {
     };
     assert_eq!(validity(&only_one), "The step that was run is valid. 1 planned step was not run.");
     let only_one_refused = |r: &mut Report| {
-        r.trials.retain(|t| !t.valid && t.caveats[0].code.reason() == Some("answers were wrong"));
+        let wrong = "responses were incorrect";
+        r.trials.retain(|t| !t.valid && t.caveats[0].code.reason() == Some(wrong));
         r.trials.truncate(1);
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 1, 1);
     };
-    assert_eq!(validity(&only_one_refused), "The only step is not valid: answers were wrong (1).");
+    assert_eq!(
+        validity(&only_one_refused),
+        "The only step is not valid: responses were incorrect (1)."
+    );
     let one = |r: &mut Report| {
         let at = refused(r, "too many requests failed");
         r.trials[at].valid = true;
         r.run.trials_invalid = 1;
     };
-    assert_eq!(validity(&one), "1 of 12 steps is not valid: answers were wrong (1).");
+    assert_eq!(validity(&one), "1 of 12 steps is not valid: responses were incorrect (1).");
     let three = |r: &mut Report| {
-        let caveats = r.trials[refused(r, "answers were wrong")].caveats.clone();
+        let caveats = r.trials[refused(r, "responses were incorrect")].caveats.clone();
         let valid = r.trials.iter_mut().find(|t| t.valid).unwrap();
         (valid.valid, valid.caveats) = (false, caveats);
         r.run.trials_invalid = 3;
     };
     assert_eq!(
         validity(&three),
-        "3 of 12 steps are not valid: answers were wrong (2) and too many requests failed (1)."
+        "3 of 12 steps are not valid: responses were incorrect (2) and too many requests failed \
+         (1)."
     );
     let same_words = |r: &mut Report| {
         for (text, code) in [
-            ("answers were wrong", Code::GeneratorBusy),
+            ("responses were incorrect", Code::GeneratorBusy),
             ("too many requests failed", Code::Oversubscribed),
         ] {
             let at = refused(r, text);
@@ -578,7 +578,7 @@ fn what_was_not_valid_or_not_done_is_counted() {
 #[test]
 fn refusals_that_are_to_be_are_counted_apart() {
     let refusals = |r: &mut Report| {
-        let at = refused(r, "answers were wrong");
+        let at = refused(r, "responses were incorrect");
         r.trials[at].refused = true;
         r.run.trials_invalid = 1;
     };
@@ -598,11 +598,14 @@ fn refusals_that_are_to_be_are_counted_apart() {
 #[test]
 fn who_failed_or_could_not_take_part_is_named_last() {
     let last = |change: &dyn Fn(&mut Report)| said_of(change).pop().unwrap();
-    assert_eq!(last(&|_| {}), "Slow responded incorrectly. Absent could not take part here.");
+    assert_eq!(
+        last(&|_| {}),
+        "Slow responded incorrectly. Skipped, because this machine lacks a requirement: Absent."
+    );
     let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
     assert_eq!(last(&failed_only), "Slow responded incorrectly.");
     let skipped_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.failures.clear());
-    assert_eq!(last(&skipped_only), "Absent could not take part here.");
+    assert_eq!(last(&skipped_only), "Skipped, because this machine lacks a requirement: Absent.");
     let neither = |r: &mut Report| {
         failed_only(r);
         skipped_only(r);
@@ -638,11 +641,11 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
         }
         let all = steps.len();
         let said = sentences(&report);
-        (said.into_iter().find(|text| text.contains("once more")).unwrap(), all)
+        (said.into_iter().find(|text| text.contains("is a twin of")).unwrap(), all)
     };
     let (none, all) = of_twin(0);
     assert!(
-        none.ends_with(&format!("not compared at any of {all} steps, for want of valid repeats.")),
+        none.ends_with(&format!("not compared at any of {all} steps, for lack of valid repeats.")),
         "{none}"
     );
     let (some, _) = of_twin(1);

@@ -67,8 +67,8 @@ mod tests {
         let explained = explain(&drops, failure(FailureKind::NeverReady));
         assert_eq!(explained.kind, FailureKind::Harness);
         assert!(!explained.kind.is_the_subjects());
-        let begin = "the machine dropped packets: 3 by connection tracking, whose table held 64 of \
-                     64 entries. The server did not become ready: by its deadline, connections \
+        let begin = "the machine dropped packets: 3 by connection tracking, with 64 of 64 table \
+                     entries in use. The server did not become ready: by its deadline, connections \
                      to port 7 timed out\nhint: ";
         assert!(explained.message.starts_with(begin), "{}", explained.message);
         assert_eq!(explain(&drops, failure(FailureKind::Deaf)).kind, FailureKind::Harness);

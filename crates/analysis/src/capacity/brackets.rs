@@ -32,8 +32,8 @@ pub struct Bracket {
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,
-    /// Most repeats or searches missed the objective by wrong or missing responses, whose share is
-    /// not shown to fall with the rate: no rate is known.
+    /// Most repeats or searches missed the objective by incorrect or missing responses, whose share
+    /// is not shown to fall with the rate: no rate is known.
     pub failures_at_any_rate: bool,
     /// Empty where rates were searched.
     pub rates: Vec<RateVotes>,
@@ -241,8 +241,8 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     }
 }
 
-/// Whether wrong or missing responses missed the objective at a rate, and their share is not shown
-/// to be less at lower ones.
+/// Whether incorrect or missing responses missed the objective at a rate, and their share is not
+/// shown to be less at lower ones.
 fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
     let by_block = &rates[missed].1.by_block;
     let by_failures =
@@ -349,7 +349,8 @@ mod tests {
             ];
             bracket(("a".into(), "w".into()), &rates)
         };
-        // One wrong response of 1,500 at both rates, and a server that sheds what is above 1,900/s.
+        // One incorrect response of 1,500 at both rates, and a server that sheds what is above
+        // 1,900/s.
         let everywhere = bracket_of(2.0, 4.0);
         assert_eq!((everywhere.kept_rps, everywhere.missed_rps), (None, None));
         assert!(everywhere.failures_at_any_rate && everywhere.by_repeat_rps.is_empty());

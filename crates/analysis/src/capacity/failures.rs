@@ -1,8 +1,8 @@
-//! Whether wrong and missing responses depend on the rate.
+//! Whether incorrect and missing responses depend on the rate.
 //!
 //! A server that answers every n-th request wrong does so at any rate. Loads at low rates have
-//! fewer requests, and more of them meet none of the wrong responses, so that a search would settle
-//! on a rate that is a property of the loads' length.
+//! fewer requests, and more of them meet none of the incorrect responses, so that a search would
+//! settle on a rate that is a property of the loads' length.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{CapacityBounds, CapacityTrial};
 use crate::stats::permutation;
 
-/// Requests without a right response, among all, at lower and at higher rates.
+/// Requests without a correct response, among all, at lower and at higher rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailureShares {
     pub failed_below: u64,
@@ -24,7 +24,7 @@ pub struct FailureShares {
 /// large part of its requests.
 const CERTAIN: f64 = 0.001;
 
-/// Counts of requests, and of those without a right response.
+/// Counts of requests, and of those without a correct response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct FailureCounts {
     pub failed: f64,

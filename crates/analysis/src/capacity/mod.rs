@@ -62,8 +62,8 @@ pub struct CapacityResult {
     /// The lowest rate that is tried, because loads below it are too short for the objective's
     /// percentiles; requests per second. `None`: the objective has no percentiles.
     pub least_rps: Option<f64>,
-    /// Wrong or missing responses missed the objective, and their share is not shown to fall with
-    /// the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
+    /// Incorrect or missing responses missed the objective, and their share is not shown to fall
+    /// with the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
     /// something else missed it, or they are rarer at lower rates.
     pub failures_at_any_rate: Option<FailureShares>,
     /// Why the search ended before its end; `None`: it did not.
@@ -151,12 +151,12 @@ pub struct CapacityTrial {
     pub throughput_rps: f64,
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
-    /// Share of the requests that were due without a right answer: 0 to 1.
+    /// Share of the requests that were due without a correct response: 0 to 1.
     pub error_share: f64,
     pub kept: bool,
     /// The generator, and not the server, missed it.
     pub generator: bool,
-    /// Wrong or missing responses missed it.
+    /// Incorrect or missing responses missed it.
     pub by_failures: bool,
     /// The load was too short for a percentile of the objective: it is neither kept nor missed.
     pub too_short: bool,

@@ -27,8 +27,8 @@ pub enum ObjectiveVerdict {
     Kept,
     /// The missed condition, in words.
     Missed(String),
-    /// Wrong or missing responses missed it, in words. Only other rates show whether that depends
-    /// on the rate.
+    /// Incorrect or missing responses missed it, in words. Only other rates show whether that
+    /// depends on the rate.
     Failed(String),
     /// The server did not start, in words.
     NotStarted(String),
@@ -89,7 +89,7 @@ fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64)
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
         return Some(Miss::Time(format!(
-            "it fell behind: {:.0} right answers/s for {offered:.0} requests/s",
+            "it fell behind: {:.0} correct responses/s for {offered:.0} requests/s",
             load.throughput_rps
         )));
     }
@@ -175,8 +175,8 @@ pub(crate) const fn is_generators(code: Code) -> bool {
 fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Condition, String> {
     let wrong = || {
         format!(
-            "{text:?} is no condition; write `p99<5ms`, `mean<1ms` or `errors<0.1%`, several with \
-             commas"
+            "{text:?}: not a condition\nhint: write `p99<5ms`, `mean<1ms` or `errors<0.1%`, \
+             separated by commas"
         )
     };
     let (name, bound) = text.split_once('<').ok_or_else(wrong)?;
@@ -186,8 +186,8 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
             bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         return match share / 100.0 {
             below if below > MOST_LOST => Err(format!(
-                "{text:?} is above the limit: a load with more than {} of its requests without a \
-                 correct answer is never used; write a lower bound",
+                "{text:?}: above the limit: a load with more than {} of requests without a correct \
+                 response is never valid\nhint: use a lower bound",
                 percent(MOST_LOST)
             )),
             below if below > 0.0 => Ok(Condition::Errors { below }),
@@ -200,7 +200,10 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
     }
     let (name, q) = QUANTILES.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let known: Vec<&str> = QUANTILES.iter().map(|(name, _)| *name).collect();
-        format!("{name:?} cannot be an objective; there are {}, mean and errors", known.join(", "))
+        format!(
+            "{name:?}: not a metric of an objective\nhint: use {}, mean or errors",
+            known.join(", ")
+        )
     })?;
     Ok(Condition::Quantile { name: name.into(), q, below_us: us(bound)? })
 }
@@ -223,7 +226,7 @@ fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Opti
         Condition::Mean { below_us } => match times.mean {
             Some(mean) if mean < *below_us => None,
             Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
-            None => Some(Miss::Failures("no right answer".into())),
+            None => Some(Miss::Failures("no correct response".into())),
         },
         Condition::Quantile { name, q, below_us } => {
             find_quantile_miss(times, (name, *q), *below_us)
@@ -234,10 +237,13 @@ fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Opti
 fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
     match times.place(q) {
         PercentilePlace::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
-        PercentilePlace::Beyond(_) => Some(Miss::Failures(format!("{name} among the unanswered"))),
+        PercentilePlace::Beyond(_) => Some(Miss::Failures(format!(
+            "{name} among requests without a \
+                                                                   correct response"
+        ))),
         PercentilePlace::TooFew => Some(match times.max {
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
-                "too few requests for {name}, and {} got no right answer",
+                "too few requests for {name}, and {} without a correct response",
                 times.unanswered
             )),
             // One slow request does not place an unknown percentile.
@@ -249,7 +255,7 @@ fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), most: f64) ->
                 times.due(),
                 SAMPLES_BEYOND / (1.0 - q)
             )),
-            None => Miss::Failures("no right answer".into()),
+            None => Miss::Failures("no correct response".into()),
         }),
     }
 }
@@ -339,7 +345,7 @@ mod tests {
         };
         assert_eq!(
             judge_load("p99<5ms", unanswered),
-            ObjectiveVerdict::Failed("p99 among the unanswered".into())
+            ObjectiveVerdict::Failed("p99 among requests without a correct response".into())
         );
     }
 
@@ -430,13 +436,13 @@ mod tests {
     #[test]
     fn what_is_no_objective_is_refused() {
         for (text, says) in [
-            ("p99", "is no condition"),
-            ("p99>5ms", "is no condition"),
-            ("p42<5ms", "p50, p75, p90, p95, p99, p99.9, p99.99, max, mean and errors"),
-            ("errors<1", "is no condition"),
-            ("errors<0%", "is no condition"),
+            ("p99", "not a condition"),
+            ("p99>5ms", "not a condition"),
+            ("p42<5ms", "p50, p75, p90, p95, p99, p99.9, p99.99, max, mean or errors"),
+            ("errors<1", "not a condition"),
+            ("errors<0%", "not a condition"),
             ("p99<5", "no time"),
-            ("", "is no condition"),
+            ("", "not a condition"),
         ] {
             let error = objective(text, &time).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

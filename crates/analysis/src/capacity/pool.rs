@@ -93,7 +93,7 @@ fn pace_of<'a>(all: &[&'a Pooled]) -> &'a Pooled {
     all.iter().find(|one| keeps_up(one) == most).expect("one of either kind")
 }
 
-/// The caveats of most of the time. A wrong response is one in whichever load it came.
+/// The caveats of most of the time. An incorrect response is one in whichever load it came.
 fn caveats(all: &[&Pooled], error_share: f64, seconds: f64) -> Vec<Caveat> {
     let mut kept: Vec<Caveat> = Vec::new();
     for caveat in all.iter().flat_map(|one| &one.result.caveats) {

@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// The closed loop before the search had wrong responses, and so no search followed.
+    /// The closed loop before the search had incorrect responses, and so no search followed.
     #[test]
     fn start_that_failed_in_its_closed_loop_keeps_no_rate() {
         let mut run = run(&[3000.0, 5000.0, 3100.0]);

@@ -47,8 +47,12 @@ impl Gate {
     }
 
     fn one(text: &str) -> Result<Gate, String> {
-        let wrong =
-            || format!("{text:?} is no gate; write `cpu_us_per_request>+3%` or `throughput<-2%`");
+        let wrong = || {
+            format!(
+                "{text:?}: not a gate\nhint: write a metric and a limit, such as \
+                        `cpu_us_per_request>+3%` or `throughput<-2%`"
+            )
+        };
         let at = text.find(['<', '>']).ok_or_else(wrong)?;
         let (name, rest) = (text[..at].trim(), text[at + 1..].trim());
         let is_above = text[at..].starts_with('>');
@@ -62,23 +66,27 @@ impl Gate {
         };
         if !share.is_finite() || share == 0.0 || (share > 0.0) != is_above {
             return Err(format!(
-                "{text:?} has a sign that contradicts its direction; write a `>` with a `+`, or a \
-                 `<` with a `-`"
+                "{text:?}: the sign contradicts the direction\nhint: write `>` with `+`, or `<` \
+                 with `-`"
             ));
         }
         if wants_above != is_above {
             return Err(format!(
-                "{text:?} would fail an improvement: for {name}, {} is better",
+                "{text:?}: would fail an improvement: for {name}, {} is better\nhint: use the \
+                 other direction and sign",
                 if wants_above { "lower" } else { "higher" }
             ));
         }
         if share.abs() < LEAST_PERCENT {
             return Err(format!(
-                "{text:?}: no measurement is that precise; the smallest share is {LEAST_PERCENT} %"
+                "{text:?}: too small for any measurement\nhint: use at least {LEAST_PERCENT} %"
             ));
         }
         if share <= -100.0 {
-            return Err(format!("{text:?} can never be missed: nothing falls by more than 100 %"));
+            return Err(format!(
+                "{text:?}: can never be missed, because no metric falls by more \
+                                than 100 %\nhint: use a smaller share"
+            ));
         }
         Ok(Gate { metric, ratio: 1.0 + share / 100.0 })
     }
@@ -109,7 +117,7 @@ pub fn metric(name: &str) -> Result<&'static Metric, String> {
         let short: Vec<&str> = SHORT.iter().map(|(short, _)| *short).collect();
         let all: Vec<&str> = comparable().map(|metric| metric.key).collect();
         format!(
-            "there is no metric {name:?} to compare by; there are {} and {}",
+            "{name:?}: no such metric to compare by\nhint: use one of {}, or {}",
             short.join(", "),
             all.join(", ")
         )
@@ -302,8 +310,8 @@ impl<'a> Gated<'a> {
             };
             let (of_a, of_b) = counts;
             let said = format!(
-                "more repeats of B {what}: {} of {}, of A {} of {}; that is significant ({}, \
-                 Fisher's exact test)",
+                "more repeats of B {what} than of A: {} of {} compared with {} of {}, which is \
+                 significant ({}, Fisher's exact test)",
                 of_b.failed,
                 of_b.all,
                 of_a.failed,
@@ -326,15 +334,15 @@ impl<'a> Gated<'a> {
             // The failures of the others select the remaining repeats.
             (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {
                 let said =
-                    format!("{said} over the remaining repeats, which decide no gate: {lost}");
+                    format!("{said} over the remaining repeats, but a gate needs all: {lost}");
                 (GateState::Undecided, Some(said))
             }
             // Repeats in turns make a pair only if both had their turns next to each other.
             (GateState::Held, _) if self.lacks_pairs() => {
                 let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
                 let said = format!(
-                    "{said} over {pairs} pairs of {planned} repeats; the others were not measured \
-                     in turns with each other, or lack a value. A gate needs all."
+                    "{said} over {pairs} pairs of {planned} repeats, but a gate needs all. The \
+                     other repeats were not measured in turns with each other, or lack a value."
                 );
                 (GateState::Undecided, Some(said))
             }
@@ -367,12 +375,12 @@ impl<'a> Gated<'a> {
         let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
             let would = estimate.detectable.map_or_else(
-                || "with so few repeats none would have been found".into(),
+                || "with so few repeats no difference would have been found".into(),
                 |least| format!("a difference of {} would have been found", percent(least - 1.0)),
             );
             return (
                 GateState::Undecided,
-                format!("{change}, which may be chance; {would}. Ask for more repeats."),
+                format!("{change}, which may be chance: {would}. Use more repeats."),
             );
         }
         if gate.is_beyond(estimate.ratio) {
@@ -404,7 +412,7 @@ impl<'a> Gated<'a> {
                 signed_percent(estimate.high - 1.0)
             );
             let said = format!(
-                "{change}; it may be {range}, which is partly beyond the gate. Ask for more \
+                "{change}, with an interval of {range}, which is partly beyond the gate. Use more \
                  repeats."
             );
             return (GateState::Undecided, said);
@@ -480,7 +488,7 @@ impl<'a> Beyond<'a> {
 
     fn in_words(&self) -> String {
         format!(
-            "the control {} changed by {}, and beyond that it is {} ({} to {})",
+            "the control {} changed by {}, and the remaining change is {} ({} to {})",
             self.name,
             signed_percent(self.control.ratio - 1.0),
             signed_percent(self.ratio - 1.0),
@@ -490,8 +498,8 @@ impl<'a> Beyond<'a> {
     }
 }
 
-const BROKE: &str = "most repeats of B do not count, because its server answered wrong, failed or \
-                     never came up, and in most of A the server did not fail";
+const BROKE: &str = "most repeats of B do not count, because the server gave incorrect responses, \
+                     failed or never started, and in most repeats of A it did not fail";
 
 /// `p 0.012`, or `p below 0.001`.
 pub(super) fn p_in_words(p: f64) -> String {

@@ -69,15 +69,15 @@ impl NoRatioReason {
             NoRatioReason::NoRepeat { a: 0, .. } => "not compared: A has no valid repeat".into(),
             NoRatioReason::NoRepeat { .. } => "not compared: B has no valid repeat".into(),
             NoRatioReason::Unanswered { a, b } => format!(
-                "not compared: in some repeats ({}) it is among the requests without an answer",
+                "not compared: in some repeats ({}) it is among the requests without a correct \
+                 response",
                 of(a, b)
             ),
             NoRatioReason::NotMeasured { a, b } => {
-                format!("not compared: it is not known in some valid repeats ({})", of(a, b))
+                format!("not compared: it is unknown in some valid repeats ({})", of(a, b))
             }
             NoRatioReason::Waited => {
-                "not compared: it includes the time that servers loaded at the same time waited \
-                 for each other"
+                "not compared: it includes the wait for servers that were loaded at the same time"
                     .into()
             }
             NoRatioReason::Zero { a, b } => {
@@ -87,12 +87,12 @@ impl NoRatioReason {
                 )
             }
             NoRatioReason::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(
-                "too few pairs of repeats, {pairs} of {a} and {b}: a verdict takes \
+                "too few pairs of repeats ({pairs}, of {a} and {b} repeats): a verdict needs \
                  {REPEATS_FOR_INTERVAL} blocks in which both are valid"
             ),
             NoRatioReason::TooFew { a, b, .. } => {
                 format!(
-                    "too few repeats, {a} and {b}: a verdict takes {REPEATS_FOR_INTERVAL} of each"
+                    "too few repeats ({a} and {b}): a verdict needs {REPEATS_FOR_INTERVAL} of each"
                 )
             }
         }

@@ -19,7 +19,7 @@ pub(super) fn notes(
     if let Some(drift) = drift {
         notes.push(format!(
             "The machine changed between the runs: {drift}. A change of the same metric in the \
-             same direction, and at most as large, may be the machine's."
+             same direction may come from the machine, if it is no larger."
         ));
     } else if !is_one_run && !rows.iter().any(|row| row.control) && !is_control(a) {
         notes.push(
@@ -30,8 +30,9 @@ pub(super) fn notes(
     }
     if is_one_run && Looks::from_plan(&a.run.header.plan) == Looks::AfterEach {
         notes.push(
-            "The run could end as soon as its suite's question was answered: intervals hold at \
-             every look, and are wider than those of a fixed number of repeats."
+            "The run could end as soon as its suite's question was answered. Its intervals \
+             therefore hold after every repeat, and are wider than those of a fixed number of \
+             repeats."
                 .into(),
         );
     } else if [a, b].iter().any(|side| Looks::from_plan(&side.run.header.plan) == Looks::AfterEach)
@@ -46,9 +47,9 @@ pub(super) fn notes(
     if rows.iter().any(|row| row.over == Some(PairUnit::Rounds)) {
         notes.push(format!(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and \
-             CPU per request are over rounds of turns, or over pieces of a duet's window: they \
-             hold for these starts, and another start may differ by more. They are no verdict: use \
-             {REPEATS_FOR_INTERVAL} or more repeats."
+             CPU per request are over rounds of turns, or over pieces of a duet's window. They \
+             hold only for these starts, and another start may differ by more. They give no \
+             verdict. Use {REPEATS_FOR_INTERVAL} or more repeats."
         ));
     }
     notes.extend(order.note().map(Into::into));
@@ -86,9 +87,9 @@ fn unrecorded_notes(repeats: &[CellRepeats]) -> Vec<String> {
         let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
         (missing > 0).then(|| {
             format!(
-                "The archive of {name} has no record of {missing} planned repeats of the steps \
-                 compared: the run was not finished, or files were removed. `dyno run --resume` \
-                 measures what is missing."
+                "The archive of {name} lacks {missing} planned repeats of the compared steps: the \
+                 run was not finished, or files were removed. Use `dyno run --resume` to measure \
+                 them."
             )
         })
     };

@@ -49,13 +49,13 @@ impl Confounding {
         match self {
             Confounding::None => None,
             Confounding::SamePlace => Some(
-                "The order of starts was fixed: a drift of the machine within a run is part of its \
+                "The order of starts was fixed. A drift of the machine within a run is part of its \
                  numbers, and no interval contains it.",
             ),
             Confounding::Place => Some(
-                "The order of starts was fixed, and the sides have different places in it: a drift \
-                 of the machine is part of each difference, so no cause is named and no gate is \
-                 decided by a ratio. Use `order = \"random\"` under `[suite]`.",
+                "The order of starts was fixed, and the sides have different places in it. A drift \
+                 of the machine is part of each difference. No cause is named, and no ratio \
+                 decides a gate. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -65,8 +65,8 @@ impl Confounding {
         match self {
             Confounding::None | Confounding::SamePlace => None,
             Confounding::Place => Some(
-                "the order of starts was fixed, so a drift of the machine may be part of it, or \
-                 hide it. Use `order = \"random\"` under `[suite]`.",
+                "the order of starts was fixed, so a drift of the machine may cause or hide the \
+                 change. Use `order = \"random\"` under `[suite]`.",
             ),
         }
     }
@@ -130,7 +130,7 @@ mod tests {
             );
             assert!(seen.answers[0].sentence.contains("their place in the fixed order of starts"));
             assert!(
-                seen.notes.iter().any(|note| note.contains("no cause is named")),
+                seen.notes.iter().any(|note| note.contains("No cause is named")),
                 "{:?}",
                 seen.notes
             );
@@ -177,7 +177,10 @@ mod tests {
             said(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`")
         );
         let trend = said(&fixed, crate::Code::Trend).unwrap();
-        assert!(trend.contains("comparisons contain a part of that"), "{trend}");
+        assert!(
+            trend.contains("Comparisons and medians over repeats contain a part of this trend"),
+            "{trend}"
+        );
         let drawn = report(&drifting(Order::Random, &["a", "b", "c"]));
         assert!(drawn.overview.iter().all(|row| row.places.is_some()));
         assert_eq!(said(&drawn, crate::Code::FixedOrder), None);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
-use crate::programs;
+use crate::other_programs;
 use crate::stats::permutation;
 use crate::trial::TrialResult;
 
@@ -206,7 +206,7 @@ impl CellRepeats {
     pub(super) fn with_summary(self) -> CellRepeats {
         let (of_a, of_b) = (self.a.failures(), self.b.failures());
         let p_failed = p_of_failures(of_a, of_b);
-        let not_planned = (self.b.planned == 0).then(|| "B was not to measure it".into());
+        let not_planned = (self.b.planned == 0).then(|| "B did not plan this step".into());
         let sides = [self.a.sentence("A"), self.b.sentence("B"), not_planned];
         let mut said: Vec<String> = sides.into_iter().flatten().collect();
         if let Some(p) = p_failed {
@@ -302,7 +302,7 @@ fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
     }
-    let reason = trial.refusal().map_or("it is not valid", programs::reason);
+    let reason = trial.refusal().map_or("the step is not valid", other_programs::reason);
     let cause = match trial {
         trial if trial.is_broken() => Cause::ServerFailed,
         trial if trial.has_lost() => Cause::Unanswered,
@@ -317,7 +317,10 @@ fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let protocol = plan.workloads[key.workload].protocol;
     let subject = side.report.subjects.get(key.arm);
     if subject.is_some_and(|subject| subject.skipped.is_some()) {
-        return (Cause::Measurement, "skipped: this machine lacks what the server needs".into());
+        return (
+            Cause::Measurement,
+            "skipped: this machine lacks a requirement of the server".into(),
+        );
     }
     let failures = subject.map_or(&[][..], |subject| &subject.failures);
     // A failure of the server explains the repeat better than one of the machine in another try.

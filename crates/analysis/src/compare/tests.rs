@@ -129,7 +129,7 @@ fn what_was_not_shown_says_what_would_have_been() {
             .clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
-    assert_eq!(row.sentence, format!("no difference shown, one of {would} would have been"));
+    assert_eq!(row.sentence, format!("no difference shown: one of {would} would have been found"));
     let same = run_of(
         "r",
         &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL],
@@ -142,7 +142,7 @@ fn what_was_not_shown_says_what_would_have_been() {
         throughput(&compared((&few, Some(0)), (&few, Some(1)), &ComparisonOptions::default()))
             .clone();
     assert_eq!((row.verdict, row.estimate), (Verdict::TooFew, None));
-    assert_eq!(row.sentence, "too few repeats, 2 and 2: a verdict takes 5 of each");
+    assert_eq!(row.sentence, "too few repeats (2 and 2): a verdict needs 5 of each");
 }
 
 #[test]
@@ -259,18 +259,18 @@ fn gates_are_read_as_they_are_written() {
         ["server_cpu_us_per_request>+3%", "response_p99_us>+10%", "throughput_rps<-2.5%"]
     );
     for (text, wanted) in [
-        ("p99", "is no gate"),
-        ("p99>10", "is no gate"),
-        ("p99>-10%", "a sign that contradicts its direction"),
-        ("p99>0%", "a sign that contradicts its direction"),
+        ("p99", "not a gate"),
+        ("p99>10", "not a gate"),
+        ("p99>-10%", "the sign contradicts the direction"),
+        ("p99>0%", "the sign contradicts the direction"),
         ("p99<-10%", "would fail an improvement: for p99, lower is better"),
         ("throughput>+5%", "would fail an improvement: for throughput, higher"),
         ("throughput<-100%", "can never be missed"),
-        ("p99>+0.00000000000001%", "the smallest share is 0.001 %"),
-        ("throughput<-1e-15%", "the smallest share is 0.001 %"),
-        ("pages>+5%", "there is no metric \"pages\""),
-        ("error_share>+5%", "there is no metric"),
-        ("", "is no gate"),
+        ("p99>+0.00000000000001%", "use at least 0.001 %"),
+        ("throughput<-1e-15%", "use at least 0.001 %"),
+        ("pages>+5%", "\"pages\": no such metric"),
+        ("error_share>+5%", "no such metric"),
+        ("", "not a gate"),
     ] {
         let error = Gate::parse(text).unwrap_err();
         assert!(error.contains(wanted), "{text}: {error}");
@@ -368,7 +368,10 @@ fn what_was_lost_is_tested_like_any_difference() {
     assert_eq!(all.state, GateState::Missed, "{all:?}");
     // 2 of 252 ways, and Holm's factor of two: the ratio of the only pair that is left is not
     // tested.
-    assert!(all.sentence.contains("that is significant (p 0.008, Fisher's exact test)"), "{all:?}");
+    assert!(
+        all.sentence.contains("which is significant (p 0.008, Fisher's exact test)"),
+        "{all:?}"
+    );
     assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
     assert_eq!(
         gate(&lossy(5, true)).state,
@@ -413,7 +416,7 @@ fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
     let seen = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let row = throughput(&seen);
     assert_eq!(row.estimate.unwrap().detectable, None);
-    assert_eq!(row.sentence, "no difference shown: with so few repeats none could have been");
+    assert_eq!(row.sentence, "no difference shown: too few repeats to find one");
 }
 
 #[test]
@@ -433,7 +436,7 @@ fn missing_ratio_is_reported_with_its_reason() {
     let late: Series = (4..).zip([RepeatValue::Known(1.0); 6]).collect();
     let few = NoRatioReason::from_series(&known, &late, true);
     assert!(
-        few.sentence().starts_with("too few pairs of repeats, 3 of 6 and 6"),
+        few.sentence().starts_with("too few pairs of repeats (3, of 6 and 6 repeats)"),
         "{}",
         few.sentence()
     );

@@ -14,15 +14,15 @@ pub(super) fn note(a: &Run, b: &Run) -> Option<String> {
     let (started_a, started_b) = (&a.header.started, &b.header.started);
     if is_at_once(a, b) {
         return Some(format!(
-            "The two runs were made at the same time, from {started_a} and {started_b} on. On one \
-             machine each disturbed the other, and no interval includes that: put both into one \
+            "The two runs overlapped in time: they began at {started_a} and {started_b}. On one \
+             machine each disturbs the other, and no interval includes that. Put both into one \
              suite, or make one run after the other."
         ));
     }
     (started_a != started_b).then(|| {
         format!(
             "The two runs were made at different times, {started_a} and {started_b}. No interval \
-             includes the changes of the machine between them: put both into one suite."
+             includes changes of the machine between them. Put both into one suite."
         )
     })
 }
@@ -103,7 +103,7 @@ mod tests {
     fn waiting_verdict(a: &Run, b: &Run) -> &'static str {
         match note(a, b) {
             None => "nothing",
-            Some(note) if note.contains("at the same time, from") => "at once",
+            Some(note) if note.contains("overlapped in time") => "at once",
             Some(note) if note.contains("at different times") => "one after the other",
             Some(note) => panic!("{note}"),
         }

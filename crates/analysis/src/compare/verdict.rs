@@ -67,14 +67,18 @@ pub(super) fn sentence(
             )
         }
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
-            "no difference shown: with so many comparisons, chance alone gives one like this".into()
+            "no difference shown: among so many comparisons, chance alone gives such a difference"
+                .into()
         }
         (Verdict::NotShown, Some(e)) => match e.detectable {
-            Some(1.0) => "no difference shown: all repeats are the same".into(),
+            Some(1.0) => "no difference shown: all repeats have the same value".into(),
             Some(least) => {
-                format!("no difference shown, one of {} would have been", percent(least - 1.0))
+                format!(
+                    "no difference shown: one of {} would have been found",
+                    percent(least - 1.0)
+                )
             }
-            None => "no difference shown: with so few repeats none could have been".into(),
+            None => "no difference shown: too few repeats to find one".into(),
         },
         // An estimate over rounds within too few starts.
         (_, Some(e)) => {
@@ -102,8 +106,8 @@ const SAID: [(&str, &str, &str, &str); 5] = [
     ("throughput_rps", "{} more throughput", "{} less throughput", "throughput"),
     (
         "server_cpu_us_per_request",
-        "{} dearer per request",
-        "{} cheaper per request",
+        "{} more CPU time per request",
+        "{} less CPU time per request",
         "CPU time per request",
     ),
     (

@@ -23,7 +23,7 @@ pub struct LoadConfig {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
     pub streams: u32,
-    /// Requests in flight per connection without waiting for answers.
+    /// Requests in flight per connection without waiting for responses.
     pub pipeline: u32,
     pub model: LoadModel,
     /// `None` in a closed loop.
@@ -56,8 +56,8 @@ pub struct LoadConfig {
     pub spin: Spin,
     /// Requested priority of the generator's workers.
     pub priority: Priority,
-    /// Fraction of answers that are checked in full, as 1 in N: 1 is every one, 0 none. `None`: no
-    /// expectation needs a full check.
+    /// Fraction of responses that are checked in full, as 1 in N: 1 is every one, 0 none. `None`:
+    /// no expectation needs a full check.
     pub check_one_in: Option<u64>,
     /// The requests of a mix or a page; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,

@@ -30,7 +30,7 @@ pub struct Http2Result {
     pub segments_per_response: Option<f64>,
     /// Frames that came, per response, by type.
     pub frames_per_response: BTreeMap<String, f64>,
-    /// Complete responses per receive: how far answers arrive together.
+    /// Complete responses per receive: how far responses arrive together.
     pub responses_per_receive: Option<f64>,
     /// TLS records with data per response; `None` without TLS.
     pub tls_records_per_response: Option<f64>,

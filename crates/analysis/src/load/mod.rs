@@ -47,7 +47,7 @@ pub struct LoadResult {
     #[serde(serialize_with = "outcome::all")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
-    /// Answers that met every expectation and arrived within the window, per second.
+    /// Responses that met every expectation and arrived within the window, per second.
     pub throughput_rps: f64,
     pub bytes: Bytes,
     pub response_time_us: Percentiles,
@@ -56,8 +56,8 @@ pub struct LoadResult {
     pub service_time_us: Percentiles,
     pub send_lag_us: Percentiles,
     pub first_byte_us: Percentiles,
-    /// Ages of the exchanges without a right answer, by outcome: from intended to their end, or to
-    /// the end of the load.
+    /// Ages of the exchanges without a correct response, by outcome: from intended to their end, or
+    /// to the end of the load.
     pub unanswered_us: BTreeMap<String, Percentiles>,
     /// Time to connect, over the whole load.
     pub connect_us: Percentiles,
@@ -78,7 +78,7 @@ pub struct LoadResult {
     /// Connections that were lost or could not be opened, by the outcome of the oldest exchange on
     /// them.
     pub connection_failures: BTreeMap<String, u64>,
-    /// Answers that were checked in full.
+    /// Responses that were checked in full.
     pub checked: u64,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
@@ -87,7 +87,7 @@ pub struct LoadResult {
     /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be
     /// recorded by request.
     pub requests: Vec<RequestResult>,
-    /// Response time by the kernel's receive stamps. An answer without a stamp counts as
+    /// Response time by the kernel's receive stamps. A response without a stamp counts as
     /// unanswered. `None`: no stamps were requested, or none came.
     pub kernel_response_time_us: Option<Percentiles>,
     /// Highest throughput of this generator on this machine (`dyno calibrate`); `None`: not known.
@@ -142,9 +142,9 @@ pub struct Exchanges {
     pub scheduled: u64,
     /// Sent, or waiting for a connection: `started = completed + failed + in_flight_at_end`.
     pub started: u64,
-    /// With a complete answer, right or wrong.
+    /// With a complete response, correct or incorrect.
     pub completed: u64,
-    /// Ended without a complete answer.
+    /// Ended without a complete response.
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
@@ -176,7 +176,7 @@ impl Exchanges {
         }
     }
 
-    /// Due exchanges without a complete answer: failed, in flight at the end, or dropped.
+    /// Due exchanges without a complete response: failed, in flight at the end, or dropped.
     #[must_use]
     pub fn lost_count(&self) -> u64 {
         self.failed.saturating_add(self.in_flight_at_end).saturating_add(self.dropped)
@@ -203,13 +203,13 @@ pub struct Bytes {
     pub sent: u64,
     pub received: u64,
     pub body_received: u64,
-    /// Complete answers, right or wrong, that arrived within the window, whenever their requests
-    /// were intended: the divisor for bytes per answer.
+    /// Complete responses, correct or incorrect, that arrived within the window, whenever their
+    /// requests were intended: the divisor for bytes per response.
     pub responses: u64,
 }
 
 impl Bytes {
-    /// `bytes` ÷ complete answers; `None` without answers.
+    /// `bytes` ÷ complete responses; `None` without responses.
     #[must_use]
     pub fn per_response(&self, bytes: u64) -> Option<f64> {
         (self.responses > 0).then(|| bytes as f64 / self.responses as f64)
@@ -236,9 +236,9 @@ pub struct PageSummary {
     pub resources: usize,
     /// Connections over which a page was loaded.
     pub connections_each: u32,
-    /// Pages whose requests all got a right answer.
+    /// Pages whose requests all got a correct response.
     pub completed: u64,
-    /// Pages with at least one request that got no right answer.
+    /// Pages with at least one request that got no correct response.
     pub failed: u64,
     /// Pages that were still incomplete when the drain ended.
     pub unfinished: u64,
@@ -267,7 +267,7 @@ pub struct RequestResult {
 pub struct GeneratorUse {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
-    /// CPU time per complete answer, polling included; `None` without answers.
+    /// CPU time per complete response, polling included; `None` without responses.
     pub cpu_us_per_exchange: Option<f64>,
     /// Share of one CPU that the busiest thread used, polling left out.
     pub busiest_thread_utilisation: f64,
@@ -306,8 +306,8 @@ pub struct InFlight {
     /// L: the time integral of the number in flight ÷ length of the window. It counts starts and
     /// ends of requests, without their times.
     pub mean: f64,
-    /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as
-    /// far as they lie within the window, ÷ its length. A request that is missing from the
+    /// λ·W: the sum of all times in the distributions (of correct responses; ages of all others),
+    /// as far as they lie within the window, ÷ its length. A request that is missing from the
     /// distributions is missing here. `null` in older archives, and where only the last level of a
     /// window counts.
     pub by_littles_law: Option<f64>,
@@ -324,9 +324,9 @@ pub struct IntervalResult {
     /// Requests taken on in this interval: sent, or waiting for a connection.
     pub started: u64,
     pub ok: u64,
-    /// Exchanges that ended here without a right answer: failed or wrongly answered.
+    /// Exchanges that ended here without a correct response: failed, or with an incorrect response.
     pub failed: u64,
-    /// Complete answers, right or wrong.
+    /// Complete responses, correct or incorrect.
     #[serde(skip)]
     pub completed: u64,
     pub throughput_rps: f64,
@@ -587,7 +587,7 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
 }
 
 /// Returns response times in µs at quantiles whose distance from 1 falls by a constant factor. It
-/// stops where samples or right answers end.
+/// stops where samples or correct responses end.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
     let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;

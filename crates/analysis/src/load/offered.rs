@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{IntervalResult, LoadResult};
 
-/// Largest share of the offered requests that may lack an answer if the server keeps up; requests
+/// Largest share of the offered requests that may lack a response if the server keeps up; requests
 /// in flight are allowed on top.
 const LEFT_BEHIND: f64 = 0.02;
 
@@ -30,7 +30,7 @@ pub(crate) struct Pace {
     /// The stretch is the whole window.
     is_whole: bool,
     offered: f64,
-    /// Complete answers, right or wrong, whenever their requests were intended.
+    /// Complete responses, correct or incorrect, whenever their requests were intended.
     answered: f64,
     /// The answers kept up.
     pub(crate) is_kept: bool,
@@ -120,7 +120,7 @@ impl LoadResult {
         let latest_s = opens_s.midpoint(to_s).max(service_s);
         let from_s = (SETTLED * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
-        // No answer comes before the first service time is over.
+        // No response comes before the first service time is over.
         let answers =
             self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
         let (offered, answered) =

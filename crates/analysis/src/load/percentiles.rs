@@ -11,17 +11,18 @@ use crate::stats::ranks;
 /// Samples that must lie beyond a percentile for it to be reported (docs/methodology/times.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
-/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right
-/// answers. Percentiles are of all that was due: the unanswered rank above every right answer. A
-/// percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond it.
+/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
+/// correct responses. Percentiles are of all that was due: the unanswered rank above every correct
+/// response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
-    /// Exchanges that were due and got no right answer; 0 where the distribution is of something
-    /// that cannot fail.
+    /// Exchanges that were due and got no correct response; 0 where the distribution is of
+    /// something that cannot fail.
     pub unanswered: u64,
-    /// The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall
-    /// among the unanswered are longer.
+    /// The longest wait known, of correct responses and unanswered; microseconds. Percentiles that
+    /// fall among the unanswered are longer.
     pub longest_wait: Option<f64>,
     pub min: Option<f64>,
     pub mean: Option<f64>,
@@ -52,7 +53,7 @@ pub struct Bounds {
 /// Percentiles that have bounds.
 const BOUNDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Requests that were due and got no right answer: they rank above every right answer.
+/// Requests that were due and got no correct response: they rank above every correct response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnansweredRequests {
     pub count: u64,
@@ -65,8 +66,8 @@ impl UnansweredRequests {
 }
 
 /// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n
-/// counts right answers and `missing` requests, which rank last. `None` if nothing was due, or if
-/// the rank falls among the missing.
+/// counts correct responses and `missing` requests, which rank last. `None` if nothing was due, or
+/// if the rank falls among the missing.
 #[must_use]
 pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
     let due = answers.count() + missing;
@@ -81,7 +82,7 @@ impl Percentiles {
         Percentiles::from_due(times, UnansweredRequests::NONE)
     }
 
-    /// The distribution of all that was due: right answers, and `missing` requests.
+    /// The distribution of all that was due: correct responses, and `missing` requests.
     #[must_use]
     pub fn from_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;

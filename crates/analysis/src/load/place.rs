@@ -1,9 +1,9 @@
 //! Where a percentile lies: at a time, or among the unanswered (requests that were due and got no
-//! right answer).
+//! correct response).
 //!
-//! Percentiles are over all requests that were due. The unanswered rank above every right answer,
-//! so a percentile that falls among them has no time of its own: it is longer than the longest wait
-//! known.
+//! Percentiles are over all requests that were due. The unanswered rank above every correct
+//! response, so a percentile that falls among them has no time of its own: it is longer than the
+//! longest wait known.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;
@@ -23,17 +23,17 @@ pub enum PercentilePlace {
     TooFew,
 }
 
-/// Requests that were due and got no right answer.
+/// Requests that were due and got no correct response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnansweredShare {
     /// Share of all requests that were due: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of unanswered requests and right answers, in microseconds.
+    /// The longest wait known, of unanswered requests and correct responses, in microseconds.
     pub longest_wait: Option<f64>,
 }
 
 impl Percentiles {
-    /// Requests that were due: right answers and unanswered.
+    /// Requests that were due: correct responses and unanswered.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.count.saturating_add(self.unanswered)
@@ -62,7 +62,7 @@ impl Percentiles {
         }
     }
 
-    /// Whether the rank of `q`, ⌈q · due⌉, is above that of the last right answer.
+    /// Whether the rank of `q`, ⌈q · due⌉, is above that of the last correct response.
     #[must_use]
     pub fn is_beyond(&self, q: f64) -> bool {
         // The product allows for the rounding of q: 0.99 × 100 is the 99th sample.
@@ -132,7 +132,7 @@ impl LoadUnanswered {
 pub struct StepUnanswered {
     /// Share of all requests that were due in those repeats: 0 to 1.
     pub share: f64,
-    /// The longest wait known, of unanswered requests and right answers, in microseconds.
+    /// The longest wait known, of unanswered requests and correct responses, in microseconds.
     pub longest_wait: Option<f64>,
     /// Repeats in which the percentile lies among the unanswered.
     pub p50: usize,
@@ -280,7 +280,7 @@ mod tests {
         let at =
             |unanswered, q| quantile_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
-        // A quarter of 200 is half of the answers; beyond half of 200 there are no answers.
+        // A quarter of 200 is half of the answers; beyond half of 200 there are no responses.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
     }
 }

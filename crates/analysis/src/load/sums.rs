@@ -11,13 +11,13 @@ use super::{Bytes, InFlight};
 /// Sums over the measured window and its drain.
 pub(super) struct WindowSums {
     pub(super) window_s: f64,
-    /// Right answers that arrived within the window, whenever their requests were intended.
+    /// Correct responses that arrived within the window, whenever their requests were intended.
     pub(super) ok: u64,
-    /// Complete answers, right or wrong, that arrived within the window.
+    /// Complete responses, correct or incorrect, that arrived within the window.
     pub(super) answers: u64,
     /// Outcomes of the exchanges that belong to the window.
     pub(super) measured: Outcomes,
-    /// Times of right answers.
+    /// Times of correct responses.
     pub(super) times: ExchangeTimes,
     /// Unanswered requests, with their longest wait since intended.
     pub(super) missing: UnansweredRequests,
@@ -108,7 +108,8 @@ fn all_times(record: &LoadRecord, response: &Times) -> f64 {
     sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
-/// Complete answers per second of the measured window, right or wrong: the server worked for both.
+/// Complete responses per second of the measured window, correct or incorrect: the server worked
+/// for both.
 #[must_use]
 pub fn answers_per_second(record: &LoadRecord) -> f64 {
     let sums = WindowSums::new(record);
@@ -124,7 +125,8 @@ pub(super) fn after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Tim
     Times::merge(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-/// Response times of the measured window's right answers, and the number of unanswered requests.
+/// Response times of the measured window's correct responses, and the number of unanswered
+/// requests.
 #[must_use]
 pub fn response_times(record: &LoadRecord) -> (Times, u64) {
     let times = after_warmup(record, |i| &i.times.response);

@@ -203,14 +203,14 @@ fn subjects_without_numbers_have_a_reason() {
     subject.failures =
         vec![SubjectFailure { repeat: 1, failure, protocol: None, log_of: None, log_tail: None }];
     assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
-    assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("in part: crashed: it left"));
+    assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("partly: crashed: it left"));
     subject.skipped = Some("no compiler".into());
     assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("skipped: no compiler"));
     let mut run = five_blocks();
     let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
     run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
     let why: Vec<_> = (0..4).map(|subject| exclusion_reason(&run.header.plan, subject)).collect();
-    assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
+    assert_eq!(why, [None, Some("not loaded with w: no TLS".to_string()), None, None]);
     // Only subjects without trials get this reason.
     run.header.plan.subjects[3].skipped = None;
     run.header.plan.not_served.push(not(0, 3));
@@ -220,7 +220,7 @@ fn subjects_without_numbers_have_a_reason() {
     };
     assert_eq!(
         (absent("gone").as_deref(), absent("fast")),
-        (Some("not asked for w: no TLS"), None)
+        (Some("not loaded with w: no TLS"), None)
     );
 }
 

@@ -8,19 +8,19 @@ use serde::Serialize;
 
 use super::{Flame, Function, Node, SampleKind, Tree, lines};
 
-/// Comparison of two profiles: parts with more time per answer, and parts with less.
+/// Comparison of two profiles: parts with more time per response, and parts with less.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Difference")]
 pub struct ProfileDifference {
     /// The first profile, with `levels`.
     pub flame: Flame,
-    /// Time per answer in the other profile.
+    /// Time per response in the other profile.
     pub there_us: f64,
     /// Differences by size, the largest first; those that the samples cannot show are left out.
     pub changes: Vec<FunctionChange>,
 }
 
-/// A function's own time in two profiles, microseconds per answer.
+/// A function's own time in two profiles, microseconds per response.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub struct FunctionChange {
@@ -33,7 +33,7 @@ pub struct FunctionChange {
 /// Largest number of functions with a reported difference.
 const CHANGES: usize = 30;
 
-/// Time per answer that samples of two profiles stand for.
+/// Time per response that samples of two profiles stand for.
 #[derive(Clone, Copy)]
 struct Scale {
     here_us: f64,
@@ -62,7 +62,7 @@ impl Scale {
         Some(Scale { here_us: each(here)?, there_us: each(there)? })
     }
 
-    /// Returns the difference in time per answer; `None`: it is within three times its standard
+    /// Returns the difference in time per response; `None`: it is within three times its standard
     /// error. Samples are counts of rare events, so the variance of their number is that number
     /// (Poisson), plus one because small counts are the least certain. The factor is three because
     /// a graph has hundreds of calls, some of which would exceed twice the error by chance.

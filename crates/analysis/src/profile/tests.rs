@@ -19,8 +19,8 @@ fn stack(frames: &[u32], samples: u64) -> Stack {
     }
 }
 
-/// `main` calls `a` and `b`; `a` calls itself and the kernel's `write`. 1,000 answers; a sample is
-/// a millisecond.
+/// `main` calls `a` and `b`; `a` calls itself and the kernel's `write`. 1,000 responses; a sample
+/// is a millisecond.
 fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     let frames = [
         ("main", FrameKind::Native),
@@ -103,7 +103,7 @@ fn invisible_parts_are_left_out() {
 fn a_difference_is_reported_if_samples_show_it() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
-    // With twice as many answers, each sample is half as much time per answer.
+    // With twice as many responses, each sample is half as much time per response.
     there.answers = 2000;
     let found = difference(&here, &there, SampleKind::Running).unwrap();
     let changes: Vec<_> = found

@@ -1,4 +1,4 @@
-//! System calls per answer, from calls counted over a known number of answers.
+//! System calls per response, from calls counted over a known number of responses.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct CallRates {
     /// Time in which they were counted: all of the window, or slices of it.
     pub counted_s: f64,
     pub slices: u64,
-    /// Complete answers that came in that time, the divisor of all values per answer.
+    /// Complete responses that came in that time, the divisor of all values per response.
     pub answers: u64,
     /// All calls.
     pub per_response: f64,
@@ -54,13 +54,13 @@ pub struct Transfers {
 }
 
 impl CallRates {
-    /// `None`: no call was observed between the two readings, or no answer came.
+    /// `None`: no call was observed between the two readings, or no response came.
     pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         let made = CallUse::all_since(&last.by_name, &first.by_name);
-        // Every answer takes a system call, so without calls they were made outside of the observed
-        // threads.
+        // Every response takes a system call, so without calls they were made outside of the
+        // observed threads.
         let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(CallRates {
             counted_s,

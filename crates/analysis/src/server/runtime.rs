@@ -48,16 +48,15 @@ impl NoRuntimeReason {
     pub(crate) const fn in_words(self) -> Option<&'static str> {
         match self {
             NoRuntimeReason::NoReading => None,
-            NoRuntimeReason::TooFew => Some(
-                "fewer than two readings fell into the measured window. Use a longer `duration`",
-            ),
-            NoRuntimeReason::OtherProcesses => Some(
-                "processes of the server that report values ended or started in the measured \
-                 window",
-            ),
-            NoRuntimeReason::BegunAnew => Some(
-                "a counter started again in the measured window, or was not there when it opened",
-            ),
+            NoRuntimeReason::TooFew => {
+                Some("the measured window had fewer than two readings. Use a longer `duration`")
+            }
+            NoRuntimeReason::OtherProcesses => {
+                Some("a process that reports values ended or started in the measured window")
+            }
+            NoRuntimeReason::BegunAnew => {
+                Some("a counter restarted in the measured window, or was missing when it opened")
+            }
         }
     }
 }

@@ -92,8 +92,8 @@ fn read(
     }
 }
 
-/// A window from 11 s to 13 s with 1,000 answers: a sample every second within it, and slower ones
-/// before and after.
+/// A window from 11 s to 13 s with 1,000 responses: a sample every second within it, and slower
+/// ones before and after.
 fn watched() -> LoadRecord {
     let mut record = crate::fixture::record(1000);
     (record.began_ns, record.window_ns) = (10_000 * MS, (1000 * MS, 3000 * MS));

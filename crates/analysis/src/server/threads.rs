@@ -13,7 +13,7 @@ use crate::roles;
 pub struct RoleUse {
     /// CPU time, including that of threads that ended in the window if their end was observed.
     pub cpu_s: f64,
-    /// Per complete answer, right or wrong.
+    /// Per complete response, correct or incorrect.
     pub cpu_us_per_request: Option<f64>,
     pub run_delay_s: Option<f64>,
     /// Number of threads at the end of the window.

@@ -114,13 +114,9 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
         let own = &trial.limiter;
         let doubt = match polling.contains(&trial.cell.arm) {
-            true => {
-                "But this server polls, as another of its steps shows, so that its CPU is always \
-                 full."
-            }
+            true => "Another step shows that this server polls, so its CPU is always full.",
             false => {
-                "But its CPU was as full at throughputs that differ by half and more, like that of \
-                 a server that polls."
+                "Its CPU was as full at throughputs that differ by half and more, so it may poll."
             }
         };
         let sentence = format!("{} {doubt}", own.sentence);
@@ -360,8 +356,8 @@ impl Curve {
             Course::Grows(_) => return None,
         };
         let sentence = format!(
-            "The server's CPU: it used {} of it, and with {} in flight it used {} and served {:.0} \
-             per second instead of {:.0}.",
+            "The server's CPU: the server used {} of it. With {} in flight it used {} and served \
+             {:.0} per second instead of {:.0}.",
             percent(used),
             full.planned,
             percent(full.cpu?),
@@ -374,8 +370,8 @@ impl Curve {
     /// More requests in flight were served faster, so nothing serves only so many at a time.
     fn too_few(trial: &TrialResult, level: &Level, more: &Level) -> Limiter {
         let sentence = format!(
-            "Too few requests in flight: with {} at a time the server served {:.0} per second, and \
-             with {} it served {:.0}. Each waits {:.0} µs for its response.",
+            "Too few requests in flight: with {} the server served {:.0} per second, and with {} \
+             it served {:.0}. Each response takes {:.0} µs.",
             level.planned,
             level.throughput_rps,
             more.planned,
@@ -389,8 +385,8 @@ impl Curve {
     fn no_queue(&self, trial: &TrialResult, level: &Level) -> Limiter {
         let fewest = &self.levels[0];
         let sentence = format!(
-            "Too few requests in flight: with {} at a time each takes {:.0} µs, and with {} it \
-             takes {:.0} µs, so that none waits for another.",
+            "Too few requests in flight: with {}, each takes {:.0} µs, and with {} it takes {:.0} \
+             µs. None waits for another.",
             level.planned, level.response_us, fewest.planned, fewest.response_us
         );
         Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
@@ -406,12 +402,13 @@ impl Curve {
             if level.planned < other.planned { (level, other) } else { (other, level) };
         let width = self.width(more).map_or(String::new(), |width| {
             format!(
-                " About {width:.1} are served at a time (throughput × response time of one alone)."
+                " About {width:.1} are served at a time (throughput × response time of a single \
+                 request)."
             )
         });
         let grew = format!(
-            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}, \
-             while the response time changed from {:.0} to {:.0} µs.{width}",
+            "with {} in flight the server served {:.0} per second, and with {} it served {:.0}. \
+             The response time changed from {:.0} to {:.0} µs.{width}",
             fewer.planned,
             fewer.throughput_rps,
             more.planned,
@@ -430,7 +427,7 @@ impl Curve {
                 Resource::Lock,
                 Confidence::Medium,
                 format!(
-                    "A lock, or a pool in the server, for which its threads wait (futex): {grew}"
+                    "A lock or a pool in the server, for which its threads wait (futex): {grew}"
                 ),
             ),
             None if behind.is_empty() => (
@@ -461,7 +458,7 @@ impl Curve {
         let confidence = self.confidence_of_queue(own.resource, own.confidence, level);
         let doubt = match own.resource {
             Resource::Lock if confidence > own.confidence => {
-                " A lock serves one at a time: it may also be a pool that they wait for."
+                " A lock serves one at a time, so the threads may instead wait for a pool."
             }
             _ => "",
         };

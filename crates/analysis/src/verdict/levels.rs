@@ -9,7 +9,7 @@ use super::warming::{has_one_rate, is_ramped};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::server::ServerUse;
-use crate::steadiness::{self, Fit, IntervalValues, Pattern, Steadiness};
+use crate::window_levels::{self, Fit, IntervalValues, Pattern, Steadiness};
 
 /// Codes that say of a step that its throughput was not on one level.
 pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, Code::Cyclic];
@@ -52,7 +52,7 @@ pub(super) fn caveats(
 /// The same of a load whose server was not observed.
 pub(super) fn unobserved_caveats(load: &LoadResult) -> Vec<Caveat> {
     let server = ServerUse::default();
-    let found = steadiness::steadiness(&steadiness::intervals(load, &server));
+    let found = window_levels::steadiness(&window_levels::intervals(load, &server));
     found.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
 }
 
@@ -102,7 +102,7 @@ impl Levels {
     /// `to 2.00 times its lowest level`.
     fn rise(&self) -> String {
         match self.lowest().value {
-            0.0 => "from no response at all".into(),
+            0.0 => "from no responses".into(),
             lowest => format!("to {:.2} times its lowest level", self.last().value / lowest),
         }
     }
@@ -176,7 +176,7 @@ impl Step<'_> {
             return None;
         }
         let mean = format!(
-            "The mean, {} requests/s, describes none of these levels.",
+            "The mean ({} requests/s) describes none of these levels.",
             number(load.throughput_rps)
         );
         let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
@@ -184,7 +184,7 @@ impl Step<'_> {
             Pattern::Slowdown => (
                 Code::Slowdown,
                 format!(
-                    "Throughput fell within the measured window, to {:.2} times its highest level: \
+                    "Throughput fell within the measured window to {:.2} times its highest level: \
                      {timeline}. {mean}{cost} Look for other changes at that time in the explorer, \
                      and repeat the step.",
                     levels.last().value / levels.highest().value
@@ -201,7 +201,7 @@ impl Step<'_> {
             Pattern::WarmUp | Pattern::None => (
                 Code::Speedup,
                 format!(
-                    "Throughput rose within the measured window, {}: {timeline}. {mean}{cost} Warm \
+                    "Throughput rose within the measured window {}: {timeline}. {mean}{cost} Warm \
                      the server up for longer (`warmup` under `[load]`, or `--warmup`).",
                     levels.rise()
                 ),
@@ -259,7 +259,7 @@ impl Step<'_> {
         let (did, action) = match pattern {
             Pattern::Slowdown => (
                 format!(
-                    "rose within the measured window, to {:.2} times its lowest level",
+                    "rose within the measured window to {:.2} times its lowest level",
                     times(costs.lowest())
                 ),
                 "A longer window (`duration`) shows whether it rises further.",
@@ -267,7 +267,7 @@ impl Step<'_> {
             Pattern::WarmUp | Pattern::None if self.is_warming => return None,
             Pattern::WarmUp | Pattern::None => (
                 format!(
-                    "fell within the measured window, to {:.2} times its highest level",
+                    "fell within the measured window to {:.2} times its highest level",
                     times(costs.highest())
                 ),
                 "Warm the server up for longer (`warmup` under `[load]`).",
@@ -279,7 +279,7 @@ impl Step<'_> {
             Pattern::Flat => return None,
         };
         let mean = server.cpu_us_per_request.map_or_else(String::new, |us| {
-            format!(" The mean, {} µs, describes none of these levels.", number(us))
+            format!(" The mean ({} µs) describes none of these levels.", number(us))
         });
         let message = format!("{last} {did}: {}.{mean} {action}", costs.timeline());
         let evidence = json!({"pieces": self.steadiness.cost.as_ref().map(|cost| &cost.pieces)});
@@ -293,10 +293,10 @@ impl Step<'_> {
         if load.config.model == LoadModel::Closed || !has_one_rate(load) || is_ramped(load) {
             return None;
         }
-        let seen = steadiness::intervals(load, &ServerUse::default());
+        let seen = window_levels::intervals(load, &ServerUse::default());
         let medians: Option<Vec<f64>> =
             seen.iter().map(|one: &IntervalValues| one.response_us).collect();
-        let Fit { pieces, noise } = steadiness::fit(&seen, &medians?)?;
+        let Fit { pieces, noise } = window_levels::fit(&seen, &medians?)?;
         let levels =
             Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
         let ratio = levels.ratio();
@@ -305,8 +305,8 @@ impl Step<'_> {
         is_reported.then(|| {
             let message = format!(
                 "Response times changed their level within the measured window: the median was {}. \
-                 Percentiles of the whole window mix both levels. Measure one of them alone: warm \
-                 the server up for longer (`warmup`), or look for the change at that time.",
+                 Percentiles of the whole window mix both levels. Warm the server up for longer \
+                 (`warmup`), or find the cause of the change.",
                 levels.timeline()
             );
             let level = |level: &Level| {
@@ -351,9 +351,9 @@ fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
     let message = format!(
-        "The server became {:.2} times as fast within the measured window and stayed so: only the \
-         last {:.1} s of it count, from {from_s:.1} s after the load began. The generator's \
-         resource use, TCP segments, HTTP/2 frames and peak memory cover the whole window.",
+        "The server became {:.2} times as fast within the measured window and stayed so. Only the \
+         last {:.1} s count, from {from_s:.1} s after the load began. The generator's resource \
+         use, TCP segments, HTTP/2 frames and peak memory cover the whole window.",
         steadiness.last_to_first,
         last.end_s - from_s,
     );
@@ -387,7 +387,7 @@ mod tests {
         const WINDOWS: usize = 400;
         let load = load();
         let is_reported = |_: &usize| {
-            let found = steadiness::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
+            let found = window_levels::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
             !caveats(&load, &ServerUse::default(), &found, &[]).is_empty()
         };
         (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64
@@ -478,7 +478,7 @@ mod tests {
                 let is_reported = |_: &usize| {
                     let rates =
                         [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
-                    let found = steadiness::steadiness(&values(&rates, 0.1)).expect("enough");
+                    let found = window_levels::steadiness(&values(&rates, 0.1)).expect("enough");
                     let all = caveats(&load, &ServerUse::default(), &found, &[]);
                     matches!(&all[..], [one] if one.code == code)
                 };

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::other_programs;
 use super::polling::{is_full, polling, polls};
-use super::programs;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved_seconds};
@@ -83,12 +83,12 @@ pub fn limiter(
     let last: [Rule; 6] = [disk, lock, workers, sleep, outside_limiter, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     try_all(&failures)
-        .or_else(|| programs::generator_limiter(load, server, machine))
+        .or_else(|| other_programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&first))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
-        .or_else(|| programs::server_limiter(load, server, machine))
+        .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
         .with_confidence()
 }
@@ -110,7 +110,7 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     of(Code::SubjectFailed).is_none().then(|| from_caveat(dropped, Resource::DroppedPackets))
 }
 
-/// The server ended, did not respond, or its responses were wrong: no resource limits that.
+/// The server ended, did not respond, or its responses were incorrect: no resource limits that.
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
     let refused = |code| of(code).filter(|c| c.severity == Severity::Invalid);
@@ -142,7 +142,7 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
         let confidence = match server_share {
             // Without these programs the generator may have had room.
-            _ if programs::share_waited_for(load, server).is_some() => Confidence::Low,
+            _ if other_programs::share_waited_for(load, server).is_some() => Confidence::Low,
             Some(share) if share < SERVER_BUSY => Confidence::High,
             _ => Confidence::Medium,
         };
@@ -160,8 +160,8 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("jit").filter(|share| *share > JIT_SHARE)?;
     let sentence = format!(
-        "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may \
-         use.",
+        "The JIT compiler: it used {} of the server's CPU time, and the server used {} of its \
+         allowed CPU time.",
         percent(share),
         percent(used)
     );
@@ -202,7 +202,7 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             pace.stretch_text(),
             server
                 .cpu_utilisation
-                .map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
+                .map_or(String::new(), |u| format!(" and used {} of its CPU", percent(u)))
         );
         verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
     })?
@@ -237,8 +237,8 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (busiest >= SERVER_BUSY).then(|| {
         let sentence = format!(
-            "One thread of the server: it was busy for {} of the time, while the server used {} of \
-             its CPU in all.",
+            "One thread of the server: it was busy for {} of the time, while the whole server used \
+             {} of its CPU.",
             percent(busiest),
             percent(used)
         );
@@ -259,7 +259,7 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
         let while_server = of_server
             .map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
         let sentence = format!(
-            "The back end {}: it used {} of the CPU it may use{while_server}.",
+            "The back end {}: it used {} of its allowed CPU time{while_server}.",
             behind.name,
             percent(used)
         );
@@ -275,9 +275,9 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let together = shared.chain([of_server]).sum::<Option<f64>>()?;
     (behind.shares_cpus && together >= SERVER_BUSY).then(|| {
         let sentence = format!(
-            "The CPU that the server and its back end {} share: together they used {} of it, the \
-             server {} and {} {}. Give the back end CPUs of its own (`cpuset` in `[[backends]]`) \
-             to see either alone.",
+            "The CPUs that the server and its back end {} share: together they used {} of them, \
+             the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in \
+             `[[backends]]`).",
             behind.name,
             percent(together),
             of_server.map_or_else(|| "an unknown part".into(), percent),
@@ -304,7 +304,7 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let (behind, (used, waited)) = backends.iter().find_map(of_any)?;
     let sentence = format!(
         "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others \
-         used them. Give it CPUs of its own (`cpuset` in `[[backends]]`), or more of them.",
+         used them. Give the back end CPUs of its own (`cpuset` in `[[backends]]`), or more CPUs.",
         behind.name,
         percent(used),
         percent(waited)
@@ -320,7 +320,7 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     let used = both_idle(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
     let sentence = format!(
-        "A network link: {} carried {} of the {} Mbit/s that it can, while the server used {} of \
+        "A network link: {} carried {} of its capacity ({} Mbit/s), while the server used {} of \
          its CPU.",
         link.name,
         percent(link.utilisation),
@@ -376,7 +376,7 @@ fn outside_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
-            "Something else: {waiting:.0} requests were in flight on average, and the server used \
+            "Something else: on average {waiting:.0} requests were in flight, and the server used \
              {} of its CPU. {}",
             percent(used),
             waits_in_words(server)
@@ -391,8 +391,8 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
-            "Too few requests in flight: with {:.0} at a time each waits for a round trip of \
-             {round_trip:.0} µs, and the server used {} of its CPU.",
+            "Too few requests in flight: {:.0} on average, each for a round trip of \
+             {round_trip:.0} µs. The server used {} of its CPU.",
             load.in_flight.mean,
             percent(used)
         );
@@ -424,8 +424,8 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
 /// Describes the server's waits as far as they are known, and the option that shows more.
 fn waits_in_words(server: &ServerUse) -> String {
     let Some(working) = &server.working else {
-        return "It waits for a lock, a disk, a database, or a limit of its own on threads or \
-                connections; `--observe states` shows which."
+        return "The server waits for a lock, a disk, a database, or a limit of its own on threads \
+                or connections. Use `--observe states` to see which."
             .into();
     };
     let waits = [
@@ -439,7 +439,7 @@ fn waits_in_words(server: &ServerUse) -> String {
     let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
     let said = most.map_or(String::new(), |state| {
         let what = match state {
-            ThreadState::Network => "for peers: for requests, or for responses of back ends",
+            ThreadState::Network => "for peers (requests, or responses of back ends)",
             ThreadState::Lock => "for each other, or for work",
             ThreadState::Disk => "for a disk",
             ThreadState::Runnable => "for a CPU",
@@ -447,13 +447,13 @@ fn waits_in_words(server: &ServerUse) -> String {
             _ => "in other system calls",
         };
         format!(
-            "The threads that serve waited {} of their time {what}. ",
+            "The serving threads waited {what} for {} of their time. ",
             percent(working.share(state))
         )
     });
     format!(
         "{said}The server has an internal limit, or waits for a service that dyno does not \
-         monitor: name its back ends as `[[backends]]`."
+         monitor. Name such services as `[[backends]]`."
     )
 }
 
@@ -468,15 +468,15 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
     let sentence = match (server.cpu_utilisation, starved_seconds(server)) {
         (Some(used), Some(waited_s)) => format!(
-            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in \
-             {:.2} s for CPUs, while something else used {:.2} s of this machine's.",
+            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s for \
+             CPUs in {:.2} s. Other programs used {:.2} s of this machine's CPU time meanwhile.",
             percent(used),
             server.window_s,
             server.others_cpu_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
-            "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither \
-             is full. {}",
+            "Unknown: the server used {} of its CPU, and the generator's busiest thread {} of a \
+             CPU. Neither is full. {}",
             percent(used),
             percent(busy),
             missing_measurement(load, server)
@@ -500,20 +500,20 @@ fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
     // A server's waits mean nothing while another program uses the time of its machine.
     if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
         return format!(
-            "The hypervisor gave {} of this machine's CPU time to others, and threads that waited \
-             for that time look idle: re-run on a dedicated host.",
+            "The hypervisor gave {} of this machine's CPU time to others, so waiting threads look \
+             idle. Re-run on a dedicated host.",
             percent(share)
         );
     }
     if is_generator_starved(load) {
-        return "The generator waited for a CPU that something else used, and a server without \
-                requests looks idle: re-run on a quieter machine."
+        return "The generator waited for a CPU that another program used, so the server got fewer \
+                requests and looks idle. Re-run on a quieter machine."
             .into();
     }
     let is_looked_at = server.by_thread_role.values().any(|role| role.states_s.is_some());
     if is_looked_at {
-        "More connections, or a longer step, would show which of the two fills first.".into()
+        "Use more connections, or a longer step, to see which of the two fills first.".into()
     } else {
-        "Thread states were not recorded: `--observe states` shows the waits.".into()
+        "Thread states were not recorded. Use `--observe states` to see the waits.".into()
     }
 }

@@ -81,8 +81,8 @@ pub(super) fn caveats(
 fn books(record: &LoadRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
-        let message = "The books do not balance, which is a bug in dyno: do not use this result, \
-                       and please report it.";
+        let message = "The counts of scheduled, started and ended requests do not add up. This is \
+                       a bug in dyno. Do not use this result, and please report it.";
         Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
 }
@@ -94,17 +94,17 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
     if let Some(Explained { causes, remedies }) = drops.explanation() {
         let message = format!(
-            "The machine dropped packets while this step ran: {causes}. That makes connections \
-             stall or time out, whatever the server does. {remedies}"
+            "The machine dropped packets while this step ran: {causes}. Connections stall or time \
+             out because of that, whatever the server does. {remedies}"
         );
         return Some(caveat(Severity::Invalid, message));
     }
     let evicted = drops.tracking_evictions.filter(|n| *n > 0)?;
     let message = format!(
-        "The table of tracked connections was full while this step ran: the kernel evicted \
-         {evicted} unanswered connections to make room. The next connections may be dropped. \
-         Exempt loopback from connection tracking, or raise `net.netfilter.nf_conntrack_max`: \
-         `dyno doctor` prints the commands."
+        "The table of tracked connections was full while this step ran. The kernel evicted \
+         {evicted} unanswered connections. It may drop the next connections. Exempt loopback from \
+         connection tracking, or raise `net.netfilter.nf_conntrack_max`: `dyno doctor` prints the \
+         commands."
     );
     Some(caveat(Severity::Warning, message))
 }
@@ -115,9 +115,9 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let off = (by_littles_law - mean).abs();
     (off > LITTLE_TOLERANCE * mean && off > resolution && off > LITTLE_LEAST).then(|| {
         let message = format!(
-            "The recorded times give {by_littles_law:.2} requests in flight on average, and their \
-             count gives {mean:.2}: times are missing, or counts are wrong. That is a bug in dyno: \
-             do not use this step, and please report it."
+            "On average, {by_littles_law:.2} requests were in flight by their recorded times, and \
+             {mean:.2} by their count. Some times are missing, or some counts are incorrect. This \
+             is a bug in dyno. Do not use this step, and please report it."
         );
         Caveat::new(
             Code::LittlesLaw,
@@ -136,12 +136,12 @@ fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     let median_us = at_quantile(&answers, missing, 0.5).map(|ns| ns as f64 / 1e3);
     // A median among the unanswered is at least the longest wait known.
     let median_us = median_us.or(result.response_time_us.longest_wait)?;
-    // A load of a given number of requests ends with its last answer.
+    // A load of a given number of requests ends with its last response.
     let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
     is_beyond.then(|| {
         let message = format!(
             "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and \
-             more): the window shows only part of them. Measure for longer, or with fewer requests \
+             more). The window shows only part of them. Measure for longer, or with fewer requests \
              in flight.",
             result.duration_s,
             median_us / 1e6
@@ -157,12 +157,12 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
         (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
     (status + header + body > 0).then(|| {
         let mut message =
-            format!("{status} answers had an unexpected status and {body} an unexpected body");
+            format!("{status} responses had an unexpected status and {body} an unexpected body");
         if header > 0 {
             message.push_str(&format!(", {header} unexpected headers"));
         }
         message.push_str(
-            ": the server did not do the measured work. Check one response with curl, then fix \
+            ". The server did not do the requested work. Check one response with curl, then fix \
              the server or the expectation.",
         );
         let evidence = json!({
@@ -177,9 +177,9 @@ fn answered_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Opti
     let answers = result.outcomes.get(Outcome::Ok);
     (context.refuses && answers > 0).then(|| {
         let message = format!(
-            "{} answered on a port where no server should listen: find the process with \
-             `ss -tlnp`.",
-            if answers == 1 { "1 request was".into() } else { format!("{answers} requests were") }
+            "{} a response on a port where no server should listen. Find the process with `ss \
+             -tlnp`.",
+            if answers == 1 { "1 request got".into() } else { format!("{answers} requests got") }
         );
         Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": answers}))
     })
@@ -189,7 +189,8 @@ fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let refused = result.outcomes.get(Outcome::ConnectRefused);
     is_refused(result, context).then(|| {
         let message = format!(
-            "Every connection was refused, {} per second, as expected: no server listens there.",
+            "All connections were refused, {} per second. This is expected: no server listens \
+             there.",
             rate_of(refused as f64 / result.duration_s)
         );
         Caveat::new(Code::Refusals, Severity::Info, message, json!({"refused": refused}))
@@ -206,14 +207,14 @@ fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     (result.outcomes.get(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
         let message = match leading_failure(result) {
             Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
-                "No request was answered, because {count} connections were refused: no server \
+                "No request got a correct response: {count} connections were refused. No server \
                  listens there. Start the server, or check the address and the port."
             ),
             Some((failure, count)) => format!(
-                "No request was answered as expected; most ended as {failure}, {} per second.",
+                "No request got a correct response. Most ended as {failure}, {} per second.",
                 rate_of(count as f64 / result.duration_s)
             ),
-            None => "No request was answered in the measured window.".into(),
+            None => "No request got a response in the measured window.".into(),
         };
         Caveat::new(Code::NoAnswers, Severity::Invalid, message, json!({}))
     })
@@ -237,20 +238,21 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
     let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok && !c.waived).collect();
     let first = failed.first()?;
     let message = format!(
-        "{} of {} checks failed right before or during the load; the first was {:?}: {}",
+        "{} of {} checks failed right before or during the load. The first was {:?}: {}",
         failed.len(),
         context.checks.len(),
         first.name,
         first.detail()
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // A wrong answer means wrong work. No answer in time may only mean that the server was full.
+    // A incorrect response means wrong work. No answer in time may only mean that the server was
+    // full.
     let severity =
         if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
-/// Largest share of due requests that may get no answer. With more, the rest is not the load that
+/// Largest share of due requests that may get no response. With more, the rest is not the load that
 /// was asked for.
 pub(crate) const MOST_LOST: f64 = 0.01;
 
@@ -272,14 +274,14 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
             .chain(at_end)
             .collect();
         let mut message = format!(
-            "{} of the requests that were due got no answer ({}).",
+            "{} of the due requests got no response ({}).",
             percent(share),
             classes.join(", ")
         );
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         if result.outcomes.get(Outcome::AddressExhausted) > 0 {
             message.push_str(
-                " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, \
+                " No local port was left to connect from (EADDRNOTAVAIL). Keep connections alive, \
                  connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen \
                  net.ipv4.ip_local_port_range.",
             );
@@ -298,8 +300,8 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests were still unanswered at the end. In percentiles they rank above every \
-             right answer. Use a longer or lower load to see them end."
+            "{n} requests had no response at the end. In percentiles they rank above every correct \
+             response. Use a longer or lower load to see them end."
         );
         Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -309,8 +311,8 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.dropped;
     (n > 0).then(|| {
         let message = format!(
-            "{n} arrivals were dropped because too many were waiting for a connection already. \
-             Offer a lower rate, or use more connections."
+            "{n} requests were dropped, because too many already waited for a connection. Offer a \
+             lower rate, or use more connections."
         );
         Caveat::new(Code::Dropped, Severity::Warning, message, json!({"dropped": n}))
     })
@@ -320,8 +322,8 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     let pace = result.pace()?;
     (!pace.is_kept).then(|| {
         let message = format!(
-            "{} requests per second were answered of {} offered{}: the response times are those of \
-             an overloaded server or of too few connections. Offer a lower rate, or use more \
+            "{} of {} offered requests per second got a response{}. The response times are those \
+             of an overloaded server or of too few connections. Offer a lower rate, or use more \
              connections.",
             rate_of(pace.answered_rps()),
             rate_of(pace.offered_rps()),
@@ -335,9 +337,10 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     let pace = result.worked_off()?;
     let message = format!(
-        "{} requests per second were answered of {} offered: when the window opened, requests of \
-         the warm-up were unanswered. Throughput is above the offered rate, and the percentiles \
-         leave these requests out. Use a longer warm-up (`--warmup`, or `warmup` in a suite).",
+        "{} requests per second got a response, and {} were offered. When the window opened, \
+         requests of the warm-up were still in flight. Throughput is above the offered rate, and \
+         percentiles do not include these requests. Use a longer warm-up (`--warmup`, or `warmup` \
+         in a suite).",
         rate_of(pace.answered_rps()),
         rate_of(pace.offered_rps())
     );
@@ -350,7 +353,8 @@ fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
     (failed > 0).then(|| {
         let message = format!(
             "Requests of the warm-up without a correct response: {failed}. The numbers of this \
-             step exclude them. Measure them with `--warmup 0` (`warmup = \"0s\"` in a suite)."
+             step do not include them. Use `--warmup 0` (`warmup = \"0s\"` in a suite) to measure \
+             them."
         );
         Caveat::new(Code::WarmupFailures, Severity::Warning, message, json!({"failed": failed}))
     })
@@ -365,7 +369,7 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
     let are_replaced = end_by_design && result.exchanges.failed == 0;
     (established < asked && !are_replaced).then(|| {
         let message = format!(
-            "{established} of {asked} connections were open at the end of the window: at times \
+            "{established} of {asked} connections were open at the end of the window. At times, \
              fewer requests were in flight than planned. Check the errors and \
              `connections.closed_by_server`."
         );
@@ -384,8 +388,8 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
         let after = result.connections.unsolicited_after;
         let earlier = after.map_or_else(|| "earlier".into(), |after| format!("{after} earlier"));
         let message = format!(
-            "The server sent bytes that answer no request, and dyno closed these connections \
-             ({n}). It is unknown which requests the {earlier} responses on them answer. Check the \
+            "The server sent bytes that answer no request on {n} connections, and dyno closed \
+             them. It is unknown which requests the {earlier} responses on them answer. Check the \
              responses to HEAD, Content-Length, and responses that are sent twice."
         );
         let evidence = json!({"connections": n, "responses_before": after});
@@ -402,10 +406,10 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
         let message = format!(
-            "{} of {completed} responses were complete before their request had been sent in full; \
-             {unsent:.0} bytes of it were left on average. The server did not wait for the whole \
-             requests, so the throughput is not a rate of uploads. Check that it reads the body \
-             before it responds, or send a smaller one.",
+            "{} of {completed} responses were complete before their request was sent in full. On \
+             average, {unsent:.0} bytes of the request were left. The throughput is therefore not \
+             a rate of uploads. Check that the server reads the body before it responds, or send a \
+             smaller body.",
             early.responses
         );
         // Servers that refuse a request may do so from its head alone.
@@ -432,8 +436,8 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
         && result.http2.is_none()
     {
         let message = format!(
-            "The server chose HTTP/1.1, which has no streams: each connection had one request in \
-             flight instead of {}. Use more connections, or turn HTTP/2 on in the server.",
+            "The server chose HTTP/1.1, which has no streams. Each connection had one request in \
+             flight instead of {}. Use more connections, or turn on HTTP/2 in the server.",
             config.streams
         );
         return Some(Caveat::new(
@@ -446,12 +450,15 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
         let how = match result.config.protocol {
-            Protocol::H2cUpgrade => "the server answered the upgrade without switching protocols",
-            _ => "the server chose something else by ALPN",
+            Protocol::H2cUpgrade => {
+                "the server responded to the upgrade without a switch of \
+                                     protocols"
+            }
+            _ => "the server chose another protocol by ALPN",
         };
         let message = format!(
-            "{n} connections should use HTTP/2 and used HTTP/1.1: {how}. Turn HTTP/2 on in the \
-             server, or measure the protocol h1."
+            "{n} connections used HTTP/1.1 instead of HTTP/2: {how}. Turn on HTTP/2 in the server, \
+             or measure the protocol h1."
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
@@ -461,9 +468,9 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
     let streams = result.http2.as_ref()?.streams;
     let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
     let message = format!(
-        "The server allows {granted} streams at once on a connection, of {} that were asked for: \
-         fewer requests were in flight. Use more connections, or raise the server's limit \
-         (SETTINGS_MAX_CONCURRENT_STREAMS).",
+        "The server allows {granted} streams at once on a connection, and the load asks for {}. \
+         Fewer requests than planned were in flight. Use more connections, or raise the server's \
+         limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
     );
     Some(Caveat::new(
@@ -482,19 +489,21 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
         let is_full = in_flight >= 0.5 * places as f64;
         let is_late = generator_late(result).is_some() || generator_starved(result).is_some();
         let why = match (is_full, is_late) {
-            (true, false) => "More connections would show the server's own limit.".to_string(),
+            (true, false) => "Use more connections to find the server's own limit.".to_string(),
             (_, true) => format!(
-                "The generator was late, and {in_flight:.1} of {places} places were in use on \
-                 average: give it a CPU of its own (`--cpus`), or a quieter machine."
+                "The generator was late: on average, {in_flight:.1} of {places} possible requests \
+                 were in flight. Give the generator a CPU of its own (`--cpus`), or use a quieter \
+                 machine."
             ),
             (false, false) => format!(
-                "{in_flight:.1} of {places} places were in use on average: they were full for \
-                 moments only, in which the server stalled or requests came in bursts."
+                "On average, {in_flight:.1} of {places} possible requests were in flight. All were \
+                 in flight only for moments, in which the server stalled or requests came in \
+                 bursts."
             ),
         };
         let message = format!(
-            "Slow responses mostly waited in the generator before their request was sent: p99 is \
-             {response:.0} µs from the intended start, {service:.0} µs from sending. {why}"
+            "Slow requests mostly waited in the generator before they were sent. Their p99 is \
+             {response:.0} µs from the intended start and {service:.0} µs from sending. {why}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
@@ -508,9 +517,8 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
     let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
     (late > 0.1 * median && late > 100.0).then(|| {
         let message = format!(
-            "The generator woke up to {late:.0} µs late (p99), against a median response time of \
-             {median:.0} µs: part of the measured times comes from this machine. Measure on a \
-             quieter one."
+            "The generator woke up to {late:.0} µs late (p99), compared with a median response \
+             time of {median:.0} µs. The measured times include this delay. Use a quieter machine."
         );
         Caveat::new(
             Code::GeneratorLate,
@@ -526,9 +534,9 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
     let share = waited_for_cpu(result)?;
     (share > room::MOST_WAITING).then(|| {
         let message = format!(
-            "The generator waited for {} of the time for a CPU that something else used{}: \
-             throughput is a lower bound, and response times include the wait. Give it a CPU of \
-             its own (`--cpus`), or a quieter machine.",
+            "For {} of the time the generator waited for a CPU that another program used{}. \
+             Throughput is a lower bound, and response times include the wait. Give the generator \
+             a CPU of its own (`--cpus`), or use a quieter machine.",
             percent(share),
             room::process_names(result)
         );
@@ -555,8 +563,8 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
     (got > wanted + MOST).then(|| {
         let message = format!(
             "Requests left in bursts: the gaps between them have a coefficient of variation of \
-             {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late \
-             generator cause that. Check the send lag; use more connections or a quieter machine."
+             {got:.2} instead of {wanted:.2}. Causes are few connections, a slow server or a late \
+             generator. Check the send lag. Use more connections or a quieter machine."
         );
         Caveat::new(
             Code::Clumped,
@@ -576,8 +584,8 @@ fn ceiling(result: &LoadResult) -> Option<Caveat> {
         Code::Ceiling,
         Severity::Info,
         format!(
-            "That is {} of the {:.0} requests per second that this generator reached on this \
-             machine against the null responder (`dyno calibrate`).",
+            "The throughput is {} of the generator's ceiling on this machine, which is {:.0} \
+             requests per second (null responder, `dyno calibrate`).",
             percent(result.throughput_rps / ceiling.throughput_rps),
             ceiling.throughput_rps
         ),
@@ -590,12 +598,12 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
     let completed = result.exchanges.completed;
     let checked = result.checked;
     let message = if one_in == 0 {
-        "Expectations that need the whole answer were checked before the load only.".into()
+        "Expectations that need the whole response were checked only before the load.".into()
     } else {
         format!(
-            "{checked} of {completed} answers were checked in full. The status of each was \
-             checked, and the exact body where one is expected and it is not encoded. \
-             `--check-one-in 1` checks every one."
+            "{checked} of {completed} responses were checked in full. The status was checked in \
+             all of them, and so was an expected exact body if it is not encoded. Use \
+             `--check-one-in 1` to check all in full."
         )
     };
     Some(Caveat::new(
@@ -611,8 +619,7 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     none.then(|| {
         info(
             Code::TcpNotMeasured,
-            "TCP segments are not known: no connection was open, or the kernel does not count \
-             them.",
+            "TCP segments are unknown: no connection was open, or the kernel does not count them.",
         )
     })
 }
@@ -626,17 +633,16 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     let few = requests.filter(|n| result.config.model == LoadModel::Open && *n < FEWEST);
     let message = match (few, requests) {
         (Some(n), _) => format!(
-            "The measured window ends with the last response to so few requests ({n}), so \
-             throughput appears above the offered rate. Use at least `-n {FEWEST}`, or a duration \
-             (`-d 10s`)."
+            "The measured window ends with the last of only {n} responses. Throughput therefore \
+             appears above the offered rate. Use at least `-n {FEWEST}`, or a duration (`-d 10s`)."
         ),
         (None, _) if result.duration_s >= 1.0 => return None,
         (None, Some(_)) => {
-            "The measured window is shorter than a second: expect noise. Use more requests (`-n`)."
+            "The measured window is shorter than a second. Expect noise. Use more requests (`-n`)."
                 .into()
         }
         (None, None) => {
-            "The measured window is shorter than a second: expect noise. Use a longer duration."
+            "The measured window is shorter than a second. Expect noise. Use a longer duration."
                 .into()
         }
     };
@@ -653,10 +659,10 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     let is_closed = result.config.model == LoadModel::Closed;
     (divides && is_closed && mean < LEAST_BUSY * places).then(|| {
         let message = format!(
-            "The requests were divided among the generator's threads before the load, and not all \
-             threads had work until its end: {mean:.2} of {places:.0} requests were in flight on \
-             average, and throughput is lower by about as much. Use one thread (`--threads 1`), or \
-             a duration instead of a number of requests (`-d 10s`)."
+            "The requests were divided among the generator's threads before the load, and some \
+             threads finished early. On average, {mean:.2} of {places:.0} requests were in flight, \
+             and throughput is lower by about as much. Use one thread (`--threads 1`), or a \
+             duration instead of a number of requests (`-d 10s`)."
         );
         let evidence =
             json!({"in_flight": mean, "places": places, "threads": result.client.threads});
@@ -666,7 +672,7 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
 
 /// A server that was not monitored has no CPU data.
 fn not_monitored(context: &Context<'_>) -> Option<Caveat> {
-    let message = "The server's CPU is not known: run it as a subject under `dyno run` to see what \
-                   limited it.";
+    let message = "The server's CPU use is unknown. Run it as a subject under `dyno run` to see \
+                   what limited it.";
     context.server.is_none().then(|| info(Code::ServerNotObserved, message))
 }

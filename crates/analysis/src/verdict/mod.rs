@@ -5,9 +5,9 @@ mod curve;
 mod levels;
 mod limiter;
 mod load;
+mod other_programs;
 mod pauses;
 mod polling;
-mod programs;
 mod resource;
 mod room;
 mod run;
@@ -41,9 +41,9 @@ use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{ServerUse, SplitBy};
-use crate::steadiness::Steadiness;
 use crate::trial::sort_by_severity;
 use crate::turns::TurnsResult;
+use crate::window_levels::Steadiness;
 
 /// Inputs of the judgement of a load, besides its own record.
 #[derive(Clone, Debug, Default)]
@@ -156,8 +156,8 @@ pub(crate) fn trial(
 
 /// A trial whose companions failed, or that a resumed run measured alone.
 fn out_of_turn() -> Caveat {
-    let message = "This server was loaded alone, and in other repeats of this step in turns with \
-                   others. Without the others its caches stay warm, so this repeat is not \
+    let message = "This server was loaded alone. In other repeats of this step it was loaded in \
+                   turns with other servers. Alone, its caches stay warm, so this repeat is not \
                    comparable. Run the suite again.";
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
@@ -181,9 +181,10 @@ const BUSY_AT_REST: f64 = 0.02;
 fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     let share = turns.carried_share.filter(|share| *share >= BUSY_AT_REST)?;
     let message = format!(
-        "In others' turns this server still used {:.1} % of the CPU that it used in its own: it \
-         took that from them, and part of its own work is not in its turns. Load the subjects one \
-         after the other (`order = \"random\"`), or ask for longer turns (`slice`).",
+        "In other servers' turns this server used {:.1} % of the CPU time of its own turns. The \
+         other servers lacked that time, and part of this server's work is outside of its turns. \
+         Load the subjects one after the other (`order = \"random\"`), or use longer turns \
+         (`slice`).",
         share * 100.0
     );
     let evidence = json!({
@@ -201,9 +202,9 @@ fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     let share = service_s / turns.slice_s;
     (share >= LONG_IN_TURN).then(|| {
         let message = format!(
-            "Requests took {:.1} ms on average, {:.1} % of a turn: so many are answered in another \
-             server's turn, and response times include that server's load. Use longer turns \
-             (`slice`) or fewer connections.",
+            "Requests took {:.1} ms on average, {:.1} % of a turn. About as many get their \
+             response in another server's turn, and response times include that server's load. Use \
+             longer turns (`slice`) or fewer connections.",
             service_s * 1e3,
             share * 100.0
         );
@@ -227,8 +228,8 @@ fn contaminated(machine: &MachineResult) -> Option<Caveat> {
             .collect();
         let more = if others.len() > 3 { ", and others" } else { "" };
         let message = format!(
-            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. The \
-             measurements include it: stop it, and repeat the step.",
+            "Other programs used {cpus:.2} CPUs of this machine while the step ran: {}{more}. The \
+             measurements include their effect. Stop them, and repeat the step.",
             names.join(", ")
         );
         let evidence =
@@ -244,8 +245,8 @@ const THROTTLED_FOR_HEAT: f64 = 0.02;
 fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
     let share = machine.throttled_for_heat.filter(|share| *share > THROTTLED_FOR_HEAT)?;
     let message = format!(
-        "Heat made a CPU of this machine slower for up to {} of the time of the step: give it time \
-         to cool, or fix the clock below its turbo, and repeat the step.",
+        "Heat made a CPU of this machine slower for up to {} of the step. Let the machine cool, or \
+         fix the clock below its turbo. Then repeat the step.",
         percent(share)
     );
     Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, json!({"share": share})))
@@ -257,8 +258,9 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     let segments = load.tcp.data_segments_per_response?;
     (writes >= waits::SEVERAL_WRITES && segments >= waits::SEVERAL_WRITES).then(|| {
         let message = format!(
-            "The server makes {writes:.2} writes per response, and each leaves by itself \
-             ({segments:.2} segments per response): one write would cost both sides less."
+            "The server makes {writes:.2} writes per response, and each leaves as a separate \
+             segment ({segments:.2} segments per response). One write per response would cost both \
+             sides less."
         );
         let evidence = json!({"writes_per_response": writes, "segments_per_response": segments});
         Caveat::new(Code::ManyWrites, Severity::Info, message, evidence)
@@ -282,8 +284,8 @@ fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         n => format!(" and {} more", n - 1),
     };
     let message = format!(
-        "The server breaks a promise of its contract, {first:?}{more}, which its own file lets it: \
-         what it serves here is not quite what the others serve."
+        "The server fails the check {first:?}{more} of its contract, which its own file waives. \
+         Its work is therefore not quite that of the other servers."
     );
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }
@@ -291,8 +293,8 @@ fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
 /// The kernel's tick is some milliseconds long: over short windows the split is coarse.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     let is_split = server.cpu_user_s.is_some() && server.cpu_split_by != Some(SplitBy::Entries);
-    let message = "The split of CPU time into user and system is sampled by the kernel's tick; the \
-                   sum is exact.";
+    let message = "The kernel's tick samples the split of CPU time into user and system. The sum \
+                   is exact.";
     (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))
 }
 

@@ -25,9 +25,9 @@ pub(super) fn generator_stopped(result: &LoadResult, record: &LoadRecord) -> Opt
         let seconds = longest_ns as f64 / 1e9;
         let message = format!(
             "The generator did not run for {seconds:.2} s of the {:.2} s of the window: it was \
-             stopped, frozen or suspended, or had no CPU. It sent nothing meanwhile, and its times \
-             include the pause. Repeat the step on a machine that is not suspended or \
-             overcommitted, and do not stop dyno.",
+             stopped, frozen or suspended, or had no CPU. It sent no requests meanwhile, and its \
+             times include the pause. Repeat the step on a machine that is not suspended or \
+             overcommitted. Do not stop dyno.",
             result.duration_s
         );
         let evidence = json!({
@@ -119,9 +119,9 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
     let is_own = longest_pause(record) * 2 > longest_ns;
     (share >= DOWN && !is_own).then(|| {
         let message = format!(
-            "The server answered nothing for {} of the window, and requests failed meanwhile or \
-             have no response: it was down. Its throughput is a mean of times with and without a \
-             server. Look for the reason in its log, and repeat the step.",
+            "The server was down: it sent no response for {} of the window, and requests failed \
+             meanwhile or have no response. The throughput is a mean of times with and without a \
+             server. Look for the reason in the server's log, and repeat the step.",
             percent(share)
         );
         let evidence = json!({
@@ -147,18 +147,18 @@ pub(super) fn stalled(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     let open_p99_ns = ordinary_ns + exceeded_wait(&lengths, window_ns * SHARE);
     let seconds = |ns: f64| ns / 1e9;
     let others = match stalls.len() {
-        1 => "it took".to_string(),
-        n => format!("it was the longest of {n} such stalls, which took"),
+        1 => "The stall took".to_string(),
+        n => format!("It was the longest of {n} stalls, which together took"),
     };
     let asked = match longest.in_flight {
-        0 => "requests were sent or connections tried".to_string(),
+        0 => "requests were sent or connections attempted".to_string(),
         n => format!("{n} requests were in flight"),
     };
     let message = format!(
-        "Nothing was answered for {}, from {:.2} s after the load began, although {}; {others} {} \
-         of the window. A closed loop sends nothing meanwhile, so its \
-         percentiles hardly show them. Estimate (in none of the histograms): with arrivals at the \
-         same rate p99 would be at least {}. Measure it with `--rate`.",
+        "No response arrived for {}, from {:.2} s after the load began, although {}. {others} {} \
+         of the window. A closed loop sends no requests during a stall, so its percentiles hardly \
+         show it. Estimate, in no histogram: with arrivals at the same rate, p99 would be at least \
+         {}. Measure it with `--rate`.",
         duration(length_ns as f64),
         seconds(longest.start_ns as f64),
         asked,

@@ -43,16 +43,17 @@ impl Polling {
     pub(super) fn clause(self) -> String {
         match self {
             Polling::IdleCalls { per_response } => {
-                format!("{per_response:.0} calls per response asked for work and got none")
+                format!("{per_response:.0} calls per response asked for work and found none")
             }
             Polling::WithoutRequest { in_flight } => {
                 format!(
-                    "it computed although only {in_flight:.2} requests were in flight on average"
+                    "it used CPU time although only {in_flight:.2} requests were in flight on \
+                     average"
                 )
             }
             Polling::WithoutSleep { switches_per_response } => format!(
-                "its threads slept {switches_per_response:.2} times per response, and one that \
-                 waits for the next request sleeps once"
+                "its threads slept {switches_per_response:.2} times per response, and a thread \
+                 that waits for each request sleeps once"
             ),
         }
     }
@@ -133,7 +134,7 @@ pub(super) fn polling(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     let how = polls(load, server).filter(|_| load.config.model == LoadModel::Closed)?;
     let used = busiest(server)?;
     let sentence = format!(
-        "Too few requests in flight: the server used {} of its CPU, but for polling: {}.",
+        "Too few requests in flight: the server used {} of its CPU, but it polls: {}.",
         percent(used),
         how.clause()
     );

@@ -144,7 +144,7 @@ impl Resource {
     pub const fn refutation(self) -> &'static str {
         match self {
             Resource::Failure => {
-                "Refuted if the same load gets right responses from the same server."
+                "Refuted if the same load gets correct responses from the same server."
             }
             Resource::DroppedPackets => {
                 "Refuted if the step gives the same errors while the machine drops no packet."
@@ -154,7 +154,7 @@ impl Resource {
                 "Refuted if throughput stays the same while no other program runs."
             }
             Resource::Generator => {
-                "Refuted if the generator with more CPUs or threads gets no more from the server."
+                "Refuted if throughput stays the same with more CPUs or threads for the generator."
             }
             Resource::Jit => {
                 "Refuted if throughput stays the same after a longer warm-up, when the compiler is \

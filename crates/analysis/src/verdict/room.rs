@@ -66,24 +66,24 @@ impl Bound {
     pub fn clause(self) -> String {
         match self {
             Bound::Quota { cpus, throttled } => format!(
-                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, held it back in {} of \
-                 its periods",
+                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, throttled it in {} of \
+                 the quota's periods",
                 percent(throttled)
             ),
             Bound::Thread { work } => {
                 format!("its busiest thread was busy for {} of the time", percent(work))
             }
             Bound::Waiting { work, waiting } => format!(
-                "one of its threads was busy for {} of the time and waited {} of it for a CPU",
+                "one of its threads was busy for {} of the time, and waited for a CPU for {}",
                 percent(work),
                 percent(waiting)
             ),
             Bound::Cpu { work } => {
-                format!("its threads were busy for {} of a CPU that they share", percent(work))
+                format!("its threads used {} of a CPU that they share", percent(work))
             }
             Bound::Crowded { busy, others, waiting } => format!(
-                "its CPUs were {} full, {} of that by others, and it waited {} of the time for \
-                 them",
+                "its CPUs were busy for {} of the time, for {} with other programs, and it waited \
+                 for them for {}",
                 percent(busy),
                 percent(others),
                 percent(waiting)
@@ -104,15 +104,15 @@ impl Bound {
         let more = result.config.threads + 1;
         match self {
             Bound::Quota { .. } => {
-                "Give dyno's group more, or run it outside of that group.".to_string()
+                "Raise the quota of dyno's group, or run dyno outside of that group.".to_string()
             }
-            Bound::Thread { .. } if context.server.is_some() => format!(
-                "Give it another CPU: a machine with more of them, and `threads = {more}` under \
-                 `[load]`."
-            ),
-            Bound::Thread { .. } => format!("Give it another CPU: `--threads {more}`."),
+            Bound::Thread { .. } if context.server.is_some() => {
+                format!("Use a machine with more CPUs, and `threads = {more}` under `[load]`.")
+            }
+            Bound::Thread { .. } => format!("Give the generator another CPU: `--threads {more}`."),
             Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
-                "Give it CPUs that nothing else uses{} (`--cpus`), and no more threads than CPUs.",
+                "Give the generator CPUs that no other program uses{} (`--cpus`), and no more \
+                 threads than CPUs.",
                 result.client.room.processes_text()
             ),
         }
@@ -142,17 +142,16 @@ pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat
     let clause = bound.clause();
     let message = match context.full_server(result) {
         _ if context.control => format!(
-            "The generator's limit: {clause}. This control shows the generator's maximum on this \
-             machine."
+            "The generator was the limit: {clause}. This control shows the generator's maximum on \
+             this machine."
         ),
         Some(used) => format!(
-            "The generator may have been the limit too: {clause}. But the server used {} of its \
-             CPU: it was at its limit anyway. Give the generator more CPUs to be certain.",
+            "The generator may have been the limit too: {clause}. The server used {} of its CPU, \
+             so it was at its own limit. Give the generator more CPUs to be certain.",
             percent(used)
         ),
         None => format!(
-            "The generator may have been the limit: {clause}. Throughput is a lower bound of what \
-             the server can do. {}",
+            "The generator may have been the limit: {clause}. Throughput is a lower bound. {}",
             bound.hint(result, context)
         ),
     };
@@ -171,9 +170,9 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up \
-             to a time slice of the scheduler each time. Use no more threads than CPUs: `--threads \
-             {cpus}`.",
+            "{threads} threads of the generator share {cpus} CPU{}. They wait for each other, each \
+             time for up to a time slice of the scheduler. Use no more threads than CPUs: \
+             `--threads {cpus}`.",
             if cpus == 1 { "" } else { "s" }
         );
         let severity = match Bound::from_result(result) {
@@ -194,8 +193,8 @@ pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Opti
     let is_refused =
         result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
     is_refused.then(|| {
-        let message = "The generator was set to run in real time, and the kernel refused: it takes \
-                       turns with other programs on its CPUs. Run dyno as root, or with \
+        let message = "The kernel refused real-time priority for the generator. The generator \
+                       takes turns with other programs on its CPUs. Run dyno as root, or with \
                        CAP_SYS_NICE.";
         Caveat::new(
             Code::PriorityRefused,
@@ -211,8 +210,8 @@ pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
     let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;
     let message = format!(
-        "Something else used {} of the generator's CPUs{}. If it is the server, each slows the \
-         other: `--cpus` sets the generator apart.",
+        "Another program used {} of the generator's CPUs{}. If it is the server, each slows the \
+         other. Use `--cpus` to give the generator CPUs of its own.",
         percent(share),
         room.processes_text()
     );
@@ -225,8 +224,8 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
     let cpus =
         room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MOST_THROTTLED))?;
     let message = format!(
-        "dyno's own control group may use {cpus:.2} CPUs at most, and was held back in {} of the \
-         periods.",
+        "dyno's own control group has a quota of {cpus:.2} CPUs, which throttled it in {} of the \
+         periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",
         percent(room.throttled.unwrap_or(0.0))
     );
     Some(Caveat::new(

@@ -12,8 +12,8 @@ use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
 use crate::load::offered::rate_of;
+use crate::other_programs;
 use crate::peak::{OpenStep, is_of_generator};
-use crate::programs;
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -24,7 +24,7 @@ pub(crate) struct Peak<'a> {
     pub(crate) subject: &'a str,
     /// The subject's server, whatever its variant and the arm's conditions.
     pub(crate) server: &'a str,
-    /// Right answers per second, median over the repeats; `None`: no repeat is valid.
+    /// Correct responses per second, median over the repeats; `None`: no repeat is valid.
     pub(crate) rps: Option<f64>,
     /// The same of each valid repeat, in the order of the blocks.
     pub(crate) repeats: &'a [f64],
@@ -43,9 +43,9 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let mut all = Vec::new();
     let placements = || plan.arms.iter().map(|arm| &arm.conditions.placement);
     if let Some(shared) = placements().find(|placement| !placement.is_disjoint()) {
-        let message = "Server and generator share CPUs, because this machine offers too few of \
-                       them: each slows the other, and numbers of different subjects compare only \
-                       roughly. Use a machine with two CPUs or more.";
+        let message = "Server and generator share CPUs, because this machine has too few of them. \
+                       Each slows the other, and numbers of different subjects are only roughly \
+                       comparable. Use a machine with two CPUs or more.";
         all.push(Caveat::new(
             Code::SharedCpus,
             Severity::Warning,
@@ -59,21 +59,22 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
             n => format!("{n} repeats are too few"),
         };
         let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
-            "no subject is distinguished from another by throughput"
+            "No subject is distinguished from another by throughput"
         } else {
-            "subjects are distinguished only if all pairs within blocks differ in the same \
-             direction, and each by more than 5 %, or with p below 0.05 in a paired t-test"
+            "Subjects are distinguished only if all pairs within blocks differ in the same \
+             direction. Each pair must also differ by more than 5 %, or all pairs with p below \
+             0.05 in a paired t-test"
         };
         let message = format!(
-            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for \
-             {REPEATS_FOR_INTERVAL} or more repeats for intervals."
+            "{too_few} for confidence intervals, so ranges over the repeats are shown. {apart}. \
+             Use {REPEATS_FOR_INTERVAL} or more repeats."
         );
         all.push(info(Code::FewRepeats, message));
     }
     if run.starts.iter().any(|s| s.resumed) {
         all.push(info(
             Code::Resumed,
-            "This run was interrupted and resumed: some trials were served by a restarted process.",
+            "This run was interrupted and resumed. Some trials were served by a restarted process.",
         ));
     }
     all.extend(started_for_profiles(run));
@@ -100,9 +101,9 @@ fn started_for_profiles(run: &Run) -> Option<Caveat> {
     is_taken.then(|| {
         info(
             Code::StartedForProfiles,
-            "Profiles were taken, so servers whose runtimes compile as they run were started with \
-             options that give their functions names ([profile] of their subject.toml). That may \
-             lower their throughput in this run; compare servers by a run without profiles.",
+            "Profiles were taken. Servers with a JIT compiler were started with options that name \
+             their functions ([profile] of their subject.toml). These options may lower throughput \
+             in this run. Compare servers by a run without profiles.",
         )
     })
 }
@@ -113,9 +114,8 @@ fn not_started(run: &Run) -> Option<Caveat> {
         .starts
         .iter()
         .any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
-    let message = "dyno did not start this server, but loaded it where it was: nothing is known of \
-                   its start-up, its CPU time, its memory and its checks. Run it as a subject \
-                   under `dyno run` to see them.";
+    let message = "dyno did not start this server. Its start-up, CPU time, memory and checks are \
+                   unknown. Run it as a subject under `dyno run` to see them.";
     was_there.then(|| info(Code::ServerNotObserved, message))
 }
 
@@ -128,7 +128,7 @@ fn ended_early(run: &Run) -> Option<Caveat> {
     let planned = run.header.plan.load.set_duration_ns();
     let of = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
     let message = format!(
-        "The user ended this load after {}{of} of its window: its numbers cover only that part.",
+        "The user ended this load after {}{of} of its window. Its numbers cover only that part.",
         seconds(closes.saturating_sub(opens))
     );
     Some(info(Code::CutShort, message))
@@ -152,18 +152,17 @@ fn remeasured(run: &Run) -> Option<Caveat> {
     let message = match places.len() {
         0 => return None,
         1 => {
-            "One step was measured again, because something else used the machine meanwhile, heat \
-              slowed it, or the generator did not run. The second measurement counts, whatever it \
-              says"
+            "One step was measured again: another program used the machine meanwhile, heat slowed \
+             it, or the generator did not run. The second measurement counts in any case."
                 .to_string()
         }
         n => format!(
-            "{n} steps were measured again, because something else used the machine meanwhile, \
-             heat slowed it, the generator did not run, or they shared a turn with such a step. \
-             The second measurement counts, whatever it says"
+            "{n} steps were measured again: another program used the machine meanwhile, heat \
+             slowed it, the generator did not run, or they shared a turn with such a step. The \
+             second measurement counts in any case."
         ),
     };
-    let mut message = format!("{message}; the first is in the archive (`contaminated/`).");
+    let mut message = format!("{message} The first is in the archive (`contaminated/`).");
     // Older versions measured also those again in which the server had failed.
     let after_warmup = run.contaminated.iter().flat_map(|record| {
         record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
@@ -172,7 +171,7 @@ fn remeasured(run: &Run) -> Option<Caveat> {
         after_warmup.flat_map(|interval| interval.outcomes.not_ok()).map(|(_, n)| n).sum();
     if failed > 0 {
         message += &format!(
-            " In the first measurement, {failed} {} failed or got a wrong response.",
+            " In the first measurement, {failed} {} failed or got an incorrect response.",
             if failed == 1 { "request" } else { "requests" }
         );
     }
@@ -221,8 +220,8 @@ fn mixed(run: &Run) -> Option<Caveat> {
         .collect();
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
-        "This run was interrupted and resumed although conditions had changed: its parts ({} \
-         trials) are not one experiment, and a subject's row joins both. {}.",
+        "This run was interrupted and resumed although conditions had changed. Its parts ({} \
+         trials) are not one experiment, and a subject's row joins them. Changes: {}.",
         counts.join(" and "),
         all.join("; ")
     );
@@ -247,13 +246,13 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
     let sentence = |(not, ids): &(&NotServed, Vec<String>)| {
         let workload = &plan.workloads[not.workload].name;
         match ids.as_slice() {
-            [id] => format!("{id} was not asked for {workload}: {}", not.reason),
+            [id] => format!("{id} was not loaded with {workload}: {}", not.reason),
             ids => {
                 let reason = not
                     .reason
                     .strip_prefix("it ")
                     .map_or_else(|| not.reason.clone(), |r| format!("each {r}"));
-                format!("{} were not asked for {workload}: {reason}", ids.join(", "))
+                format!("{} were not loaded with {workload}: {reason}", ids.join(", "))
             }
         }
     };
@@ -269,15 +268,15 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
-        "The speed of the machine changed during the run: a fixed piece of work took {fastest:.1} \
+        "The speed of the machine changed during the run. A fixed piece of work took {fastest:.1} \
          ms before one start and {slowest:.1} ms before another on the same CPU. {} Ranges over \
          the repeats contain the changes of the machine.",
         match design {
             Design::Single | Design::Concurrent | Design::Balanced =>
-                "Starts of one block are close in time and compare.",
+                "Starts of one block are close in time, so they are comparable.",
             Design::Unbalanced | Design::Fixed =>
-                "The order of starts does not balance such changes, so differences between \
-                 subjects contain a part of them.",
+                "The order of starts does not balance such changes. Differences between subjects \
+                 contain a part of them.",
         }
     );
     let evidence =
@@ -325,7 +324,7 @@ fn limits_not_set(run: &Run) -> Option<Caveat> {
     let words: Vec<&str> = all.values().map(|(_, words)| &**words).collect();
     (!kinds.is_empty()).then(|| {
         let message = format!(
-            "Limits could not be set: {}. `dyno doctor` says how to get them.",
+            "Limits could not be set: {}. `dyno doctor` prints how to enable them.",
             words.join("; ")
         );
         Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limits": kinds}))
@@ -350,8 +349,8 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         n => format!("; and {n} more"),
     };
     let message = format!(
-        "Some peaks are lower bounds (≥): {}{more}. These servers may do more, so none of them is \
-         ranked below another. {}",
+        "Some peaks are lower bounds (≥): {}{more}. These servers may reach more, so none of them \
+         is ranked below another. {}",
         each.join("; "),
         remedy(&open)
     );
@@ -389,7 +388,7 @@ fn remedy(open: &[&Peak<'_>]) -> String {
 fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words();
-        let reason = open.reason.map_or("not run", programs::reason);
+        let reason = open.reason.map_or("not run", other_programs::reason);
         match open.repeats {
             0 => format!("the step of {at} was not run"),
             all => format!("at {at} {} of {all} repeats do not count ({reason})", open.refused),
@@ -412,8 +411,8 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
         let names = alike(own.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
-            "{} have nearly the same peak throughput{with}, which different servers rarely have: \
-             check the limiter of each.",
+            "{} have nearly the same peak throughput{with}, which is rare for different servers. A \
+             shared resource may be the limit: check the limiter of each.",
             names.join(", ")
         );
         Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
@@ -424,7 +423,7 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
 fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
     let message = "Every block started the subjects in the same order (`order = \"fixed\"` under \
-                   `[suite]`), so a drift of the machine is part of every difference between them. \
+                   `[suite]`). A drift of the machine is part of every difference between them. \
                    This report ranks no subject and names no cause. Use `order = \"random\"` to \
                    compare subjects.";
     design.is_fixed().then(|| {
@@ -435,23 +434,23 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
 /// Consequence of a trend for comparisons of subjects.
 const fn trend_consequence(design: Design) -> &'static str {
     match design {
-        Design::Single => "Medians over repeats and their intervals contain that.",
+        Design::Single => "Medians over repeats and their intervals contain this trend.",
         Design::Concurrent => {
-            "Comparisons of pairs within a block take that out; medians over repeats and their \
-             intervals do not."
+            "Comparisons of pairs within a block do not contain this trend. Medians over repeats \
+             and their intervals do."
         }
         Design::Balanced => {
             "Each pair of subjects ran in both orders equally often, so a steady trend cancels in \
-             comparisons; medians over repeats and their intervals contain it."
+             comparisons. Medians over repeats and their intervals contain it."
         }
         Design::Unbalanced => {
-            "Some pairs of subjects ran in one order more often than in the other, so comparisons \
-             contain a part of that, as do medians over repeats. Run the suite again: orders are \
-             balanced now."
+            "Some pairs of subjects ran in one order more often than in the other. Comparisons and \
+             medians over repeats contain a part of this trend. Run the suite again: orders are \
+             now balanced."
         }
         Design::Fixed => {
-            "Subjects ran in the same order in each block, so comparisons contain a part of that, \
-             as do medians over repeats. Use `order = \"random\"`."
+            "Subjects ran in the same order in each block. Comparisons and medians over repeats \
+             contain a part of this trend. Use `order = \"random\"`."
         }
     }
 }
@@ -470,8 +469,8 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
         shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
     let did = if trend.ratio > 1.0 { "rose" } else { "fell" };
     let message = format!(
-        "The throughput of {} with {} {did} over the run: in the last repeat it was {:.3} times \
-         that in the first ({:.3} to {:.3}), by more than chance. {}",
+        "The throughput of {} with {} {did} over the run, by more than chance. In the last repeat \
+         it was {:.3} times that in the first ({:.3} to {:.3}). {}",
         peak.subject,
         peak.workload,
         trend.ratio,

@@ -25,7 +25,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if !observed {
         all.push(info(
             Code::ServerNotObserved,
-            "The server's CPU and memory are not known for this step: no sample of it could be \
+            "The server's CPU and memory are unknown for this step, because no sample of it was \
              taken.",
         ));
         return all;
@@ -33,10 +33,10 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if seen().all(|s| s.cgroup.is_none()) {
         all.push(info(
             Code::NoCgroup,
-            "No control group could be made for the server. CPU time is summed over its threads \
-             and processes (in clock ticks where some of them ended), memory is their anonymous \
-             and shared memory, and peak memory and throttled time are unknown. `dyno doctor` says \
-             how to get a control group.",
+            "No control group could be made for the server. CPU time is the sum over its threads \
+             and processes, in clock ticks where some of them ended. Memory is their anonymous and \
+             shared memory. Peak memory and throttled time are unknown. `dyno doctor` prints how \
+             to enable control groups.",
         ));
     }
     all.extend(counters_unread(server));
@@ -54,7 +54,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to other virtual machines during \
-             the step: repeat it.",
+             the step. All numbers include that. Repeat the step, or use a dedicated host.",
             percent(share)
         );
         all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
@@ -62,7 +62,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all
 }
 
-/// Why there are no system calls per answer; `None`: there are.
+/// Why there are no system calls per response; `None`: there are.
 fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
@@ -72,12 +72,12 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
             format!("System calls were not counted: {}. {}", refused.why, refused.hint)
         }
         None if probes.attached.iter().copied().any(counts) => {
-            "System calls were counted, but no response arrived meanwhile, or none of the server's \
-             calls was seen: there is no number per response."
+            "System calls per response are unknown: no response arrived while they were counted, \
+             or no call of the server was seen."
                 .into()
         }
-        None => "System calls were not counted: `--observe` did not include them. `--observe \
-                 default` counts them."
+        None => "System calls were not counted, because `--observe` did not include them. Use \
+                 `--observe default` to count them."
             .into(),
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.why)});
@@ -88,13 +88,13 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let lack = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
     let message = format!(
-        "The values that the server reports of itself are not known here: {}.",
+        "The values that the server reports about itself are unknown here: {}.",
         lack.in_words()?
     );
     Some(info(Code::RuntimeNotMeasured, message))
 }
 
-/// A connection that finds the queue full gets no answer, and tries again a second later.
+/// A connection that finds the queue full gets no response, and tries again a second later.
 fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
     let network = server.network?;
     let overflows = match network.listen_overflows.filter(|n| *n > 0) {
@@ -102,9 +102,9 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
         None => return syn_queue_full(network.syn_queue_drops?),
     };
     let message = format!(
-        "{overflows} connections found a queue of connections full in the server's network \
-         namespace, and tried again a second later: connection times include that. Let the server \
-         listen with a longer backlog."
+        "{overflows} connections found a full accept queue in the server's network namespace, and \
+         were retried a second later. Connect times include that second. Let the server listen \
+         with a longer backlog."
     );
     Some(Caveat::new(
         Code::AcceptQueueFull,
@@ -118,8 +118,8 @@ fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
 fn syn_queue_full(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
-            "{drops} connections found a queue of half-open connections full in the server's \
-             network namespace, and were dropped: connection times include a second or more of \
+            "{drops} connections found a full queue of half-open connections in the server's \
+             network namespace, and were dropped. Connect times include a second or more of \
              waiting. Let the server listen with a longer backlog, or set \
              `net.ipv4.tcp_syncookies=1`."
         );
@@ -140,8 +140,8 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
             .retransmit_timeouts
             .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
         let message = format!(
-            "{again} of {out} segments were sent again{timeouts} in the server's network \
-             namespace: the tail of the response times holds the wait for them."
+            "{again} of {out} segments were retransmitted{timeouts} in the server's network \
+             namespace. The highest response times include the wait for them."
         );
         let evidence = json!({
             "retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts,
@@ -160,7 +160,7 @@ fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message =
-        format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.hint);
+        format!("Not observed here: {}, because {}. {}", names.join(", "), first.why, first.hint);
     Some(Caveat::new(
         Code::ProbeRefused,
         Severity::Info,
@@ -177,9 +177,9 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let count = allowed_s / server.window_s;
     (busy as f64 > count.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
         let message = format!(
-            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a \
-             CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it \
-             with no more threads than CPUs: a subject's command may name {{cpus}}.",
+            "{busy} busy threads of the server took turns on {}. They waited {waited_s:.2} s for a \
+             CPU in {:.2} s. High percentiles show the scheduler's time slices. Start the server \
+             with no more threads than CPUs: a subject's command may use {{cpus}}.",
             cpus(count),
             server.window_s
         );
@@ -203,9 +203,10 @@ pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
 fn server_starved(server: &ServerUse) -> Option<Caveat> {
     let waited_s = starved_seconds(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
-        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else \
-         used {:.2} s of this machine's: throughput may be a lower bound, and response times \
-         include the wait. Give it CPUs that nothing else uses, or use a quieter machine.",
+        "The server's threads waited {waited_s:.2} s for a CPU in {:.2} s. Other programs used \
+         {:.2} s of this machine's CPU time meanwhile. Throughput may be a lower bound, and \
+         response times include the wait. Give the server CPUs that no other program uses, or use \
+         a quieter machine.",
         server.window_s,
         server.others_cpu_s.unwrap_or(0.0)
     );
@@ -229,9 +230,9 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
         |seconds| format!("{seconds:.2} s of CPU time"),
     );
     let message = format!(
-        "Threads or processes of the server ended before their counters were read, and {used} with \
-         them: {} threads and {} processes between two samples. Unknown counters: {}. Use \
-         keep-alive connections or a server that keeps its threads.",
+        "Threads or processes of the server ended before their counters were read, and {used} is \
+         not counted. Between two samples, {} threads and {} processes ended. Unknown counters: \
+         {}. Use keep-alive connections or a server that keeps its threads.",
         unread.threads,
         unread.processes,
         unread.unknown.join(", ")
@@ -248,10 +249,10 @@ fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let strays = strays::stray_processes(record, party);
     (strays > 0).then(|| {
         let message = format!(
-            "Processes of the server ({strays}) left the control group in which it was started, so \
-             its counters lack their use, and its limits do not apply to them. CPU time, memory \
-             and threads of this step are unknown. Start the server itself instead of by a service \
-             manager or container engine, or have it not write to `cgroup.procs`."
+            "Processes of the server ({strays}) left the control group in which it was started. \
+             The group's counters do not include them, and its limits do not apply to them. CPU \
+             time, memory and threads of this step are unknown. Start the server directly and not \
+             by a service manager or container engine. Do not let it write to `cgroup.procs`."
         );
         Caveat::new(Code::LeftGroup, Severity::Warning, message, json!({"processes": strays}))
     })
@@ -282,7 +283,7 @@ fn not_measured(server: &ServerUse) -> Option<Caveat> {
     (!missing.is_empty()).then(|| {
         let message = format!(
             "Not measured here, because the kernel does not show it to this user: {}. `dyno \
-             doctor` says how to get it.",
+             doctor` prints how to enable it.",
             missing.join(", ")
         );
         Caveat::new(Code::NotMeasured, Severity::Info, message, json!({"missing": missing}))

@@ -51,7 +51,7 @@ const ONE_HOLDER: f64 = 1.5;
 /// Requests per thread from which on requests wait for threads.
 const MORE_REQUESTS: f64 = 1.2;
 
-/// Writes per answer from which on an answer does not leave in one piece.
+/// Writes per response from which on an answer does not leave in one piece.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
 /// The garbage collector: the server is busy, and much of that is collecting.
@@ -59,8 +59,8 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("gc").filter(|share| *share > GC_SHARE)?;
     let sentence = format!(
-        "The garbage collector: it used {} of the server's CPU time, and the server {} of what it \
-         may use. Give it more memory, or have it make less garbage.",
+        "The garbage collector: it used {} of the server's CPU time, and the server used {} of its \
+         allowed CPU time. Give the server more memory, or allocate less per request.",
         percent(share),
         percent(used)
     );
@@ -101,9 +101,9 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     is_alike.then(|| {
         let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
-            "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} \
-             answers per second{written}, half of them after {:.0} ms, which is how long Linux \
-             delays an acknowledgement. Set TCP_NODELAY in the server, or write each answer at \
+            "Nagle's algorithm and delayed acknowledgements: each connection gets {rate:.0} \
+             responses per second{written}. Half of them take {:.0} ms, the time for which Linux \
+             delays an acknowledgement. Set TCP_NODELAY in the server, or write each response at \
              once.",
             service / 1e3
         );
@@ -131,16 +131,19 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     let queued = queued_connections(load, server);
     let seen = match (overflows, queued) {
         (Some(overflows), _) => {
-            format!("{overflows} found it full, and wait a second before they try again")
+            format!("{overflows} connections found it full, and are retried after a second")
         }
         (None, Some(queued)) => {
-            format!("{queued} of {:.0} waited in it to be accepted", load.in_flight.mean)
+            format!(
+                "{queued} connections waited in it, with {:.0} requests in flight",
+                load.in_flight.mean
+            )
         }
         (None, None) => return None,
     };
     let sentence = format!(
-        "The server's queue of connections: {seen}{}. Let it listen with a longer backlog \
-         (net.core.somaxconn is the most), or accept faster.",
+        "The server's accept queue: {seen}{}. Let the server listen with a longer backlog \
+         (net.core.somaxconn caps it), or accept faster.",
         used.map_or(String::new(), |used| format!(
             ", while the server used {} of its CPU",
             percent(used)
@@ -174,7 +177,7 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let (confidence, wait) = match waited_much {
         Some(share) => (
             Confidence::High,
-            format!(", and the threads that serve waited {} of their time for it", percent(share)),
+            format!(", and the serving threads waited for it for {} of their time", percent(share)),
         ),
         None => (
             Confidence::Medium,
@@ -182,8 +185,8 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         ),
     };
     let sentence = format!(
-        "Memory: {faults:.0} page faults per second were served from a disk{wait}. Give the server \
-         more memory."
+        "Memory: {faults:.0} page faults per second read from a disk{wait}. Give the server more \
+         memory."
     );
     let evidence = json!({
         "major_faults_per_s": faults, "major_faults_per_response": each, "disk_share": waited,
@@ -193,7 +196,7 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_states(load, server, &[ThreadState::Disk])?;
-    let sentence = format!("A disk: the server's {wait} waiting for one");
+    let sentence = format!("A disk: the server's {wait} waited for a disk");
     wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
 }
 
@@ -204,26 +207,25 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
-    let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
+    let sentence = format!("A lock: the server's {wait} waited for each other (futex)");
     let holders = wait.at_work(server);
     let (confidence, advice) = if !wait.is_each_with_a_request() {
-        (Confidence::Medium, " They may also wait for work that an unmonitored service holds up.")
+        (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
     } else if holders < MOST_OF_TIME {
         (
             Confidence::Medium,
-            " No thread is seen that holds it: they may also wait for an answer of an unmonitored \
-             service.",
+            " No thread seems to hold it, so they may instead wait for a response of an \
+             unmonitored service.",
         )
     } else if holders > ONE_HOLDER {
         (
             Confidence::Medium,
-            " Several threads were at work at a time: it may also be a pool that they wait for.",
+            " Several threads worked at a time, so the threads may instead wait for a pool.",
         )
     } else if wait.working.steady_workers > 0 {
         (
             Confidence::Medium,
-            " The same thread was at work all the time: it may also be a worker that they wait \
-             for.",
+            " The same thread worked all the time, so the others may instead wait for this worker.",
         )
     } else {
         (Confidence::High, "")
@@ -234,7 +236,7 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// Threads that sleep while more requests wait for them than there are threads.
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
-    let sentence = format!("The server's workers: its {wait} asleep");
+    let sentence = format!("The server's workers: its {wait} slept");
     // Threads of runtimes wait with a time-out, too, while they have no work.
     let is_sure = TimedWaits::from_use(server) == TimedWaits::Few
         && is_sleep_of_requests(server) == Some(true);
@@ -243,7 +245,7 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
         Resource::Workers,
         confidence,
         &sentence,
-        " More workers would serve more, or workers that do not sleep.",
+        " Use more workers, or workers that do not sleep.",
     )
 }
 
@@ -254,7 +256,7 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         return None;
     }
     let sentence = format!(
-        "Too few requests in flight: each waits for time to pass. The server's {wait} asleep"
+        "Too few requests in flight: each waits for time to pass. The server's {wait} slept"
     );
     // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
     let confidence = match TimedWaits::from_use(server) {
@@ -397,8 +399,8 @@ impl<'a> Wait<'a> {
         advice: &str,
     ) -> Option<Limiter> {
         let sentence = format!(
-            "{sentence} for {} of {} time, while {} requests were there on average and the server \
-             used {} of its CPU.{advice}",
+            "{sentence} for {} of {} time. On average, {} requests were at the server, and it used \
+             {} of its CPU.{advice}",
             percent(self.share),
             if self.working.threads == 1 { "its" } else { "their" },
             if self.requests < 10.0 {
@@ -439,8 +441,8 @@ impl<'a> Wait<'a> {
 impl std::fmt::Display for Wait<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.working.threads {
-            1 => f.write_str("thread that serves was"),
-            n => write!(f, "{n} threads that serve were"),
+            1 => f.write_str("serving thread"),
+            n => write!(f, "{n} serving threads"),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::load::{IntervalResult, LoadResult};
 use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
-use crate::steady::{self, WarmUpEvidence, WarmUpState};
+use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
 /// Growth (median of the window's last third ÷ that of its first) from which on a server counts as
 /// warming up, in windows of six intervals or more.
@@ -86,16 +86,16 @@ fn still_warming(
     let evidence = json!({"jit_share": jit_share, "growth": growth});
     if means == StillWarming::Measured {
         let message = format!(
-            "The server got warmer: within the measured window {seen}. That is what is measured \
-             here (`warmup = \"measured\"` under `[load]`): its numbers describe this stage, and a \
-             warm server's differ."
+            "The server warmed up: within the measured window {seen}. The load measures this stage \
+             on purpose (`warmup = \"measured\"` under `[load]`). The numbers of a warm server \
+             differ."
         );
         return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
     }
     let message = format!(
         "The server was still warming up: within the measured window {seen}. These numbers are \
-         from before steady state. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, \
-         with a higher `warmup_limit` if that was reached), or longer."
+         from before steady state. Warm it up until it is steady (`warmup = \"auto\"` under \
+         `[load]`, with a higher `warmup_limit` if that was reached), or for a longer time."
     );
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
@@ -219,7 +219,7 @@ enum By {
 }
 
 /// Factor by which a server gets faster over a window; `None`: it does not. `throughput` and
-/// `cheapness` (answers per CPU second, if known) are per interval.
+/// `cheapness` (responses per CPU second, if known) are per interval.
 fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
     match (by, cheapness) {
         (By::Both, None) => growth_over_thirds(throughput),
@@ -256,12 +256,13 @@ fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
     let seconds = warmup.took_ns as f64 / 1e9;
     let seen = match warmup.ended {
         WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
-        WarmUpEnd::Unanswered => "and nothing was answered within any slice of it".to_string(),
-        WarmUpEnd::Limit => not_steady(steady::state(&steady::rounds(&warmup.slices))),
+        WarmUpEnd::Unanswered => "no slice of it had a response".to_string(),
+        WarmUpEnd::Limit => not_steady(steady_state::state(&steady_state::rounds(&warmup.slices))),
     };
     let message = format!(
-        "The warm-up of this start ended after {seconds:.1} s without the server being steady: \
-         {seen}. Raise `warmup_limit`, or find what keeps it from being steady."
+        "The warm-up of this start ended after {seconds:.1} s, before the server was steady: \
+         {seen}. Its numbers may be from before steady state. Raise `warmup_limit`, or find what \
+         keeps the server from being steady."
     );
     Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
 }
@@ -280,18 +281,18 @@ fn not_steady(state: WarmUpState) -> String {
         WarmUpState::Compiling(share) => {
             format!("its compiler (JIT) still used {} of its CPU time", percent(share))
         }
-        WarmUpState::Unanswered => "nothing was answered any more".into(),
+        WarmUpState::Unanswered => "the last slices had no response".into(),
         WarmUpState::Early | WarmUpState::Steady => "there were too few slices to decide".into(),
     }
 }
 
 fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
-    let by = steady::evidence(&steady::rounds(&warmup.slices));
+    let by = steady_state::evidence(&steady_state::rounds(&warmup.slices));
     (by == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
-            "The server was judged to be warm by its throughput alone: the CPU time is known of \
-             fewer than half of the last rounds.",
+            "The throughput alone decided that the server was warm. Its CPU time is unknown for \
+             more than half of the last rounds.",
         )
     })
 }
@@ -445,7 +446,7 @@ mod tests {
     }
 
     /// A server on one CPU for a second, of which so many calls were counted that wait for 1,000
-    /// answers, and what others used.
+    /// responses, and what others used.
     fn full_server(waits: Option<u64>, others_cpu_s: f64) -> ServerUse {
         let call = |count: u64| Call {
             count,

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use dyno_analysis::calibration::{Calibration, CeilingRow};
 use dyno_analysis::ceiling::KindCeiling;
 use dyno_analysis::load::Ceiling;
-use dyno_analysis::price::PriceResult;
+use dyno_analysis::probe_cost::PriceResult;
 use dyno_report::calibration as page;
-use dyno_report::price;
+use dyno_report::probe_cost;
 use dyno_runner::calibrate::{self, Calibrated, CalibrationError, CalibrationEvent, NOT_MEASURED};
 
 use super::report::{is_standard_output, write_out};
@@ -92,7 +92,7 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         prices.push(PriceResult::new(&calibrate::price(&placement, &set, &interrupts)?));
     }
     let text = match args.format {
-        PlanFormat::Text => price::text(&machine(), &prices, terminal::style()),
+        PlanFormat::Text => probe_cost::text(&machine(), &prices, terminal::style()),
         PlanFormat::Json => serde_json::to_string_pretty(&prices)? + "\n",
     };
     write_out(args.output.as_deref(), &text)?;

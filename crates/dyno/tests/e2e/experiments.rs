@@ -60,7 +60,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
     let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
     let reason =
         if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
-    assert!(page.contains("What changes what") && page.contains(reason));
+    assert!(page.contains("Effects") && page.contains(reason));
 }
 
 /// Bodies of requests at three sizes: what is sent is what the arm's name says.
@@ -361,7 +361,7 @@ fn a_capacity_is_a_bracket_that_loads_decided() {
 fn what_a_search_cannot_have_is_refused() {
     let place = Place::new();
     for (arguments, says) in [
-        (&["--find", "p42<1ms"][..], "cannot be an objective"),
+        (&["--find", "p42<1ms"][..], "not a metric of an objective"),
         (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
         (&["--find", "p99<1ms", "-r", "1k..5k"], "which begins at this rate"),
         (&["--width", "3"], "--find"),
@@ -392,7 +392,7 @@ fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
     assert!((5..40).contains(&after), "{after}");
     assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("when it was known what was asked"), "{said}");
+    assert!(said.contains("when its question was answered"), "{said}");
     let run = place.run_folder().unwrap().display().to_string();
     // The run was not interrupted: there is nothing to resume, and the exit status is that of its
     // steps.
@@ -456,7 +456,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
     let placement = |report: &Value| report["subjects"][0]["conditions"]["placement"].clone();
     assert_eq!(placement(at_rates), placement(closed));
     assert_eq!(at_rates["brackets"][0]["subject"], "slow");
-    assert!(text(&output).contains("errors<1% is kept by slow"), "{}", text(&output));
+    assert!(text(&output).contains("Rates that keep errors<1%: slow"), "{}", text(&output));
 }
 
 #[test]
@@ -493,11 +493,11 @@ fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     let (kept, missed) =
         (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
     assert!(kept < missed, "{bracket}");
-    assert!(text(&output).contains("errors<1% is kept by slow up to"), "{}", text(&output));
+    assert!(text(&output).contains("Rates that keep errors<1%: slow up to"), "{}", text(&output));
     // The search is in the archive: without it the report has no search.
     let run = place.run_folder().unwrap();
     let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
-    assert!(text(&again).contains("What was missed there"), "{}", text(&again));
+    assert!(text(&again).contains("Missed condition"), "{}", text(&again));
     assert_eq!(fs::read_dir(run.join("searches")).unwrap().count(), 2);
 }
 

@@ -281,7 +281,7 @@ fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown
     assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
     let caveats = trial["caveats"].to_string();
     assert!(
-        caveats.contains("Not looked at here: states, because dyno is in its own PID namespace"),
+        caveats.contains("Not observed here: states, because dyno is in its own PID namespace"),
         "{caveats}"
     );
 }

@@ -135,7 +135,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
     let output = place.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
     assert!(
-        text(&output).contains("that this generator reached on this machine"),
+        text(&output).contains("of the generator's ceiling on this machine"),
         "{}",
         text(&output)
     );
@@ -144,7 +144,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
     let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
     assert!(
-        text(&output).contains("that this generator reached on this machine"),
+        text(&output).contains("of the generator's ceiling on this machine"),
         "{}",
         text(&output)
     );

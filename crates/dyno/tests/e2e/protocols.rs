@@ -68,10 +68,10 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     let not_served = caveats.iter().find(|c| c["code"] == "not_served").unwrap();
     let words = not_served["message"].as_str().unwrap();
     assert!(
-        words.contains("nginx/h2c, nghttpd were not asked for h1: each speaks h2c, not h1."),
+        words.contains("nginx/h2c, nghttpd were not loaded with h1: each speaks h2c, not h1."),
         "{words}"
     );
-    assert!(words.contains("nghttpd/h2 was not asked for h1: it speaks h2, not h1."), "{words}");
+    assert!(words.contains("nghttpd/h2 was not loaded with h1: it speaks h2, not h1."), "{words}");
 }
 
 /// Twenty requests in flight, whatever the protocol, and every answer right.

@@ -87,7 +87,10 @@ fn every_report_form_says_server_was_not_monitored() {
         let (_, page) = report(&place, &archive, form);
         // A terminal breaks lines.
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(page.contains("nothing is known of its start-up"), "{form}: {page}");
+        assert!(
+            page.contains("Its start-up, CPU time, memory and checks are unknown"),
+            "{form}: {page}"
+        );
     }
     let (_, table) = report(&place, &archive, "csv");
     let mut rows = csv::Reader::from_reader(table.as_bytes());

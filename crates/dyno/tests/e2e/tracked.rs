@@ -212,7 +212,7 @@ fn start_with_a_full_table_fails_by_the_machine() {
     let failure = &report["subjects"][0]["failures"][0];
     assert_eq!(failure["kind"], "harness", "{failure}");
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("by connection tracking, whose table held"), "{message}");
+    assert!(message.contains("by connection tracking, with"), "{message}");
     assert!(message.contains("timed out"), "{message}");
     assert!(message.contains("hint: "), "{message}");
 }

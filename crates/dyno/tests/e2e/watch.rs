@@ -44,7 +44,7 @@ fn a_server_is_watched_by_its_port_while_somebody_loads_it() {
         Some(_) => assert!(last["syscalls"].is_null(), "{last:#}"),
     }
     let page = std::fs::read_to_string(report).unwrap();
-    assert!(page.contains("Look by look") && page.contains("Threads by role"));
+    assert!(page.contains("All readings") && page.contains("Threads by role"));
     load.kill().unwrap();
     load.wait().unwrap();
 }

@@ -18,8 +18,7 @@ fn a_tie_names_its_best_only_where_all_are_tied_with_all() {
     let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
     assert_eq!(
         tie_sentence(" over h1", groups).unwrap(),
-        "By peak throughput over h1 b and c cannot be distinguished from a (tie), nor can d \
-         and e."
+        "b and c cannot be distinguished from a by peak throughput over h1 (tie), nor can d and e."
     );
 }
 
@@ -29,16 +28,19 @@ fn too_few_repeats_give_no_ranking() {
     for (all, wanted) in [
         (
             &[of("nginx", 2), of("caddy", 3)][..],
-            Some("nginx has 2 valid repeats, too few to rank it."),
+            Some("nginx has 2 valid repeats, too few for a rank."),
         ),
         (
             &[of("a", 1), of("b", 3), of("c", 2)],
-            Some("a (1 valid repeat) and c (2 valid repeats) have too few to be ranked."),
+            Some(
+                "a (1 valid repeat) and c (2 valid repeats) have too few valid repeats for a \
+                  rank.",
+            ),
         ),
         (
             &[of("a", 2), of("b", 1)],
             Some(
-                "With 2 valid repeats differences in peak throughput are not significant: the \
+                "With 2 valid repeats, differences in peak throughput are not significant. The \
                  order is not a ranking.",
             ),
         ),

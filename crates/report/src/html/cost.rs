@@ -51,14 +51,14 @@ pub(super) fn cost(report: &Report) -> Markup {
     }
 }
 
-const SPLIT: &str = "At the reference step, each part the median of the valid repeats. The \
+const SPLIT: &str = "At the reference step. Each part is the median of the valid repeats. The \
                      kernel's tick samples the split.";
 const CPUS: &str = "CPU time per second of the measured window: how many CPUs were busy with the \
                     server, on average.";
-const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one; page \
-                      cache, and what the kernel holds for the server, are apart.";
-const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: \
-                           the share of a request in memory that is paid for by the second.";
+const MEMORY: &str = "Anonymous and shared memory, of the control group if there is one. Page \
+                      cache and the kernel's memory for the server have columns of their own.";
+const MEMORY_TIME: &str = "The server's memory × the time between two responses: a request's share \
+                           of memory that is billed by the second.";
 
 fn cpu(report: &Report) -> Markup {
     step_table(
@@ -126,7 +126,7 @@ fn memory(report: &Report) -> Markup {
             }),
             ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
             ("#Page cache", &|s| value(s.memory_file_bytes.median, bytes)),
-            ("#The kernel's for it", &|s| value(s.memory_kernel_bytes.median, bytes)),
+            ("#Kernel memory", &|s| value(s.memory_kernel_bytes.median, bytes)),
         ],
     )
 }
@@ -148,8 +148,8 @@ fn lifetimes(report: &Report) -> Markup {
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
     if lived.is_empty() {
         return note(
-            "The cost of requests over a server's whole life, start-up and warm-up included, is \
-             unknown here: only control groups count the CPU time of processes and threads that \
+            "The cost of requests over a server's whole life, with start-up and warm-up, is \
+             unknown here. Only control groups count the CPU time of processes and threads that \
              have ended. In the JSON, lifetimes are empty.",
         );
     }
@@ -167,12 +167,12 @@ fn lifetimes(report: &Report) -> Markup {
     figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)
 }
 
-const LIFETIMES: &str = "Right answers over CPU time, both counted from exec: a line per start, \
-                         with a dot when it was ready, when it was warm, and after each trial. \
-                         Steeper is cheaper. Start-up, warm-up and what was compiled meanwhile are \
-                         in it, which CPU time per request in a step leaves out. A start without a \
-                         control group has no line, and none in the JSON's lifetimes: only control \
-                         groups count the CPU time of processes that have ended.";
+const LIFETIMES: &str = "Correct responses over CPU time, both counted from exec. One line per \
+                         start, with a dot when it was ready, when it was warm, and after each \
+                         trial. Steeper is cheaper. The line includes start-up, warm-up and \
+                         compilation, which CPU time per request of a step leaves out. A start \
+                         without a control group has no line, and no lifetime in the JSON: only \
+                         control groups count the CPU time of ended processes.";
 
 /// Resources that back ends used in each trial. Empty if there are none.
 fn backends(report: &Report) -> Markup {
@@ -189,8 +189,8 @@ fn backends(report: &Report) -> Markup {
         &[
             ("Back end", &|(_, b)| text(&b.name)),
             ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
-            ("#Part of the CPU of a request", &|(_, b)| value(b.cpu_share, percent)),
-            ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
+            ("#Share of a request's CPU", &|(_, b)| value(b.cpu_share, percent)),
+            ("#Share of allowed CPU", &|(_, b)| value(b.server.cpu_utilisation, percent)),
             ("#Context switches per request", &|(_, b)| {
                 value(b.server.per_request.context_switches, number)
             }),
@@ -199,9 +199,9 @@ fn backends(report: &Report) -> Markup {
     );
     html! {
         h3 { "Back ends" } "\n"
-        (note("Services that the subject needs, started and watched with it. Per request: divided \
-               by the subject's answers. The part is of the CPU time of subject and back ends \
-               together."))
+        (note("Services that the subject needs, started and monitored with it. Per request: \
+               divided by the subject's responses. The share is of the CPU time of subject and \
+               back ends together."))
         (shown)
     }
 }
@@ -220,7 +220,7 @@ fn price(report: &Report) -> Markup {
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
         ("#Between", &|r| cell(cost_range_cell(r))),
-        ("#Of it for memory", &|r| {
+        ("#Of that, memory", &|r| {
             price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))
         }),
     ];
@@ -232,9 +232,9 @@ fn price(report: &Report) -> Markup {
     }
 }
 
-const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take of a \
-                        server all of whose CPUs are used. The suite names no prices ([cost]): set \
-                        them above.";
+const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion requests take, with \
+                        all CPUs of the server in use. The suite has no prices ([cost]): set them \
+                        above.";
 
 /// A cost, with the hours of which the viewer makes another when prices change.
 fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
@@ -282,7 +282,7 @@ fn prices(cost: Option<Cost>) -> Markup {
             (input("gib", "of a GiB, an hour", cost.and_then(|cost| cost.per_gib_hour), None))
             (input(
                 "utilisation",
-                "share of the CPUs that is used",
+                "used share of the CPUs",
                 cost.and_then(|cost| cost.utilisation),
                 Some(1),
             ))
@@ -297,20 +297,21 @@ fn at_prices(cost: Cost) -> String {
         cost.utilisation.map_or_else(|| "fully".into(), |share| format!("for {}", percent(share)));
     let memory = cost.per_gib_hour.map_or_else(
         || "memory free of charge".into(),
-        |price| format!("{price} per GiB and hour of the memory that it held"),
+        |price| format!("{price} per GiB and hour of its memory"),
     );
     let lives = cost.lifetime_hours.map_or_else(
-        || "started once and for ever".into(),
+        || "never restarted".into(),
         |hours| {
             format!(
-                "started anew after every {} hours, in whose first moments it serves nothing",
+                "restarted every {} hours, with no requests served during start-up",
                 number(hours)
             )
         },
     );
     format!(
-        "At {} per vCPU and hour, every CPU of the server used {utilisation}; {memory}; {lives}. \
-         Between: the ends of the interval, or range, of the CPU time per request.",
+        "Prices: {} per vCPU and hour, every CPU of the server used {utilisation}, {memory}, \
+         {lives}. Between: the cost at both ends of the interval, or range, of the CPU time per \
+         request.",
         cost.per_vcpu_hour
     )
 }

@@ -35,16 +35,16 @@ pub(super) fn section(report: &Report) -> Markup {
             (doses(&experiment.doses))
         }
         @if !report.duets.is_empty() {
-            (note("Loaded at the same time on the same CPUs: what the machine did, it did to all \
-                   of them. Throughput and times hold the wait for each other, and are not \
-                   compared."))
+            (note("Loaded at the same time on the same CPUs, so a disturbance of the machine \
+                   affects all of them. Throughput and times include the wait for each other, and \
+                   are not compared."))
             (rows(&report.duets))
         }
         @if !report.twins.is_empty() {
             h3 { "Twins" } "\n"
-            (note("One server under two names, started and loaded like any other: what the two \
-                   differ by is noise. A difference that is shown here is a false alarm, of which \
-                   one in twenty such runs has one."))
+            (note("One server under two names, started and loaded like any other. Differences \
+                   between the two are noise. A difference that is shown here is a false alarm. \
+                   One in twenty such runs has one."))
             (rows(&report.twins))
         }
     };
@@ -58,18 +58,17 @@ pub(super) fn is_there(report: &Report) -> bool {
 
 /// The section's heading: an experiment asks what changes what.
 pub(super) fn heading(report: &Report) -> &'static str {
-    if report.experiment.is_none() { "Side by side" } else { "What changes what" }
+    if report.experiment.is_none() { "Side by side" } else { "Effects" }
 }
 
 fn title(factor: Option<&str>) -> String {
-    factor.map_or_else(|| "What each change does".into(), |factor| format!("What {factor} does"))
+    factor.map_or_else(|| "Effect of each change".into(), |factor| format!("Effect of {factor}"))
 }
 
-const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their \
-                       ratio where there are five pairs or more. On the line at 1 nothing changes; \
-                       grey is the noise floor, within which a difference would have been missed \
-                       more often than once in five comparisons. Verdicts allow for all rows at \
-                       once.";
+const EFFECTS: &str = "Dots: pairs of launches of one block. Lines: the 95 % interval of their \
+                       ratio, from five pairs on. At 1, nothing changes. Grey: the noise floor, \
+                       within which more than one in five comparisons miss a difference. Verdicts \
+                       are corrected for all rows at once.";
 
 /// Columns of [`HEAD`] that hold numbers.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
@@ -97,7 +96,7 @@ fn doses(doses: &[DoseEffect]) -> Markup {
         ("Workload", &|d| text(&d.workload)),
         ("Step", &|d| text(label_in_words(d.step))),
         ("Metric", &|d| text(d.title)),
-        ("#Times, when the level doubles", &|d| {
+        ("#Factor when the level doubles", &|d| {
             value(d.doubling.map(|e| e.ratio).or(d.doubling_median), ratio)
         }),
         ("#95 % interval", &|d| {
@@ -107,7 +106,8 @@ fn doses(doses: &[DoseEffect]) -> Markup {
     html! {
         h3 { "When the level doubles" } "\n"
         (table_of("sortable", &columns, doses, |_| PartScope::default()))
-        (note("The slope of the metric's logarithm by the level's, over all levels, launch by \
-               launch: 2 follows the level, 1 does not care."))
+        (note("The factor of the metric when the level doubles, from the slope of the logarithms \
+               over all levels, per launch. 2: proportional to the level. 1: independent of the \
+               level."))
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
             ("Subject", &|s: &SubjectResult| subject(report, s)),
             ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
-            ("#First answer", &|s| value(s.startup_ms.first_answer.median, millis)),
+            ("#First response", &|s| value(s.startup_ms.first_answer.median, millis)),
             ("#Each repeat", &|s| repeats_of(&s.startup_ms.first_answer, millis)),
             ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
@@ -33,8 +33,8 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
         &report.subjects,
         |s| PartScope::subject(report, &s.id),
     );
-    let what = "From exec to the first answer with the status that its file names: a bar for the \
-                median, a dot per repeat.";
+    let what = "From exec to the first response with the status that the subject's file names. \
+                Bar: the median. Dots: repeats.";
     html! {
         (figure("startup", "Start-up", &format!("{what}{}", noise(report, STARTUP)), &startup))
         (backends(report))
@@ -85,9 +85,9 @@ fn programs(report: &Report) -> Markup {
     html! {
         h3 { "Programs" } "\n"
         (shown)
-        (note("Of the process that used most CPU time. Extensions are those of which it has any \
-               instruction, whether or not it is ever run. Idle: the second before the first load. \
-               Memory per connection: the slope over the steps of a start."))
+        (note("Of the process that used most CPU time. Extensions: those of which the program has \
+               any instruction, whether or not it ever runs. Idle: the second before the first \
+               load. Memory per connection: the slope over the steps of a start."))
     }
 }
 
@@ -154,9 +154,9 @@ fn checks(report: &Report) -> Markup {
     };
     html! {
         (table("checks", &head, &rows))
-        (note("Each check ran before the load, in turn while it ran, and after the last step; \
-               those about a server's life ran once, in starts of their own. Hover for what was \
-               seen."))
+        (note("Each check ran before the load, in turn during the load, and after the last step. \
+               Checks of start-up and stop ran once, in separate starts. Hover a check for its \
+               details."))
         @for s in &report.subjects {
             @for c in failed(s) {
                 h4 { (s.title) ": " (c.name) } "\n"

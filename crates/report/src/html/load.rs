@@ -78,7 +78,7 @@ fn scaling(report: &Report) -> Markup {
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
         ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
         ("#κ, coherency", &|c| coefficient(c, |law| law.kappa)),
-        ("#Most by the law", &|c| value(law(c, |law| law.most_rps), number)),
+        ("#Peak by the law", &|c| value(law(c, |law| law.most_rps), number)),
         ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
     ];
     let of = |curve: &&ScalingResult| {
@@ -93,11 +93,11 @@ fn scaling(report: &Report) -> Markup {
             of,
         ))
         (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
-               empty if the bend is within the noise, or if the server may have done more in \
-               repeats at or above it that do not count. The Universal Scalability Law, λn / (1 + \
-               σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands \
-               its 95 % interval over launches, from five on, unless the fit holds it at 0. A \
-               residual far above the noise says that the law is not this server's."))
+               empty if the bend is within the noise, or if repeats at or above it do not count \
+               and may hide more. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), \
+               is fitted to six levels or more. Below a coefficient: its 95 % interval over \
+               launches, from five on, unless the fit holds it at 0. A residual far above the \
+               noise means that the server does not follow the law."))
     }
 }
 
@@ -156,15 +156,15 @@ fn objective(report: &Report) -> Markup {
     }
 }
 
-const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single \
-                      step, a bar. The shape of a dot shows what limited the step: ● its CPU, ▲ \
-                      too few requests in flight, ■ the generator, ▼ something else that it waits \
-                      for, ◆ anything else. Steps that are not valid are crossed and never joined; \
-                      hover for the reason. Grey: the control, the most that this machine, the \
-                      generator and the limits of servers allow.";
+const LEGEND: &str = "Dots: repeats. Line: the medians of valid steps. Bar: the median of a single \
+                      step. The shape of a dot shows the limiter: ● the server's CPU, ▲ too few \
+                      requests in flight, ■ the generator, ▼ something else that the server waits \
+                      for, ◆ any other. Steps that are not valid are crossed out and not joined. \
+                      Hover them for the reason. Grey: the control, which shows the maximum of \
+                      this machine, the generator and the servers' limits.";
 
-const OVER_TIME: &str = "One step, a line per repeat, interval by interval since the load began; \
-                         warm-up is shaded. What is not valid is pale.";
+const OVER_TIME: &str = "One step, a line per repeat, by interval since the load began. Warm-up is \
+                         shaded. Repeats that are not valid are pale.";
 
 /// The least and the most that any measured interval of a trial has.
 fn over_time(report: &Report) -> Markup {
@@ -178,8 +178,8 @@ fn over_time(report: &Report) -> Markup {
         |t| t,
         &[
             ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
-            ("#Least of an interval", &|t| value(rates(t).into_iter().reduce(f64::min), number)),
-            ("#Most of an interval", &|t| value(rates(t).into_iter().reduce(f64::max), number)),
+            ("#Lowest interval", &|t| value(rates(t).into_iter().reduce(f64::min), number)),
+            ("#Highest interval", &|t| value(rates(t).into_iter().reduce(f64::max), number)),
             ("#Intervals", &|t| count_cell(rates(t).len() as u64)),
         ],
     )
@@ -194,7 +194,7 @@ fn errors(report: &Report) -> Markup {
         ("#Failed", &|s| value(s.error_share.median, percent)),
         ("#Each repeat", &|s| repeats_of(&s.error_share, percent)),
     ];
-    let what = "Share of requests that failed or were answered wrongly.";
+    let what = "Share of due requests without a correct response.";
     figure("errors", "Errors", what, &step_table(report, &columns))
 }
 
@@ -207,20 +207,21 @@ pub(super) fn response(report: &Report) -> Markup {
             ("#p90", &|s| at(s, Quantile::P90)),
             ("#p99", &|s| at(s, Quantile::P99)),
             ("#p99, each repeat", &|s| p99_of_repeats(report, s)),
-            ("#Not answered", &|s| value(Some(s.response_unanswered.share), percent)),
+            ("#Not ok", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
     let kinds = trial_table(report, &report.trials, |t| t, &TIMES);
-    let what = "Response time counts from the instant a request was intended, service time from \
-                its sending, send lag is between the two. Percentiles are over all requests that \
-                were due: one that got no right answer ranks above every right answer. Where a \
-                percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the \
-                longest wait known, and an arrow stands for it in the chart. –: fewer than 20 \
-                samples lie beyond it, which is too few to give it. Below a percentile of one step \
-                stands its 95 % interval by order statistics, which takes requests for \
-                independent: it is the least that it may be off.";
-    let spectrum = "All repeats of the step; what is not valid is pale; each line ends where fewer \
-                    than 20 samples lie beyond, or where the unanswered begin.";
+    let what = "Response time counts from the intended start of a request, service time from its \
+                sending. Send lag is the difference. Percentiles are over all due requests. \
+                Requests without a correct response (not ok) rank above every correct response. If \
+                a percentile lies among them, as in > 1.20 s (5.9 % not ok), the time is the \
+                longest known wait, and the chart shows an arrow. –: too few samples (fewer than \
+                20 lie beyond the percentile). Below a percentile of one step: its 95 % interval \
+                by order statistics. It assumes independent requests, so the true interval is at \
+                least as wide.";
+    let spectrum = "All repeats of the step. Repeats that are not valid are pale. Each line ends \
+                    where fewer than 20 samples lie beyond, or where requests without a correct \
+                    response begin.";
     html! {
         (figure("response", "Response time", &format!("{what}{}", noise_of_p99(report)), &times))
         (figure("spectrum", "Response time by percentile", spectrum, &kinds))
@@ -293,9 +294,9 @@ fn pages(report: &Report) -> Markup {
     );
     html! {
         h3 { "Pages" } "\n"
-        (note("A page counts from the intended start of its document to the end of its last \
-               resource, and as complete if everything of it was answered as expected. Connections \
-               of the first columns are visitors."))
+        (note("A page takes from the intended start of its document to the end of its last \
+               resource. It is complete if all of its responses were correct. Connections of the \
+               first columns are visitors."))
         (shown)
     }
 }
@@ -343,8 +344,8 @@ fn not_ok(r: &RequestResult) -> TableCell {
 }
 
 const TIMES: [Column<'_, TrialResult>; 10] = [
-    ("#Right answers", &|t| count_cell(t.load.response_time_us.count)),
-    ("#Not answered", &|t| count_cell(t.load.response_time_us.unanswered)),
+    ("#Correct responses", &|t| count_cell(t.load.response_time_us.count)),
+    ("#Not ok", &|t| count_cell(t.load.response_time_us.unanswered)),
     ("#Response p50", &|t| percentile(&t.load.response_time_us, 0.5)),
     ("#Response p99", &|t| percentile(&t.load.response_time_us, 0.99)),
     ("#Response max", &|t| percentile(&t.load.response_time_us, 1.0)),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::nuisance::{FactorShare, Nuisance};
-use dyno_analysis::price::PriceResult;
+use dyno_analysis::probe_cost::PriceResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::ALPHA;
-use dyno_analysis::steadiness::Pattern;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
+use dyno_analysis::window_levels::Pattern;
 use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use maud::{Markup, PreEscaped, html};
@@ -20,7 +20,7 @@ use super::{count_cell, figure, more, note, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
-use crate::price;
+use crate::probe_cost;
 use crate::redact::{self, Withheld};
 use crate::shell;
 
@@ -112,9 +112,9 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("#Completed", &|t| count_cell(t.load.exchanges.completed)),
     ("#Failed", &|t| count_cell(t.load.exchanges.failed)),
     ("Valid", &|t| text(valid(t))),
-    ("Throughput was", &|t| text(levels(t))),
-    ("CPU per answer was", &|t| text(costs(t))),
-    ("#CPU in others' turns, of that in its own", &|t| {
+    ("Throughput pattern", &|t| text(levels(t))),
+    ("CPU per response pattern", &|t| text(costs(t))),
+    ("#CPU in others' turns, share of its own", &|t| {
         value(t.turns.as_ref().and_then(|turns| turns.idle_share), percent)
     }),
     ("Limited by", &|t| text(&t.limiter.sentence)),
@@ -125,9 +125,9 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
 fn levels(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
         return if t.duet.is_some() {
-            "unknown under co-runners"
+            "unknown next to other loads"
         } else {
-            "unknown with so few intervals"
+            "unknown (too few intervals)"
         }
         .into();
     };
@@ -136,7 +136,7 @@ fn levels(t: &TrialResult) -> String {
     format!("{}{counted}", in_words(steadiness.pattern, rates))
 }
 
-/// Change of the CPU time per answer within the window.
+/// Change of the CPU time per response within the window.
 fn costs(t: &TrialResult) -> String {
     let cost = t.steadiness.as_ref().and_then(|steadiness| steadiness.cost.as_ref());
     cost.map_or("–".into(), |cost| {
@@ -150,7 +150,7 @@ fn in_words(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
         Pattern::WarmUp => "warm-up",
         Pattern::Slowdown => "slowdown",
         Pattern::Cyclic => "cyclic",
-        Pattern::None => "none, it changed to the end",
+        Pattern::None => "none (changed until the end)",
     };
     format!("{name}: {}", levels.collect::<Vec<_>>().join(", "))
 }
@@ -283,26 +283,26 @@ fn nuisance(report: &Report) -> Markup {
     let spreads =
         report.nuisance.iter().map(|of| format!("{} by {}", of.title, percent(of.spread)));
     html! {
-        h3 { "What starts differ by" } "\n"
+        h3 { "Differences between starts" } "\n"
         (note(&format!(
-            "Starts of one subject scatter: {}. The share of that variance that each nuisance \
-             factor explains alone; pairs of one block have most of it in common.",
+            "Starts of one subject vary: {}. The table has the share of that variance that each \
+             nuisance factor explains alone. Pairs of one block have most of it in common.",
             spreads.collect::<Vec<_>>().join(", ")
         )))
-        (table("", &["Metric", "With", "#Share of the variance", "Beyond chance"], &all))
+        (table("", &["Metric", "With", "#Share of the variance", "Significant"], &all))
     }
 }
 
 /// Whether those are the CPUs of the first block alone.
 const fn swap_text(swaps_cpus: bool) -> &'static str {
-    if swaps_cpus { "; they change places from block to block" } else { "" }
+    if swaps_cpus { "; they swap places from block to block" } else { "" }
 }
 
 fn network(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::None => "this machine's loopback",
         Isolation::Netns => {
-            "each start in a network of its own, a wire of 1,500 bytes to the generator in another"
+            "each start in its own network, with a link of 1,500 bytes to the generator in another"
         }
     }
 }
@@ -350,8 +350,8 @@ fn prices(report: &Report) -> Markup {
         let looked = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
         return html! {
             @if looked {
-                (note("What the probes cost the subjects was not measured in this run: `price = \
-                       true` under `[observe]` has the first block of a suite measure it, and \
+                (note("The cost of the probes for the subjects was not measured in this run. With \
+                       `price = true` under `[observe]`, the first block of a suite measures it. \
                        `dyno calibrate --probes` measures it on this machine."))
             }
         };
@@ -361,18 +361,21 @@ fn prices(report: &Report) -> Markup {
         .map(|(subject, price)| {
             let cells = vec![
                 text(&subject.title),
-                text(price::names(price)),
+                text(probe_cost::names(price)),
                 text(
-                    price.failure.clone().unwrap_or_else(|| price::change_text(&price.throughput)),
+                    price
+                        .failure
+                        .clone()
+                        .unwrap_or_else(|| probe_cost::change_text(&price.throughput)),
                 ),
-                text(price::change_text(&price.cpu_per_request)),
+                text(probe_cost::change_text(&price.cpu_per_request)),
             ];
             TableRow::new(PartScope::subject(report, &subject.id), cells)
         })
         .collect();
     let head = ["Subject", "Probes", "#Requests/s with them", "#CPU per request with them"];
     html! {
-        (note("What the probes cost: medians of neighbouring slices with and without them, in the \
+        (note("Cost of the probes: medians of neighbouring slices with and without them, in the \
                first start, with 95 % intervals."))
         (table("facts", &head, &rows))
     }

@@ -136,8 +136,7 @@ fn noise(report: &Report, metric: &str) -> String {
     );
     match floor.detectable {
         Some(least) => format!(
-            "{seen}; looked at alone, a difference of {} would have been found in four of five \
-             such runs.",
+            "{seen}. Four of five such runs find a difference of {}, if they test nothing else.",
             percent(least)
         ),
         None => format!("{seen}."),
@@ -150,8 +149,8 @@ fn omitted_note(report: &Report, metric: &str) -> String {
     let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
     match report.run.at_once.as_slice() {
         [first @ .., last] if waits => format!(
-            " Nothing is shown of {} and {last}, which were loaded at the same time and waited for \
-             each other: their charts of cost compare them.",
+            " {} and {last} are omitted, because they were loaded at the same time and waited for \
+             each other. Their charts of cost compare them.",
             first.join(", ")
         ),
         _ => String::new(),

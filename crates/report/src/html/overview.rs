@@ -92,12 +92,12 @@ pub(super) fn overview(report: &Report) -> Markup {
 fn footnote_text(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
-        "Peak: the best median over the steps, below it the range of the repeats (from five on the \
-         95 % interval of their median) and the step, of which place and limit are too. ≥: a lower \
-         bound: repeats that do not count may hide that the server does more. Places are those \
-         that tests of all pairs leave open: 1–3 is the first, the second or the third. Response \
-         times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a \
-         number for its ratio to the reference; click a column to sort."
+        "Peak: the best median over the steps. Below it: the range of the repeats (from five on, \
+         the 95 % interval of their median), and the step, to which place and limit also belong. \
+         ≥: a lower bound, because repeats that do not count may hide a higher peak. Place: the \
+         ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
+         Response times and CPU {where_at}. Memory: the maximum of all steps. Errors: the sum of \
+         all steps. Hover a number for its ratio to the reference. Click a column to sort."
     );
     if report.run.workloads.len() > 1 {
         said.push_str(" Bars are scaled within each workload.");
@@ -221,7 +221,7 @@ fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
         @if r.baseline { " " span.tag { "reference" } }
         @if r.checks_waived > 0 {
             " " a.mark.invalid href="#life" title="It fails checks of its contract that its own \
-                                                   file lets it fail." {
+                                                   file waives." {
                 "✗ waived"
             }
         }
@@ -271,7 +271,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
     match resource {
         R::Failure => "failure",
         R::DroppedPackets => "dropped packets",
-        R::Refusal => "nothing listens, as intended",
+        R::Refusal => "no listener, as intended",
         R::OtherPrograms => "other programs",
         R::Generator => "the generator",
         R::Jit => "its JIT compiler",
@@ -279,16 +279,16 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
         R::ServerCpu => "its CPU",
         R::ServerThread => "one of its threads",
         R::OfferedRate => "the offered rate",
-        R::Concurrency => "few in flight",
+        R::Concurrency => "too few in flight",
         R::Backend => "a back end",
         R::Gc => "its garbage collector",
         R::DelayedAck => "delayed acknowledgements",
-        R::AcceptQueue => "its queue of connections",
+        R::AcceptQueue => "its accept queue",
         R::Link => "a network link",
         R::Memory => "its memory",
         R::Disk => "a disk",
         R::Lock => "a lock",
-        R::Workers => "its workers, which sleep",
+        R::Workers => "its sleeping workers",
         R::Elsewhere => "something else",
         R::Unknown => "unknown",
     }

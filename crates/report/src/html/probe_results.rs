@@ -3,7 +3,7 @@
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::probe_results::{CallSummary, InsideSummary, RoleSummary, RuntimeSummary};
-use dyno_analysis::use_table::{UseCell, UseRow};
+use dyno_analysis::use_method::{UseCell, UseRow};
 use maud::{Markup, html};
 
 use super::more;
@@ -48,7 +48,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     let other =
         |other: &OtherCpu| format!("{} ({}) {}", other.name, other.pid, percent(other.cpus));
     let others = of.others.as_ref().map(|all| match all.is_empty() {
-        true => "none that used a fiftieth of a CPU".into(),
+        true => "none above 2 % of a CPU".into(),
         false => all.iter().map(other).collect::<Vec<String>>().join(", "),
     });
     let link = of.busiest_link.as_ref();
@@ -56,7 +56,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
     let dropped = of.drops.map(|drops| drops.explanation().map_or("none".into(), |all| all.causes));
     let waited = "of the time some thread waited";
     let facts = [
-        ("threads that ran or were ready to", of.runnable_mean.map(number)),
+        ("running or runnable threads", of.runnable_mean.map(number)),
         ("context switches", rate(of.context_switches_per_s)),
         ("interrupts", rate(of.interrupts_per_s)),
         ("pressure on CPUs", share(of.pressure_cpu, waited)),
@@ -65,8 +65,8 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         ("read from disks", bytes_per_s(of.disk_read_bytes_per_s)),
         ("written to disks", bytes_per_s(of.disk_written_bytes_per_s)),
         ("busiest disk", share(of.disk_utilisation, "of the time")),
-        ("came by network devices but loopback", bytes_per_s(of.network_in_bytes_per_s)),
-        ("left by them", bytes_per_s(of.network_out_bytes_per_s)),
+        ("received by network devices except loopback", bytes_per_s(of.network_in_bytes_per_s)),
+        ("sent by network devices except loopback", bytes_per_s(of.network_out_bytes_per_s)),
         ("fullest link", link),
         ("clock of the first CPU", of.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
         ("hottest CPU throttled", share(of.throttled_for_heat, "of the time")),
@@ -80,7 +80,7 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         vec![text(name), text(value.as_deref().unwrap_or("– (unavailable here)"))].into()
     };
     let rows: Vec<TableRow> = facts.iter().map(row).collect();
-    more("What the machine did meanwhile", &table("counters", &["The machine", "Meanwhile"], &rows))
+    more("Activity of the machine", &table("counters", &["The machine", "During the step"], &rows))
 }
 
 fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
@@ -103,7 +103,7 @@ fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Mar
     let (first, rest) = rows.split_at(rows.len().min(SHOWN));
     html! {
         @if !first.is_empty() { (table("counters", &head, first)) }
-        @if !rest.is_empty() { (more("The other system calls", &table("counters", &head, rest))) }
+        @if !rest.is_empty() { (more("Other system calls", &table("counters", &head, rest))) }
     }
 }
 
@@ -129,7 +129,7 @@ fn roles(here: &InsideSummary) -> Markup {
     let rows: Vec<TableRow> = here.roles().iter().map(row).collect();
     html! {
         @if !rows.is_empty() {
-            (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows))
+            (table("counters", &["Threads", "#Alive", "#CPU", "Thread states"], &rows))
         }
     }
 }
@@ -146,7 +146,7 @@ fn runtime(here: &InsideSummary) -> Markup {
     };
     let rows: Vec<TableRow> = here.runtime.iter().map(row).collect();
     html! {
-        @if !rows.is_empty() { (table("counters", &["The runtime says", "#Value", "Of"], &rows)) }
+        @if !rows.is_empty() { (table("counters", &["Runtime metric", "#Value", "Of"], &rows)) }
     }
 }
 

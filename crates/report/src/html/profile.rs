@@ -24,10 +24,10 @@ pub(super) fn profiles(report: &Report) -> Markup {
     }
 }
 
-const NOTE: &str = "Taken after each measured window, while the same load went on. Each row calls \
-                    the one below it; its width is its share of the time. Colours say where a \
-                    function comes from. Click one to see it alone; Esc goes back. Search takes \
-                    part of a name, or a regular expression between slashes.";
+const NOTE: &str = "Taken after each measured window, under the same load. Each function calls \
+                    those below it. The width of a function is its share of the time, and its \
+                    colour shows its origin. Click a function to zoom in, press Esc to zoom out. \
+                    Search for a part of a name, or for a regular expression between slashes.";
 
 fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     let PartScope { subject, workloads, step, .. } = PartScope::cell(report, profile.cell);
@@ -45,7 +45,7 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             }
             "\n"
             @for failure in &profile.failures {
-                p.note { "There is no profile of some trial: " (failure) "." } "\n"
+                p.note { "No profile of some trial: " (failure) "." } "\n"
             }
             @for why in &profile.unnamed {
                 p.note { "Code compiled just in time may lack names: " (why) "." } "\n"
@@ -55,7 +55,7 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             }
             @if let Some(share) = profile.sampled_share {
                 (note(&format!(
-                    "The samples stand for {} of the CPU time that the server used meanwhile.",
+                    "The samples cover {} of the server's CPU time during the profile.",
                     percent(share)
                 )))
             }
@@ -115,7 +115,7 @@ pub(crate) fn figure_of(index: usize, side: SampleKind, flame: &Flame) -> Markup
             div.flame {}
             "\n"
             (note(&quality(flame, side)))
-            (more("The functions with the most time of their own", &hottest(flame)))
+            (more("Functions with the most own time", &hottest(flame)))
         }
         "\n"
     }
@@ -130,13 +130,13 @@ fn quality(flame: &Flame, side: SampleKind) -> String {
     let per =
         flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
     let lost = if flame.lost > 0 {
-        format!(" For {} more there was no room.", count(flame.lost))
+        format!(" {} more samples were lost for lack of room.", count(flame.lost))
     } else {
         String::new()
     };
     format!(
-        "{} samples: {} {of}{per}. {} of them are followed to where the thread began, and in {} \
-         all functions have names.{lost}",
+        "{} samples: {} {of}{per}. {} of them reach the start of the thread, and {} have names for \
+         all functions.{lost}",
         count(flame.samples),
         seconds(flame.seconds),
         percent(flame.whole_share),
@@ -157,9 +157,5 @@ fn hottest(flame: &Flame) -> Markup {
         .into()
     };
     let rows: Vec<TableRow> = flame.hottest.iter().map(row).collect();
-    table(
-        "counters",
-        &["Function", "Of", "#Its own", "#per response", "#With what it calls"],
-        &rows,
-    )
+    table("counters", &["Function", "Of", "#Own time", "#per response", "#With callees"], &rows)
 }

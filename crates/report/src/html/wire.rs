@@ -25,23 +25,23 @@ pub(super) fn wire(report: &Report) -> Markup {
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
     let together = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
     html! {
-        (note(&format!("Medians over all trials of a subject and protocol, below them the least \
-                        and the most of any trial.{together}")))
+        (note(&format!("Medians over all trials of a subject and protocol. Below them: the lowest \
+                        and highest trial.{together}")))
         (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
         (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
-            (note("A server that puts HEADERS and DATA into one write needs one segment for a \
-                   small response; one that writes each frame by itself needs as many as there are \
-                   frames. Several responses may share a segment where streams are many."))
+            (note("A server that writes HEADERS and DATA together needs one segment for a small \
+                   response. A server that writes each frame by itself needs one segment per \
+                   frame. Several responses may share a segment if there are many streams."))
             (grouped_rows(report, &in_h2, &FRAMES))
             (more("Every trial", &frames_of_every_trial(report, &over_h2)))
         }
     }
 }
 
-const TOGETHER: &str = " Workloads of one protocol are taken together.";
+const TOGETHER: &str = " Workloads of one protocol are combined.";
 
 /// A column: its head, its metric's key, and how a value is shown.
 type WireMetric = (&'static str, &'static str, fn(f64) -> String);
@@ -60,8 +60,8 @@ const FRAMES: [WireMetric; 8] = [
     ("#Responses per receive", "responses_per_receive", two_places),
     ("#HPACK saves, in", "header_bytes_saved_in", percent),
     ("#HPACK saves, out", "header_bytes_saved_out", percent),
-    ("#Stalls on windows", "window_stalls", whole_number),
-    ("#Asked again", "requests_retried", whole_number),
+    ("#Window stalls", "window_stalls", whole_number),
+    ("#Sent again", "requests_retried", whole_number),
 ];
 
 /// A row per subject and protocol, in the order in which they first ran.
@@ -138,9 +138,9 @@ fn by_protocol(report: &Report) -> Markup {
     }
     html! {
         h3 { "By protocol" } "\n"
-        (note("The same request to the same server at equal requests in flight, as ratios to \
-               HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the \
-               same concurrency, and that is part of the comparison."))
+        (note("The same request to the same server with equally many requests in flight: ratios to \
+               HTTP/1.1, one per repeat. HTTP/2 needs fewer connections for that, which is part of \
+               the comparison."))
         (by_protocol_table(report))
     }
 }
@@ -169,8 +169,8 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("#In flight", &|c| count_cell(c.in_flight)),
     ("#Connections", &|c| connections(c)),
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
-    ("#Connections there", &|c| count_cell(u64::from(c.baseline_connections))),
-    ("#Pipeline there", &|c| count_cell(u64::from(c.baseline_pipeline))),
+    ("#HTTP/1.1 connections", &|c| count_cell(u64::from(c.baseline_connections))),
+    ("#HTTP/1.1 pipeline", &|c| count_cell(u64::from(c.baseline_pipeline))),
     ("#Requests/s, ratio", &|c| each(&c.throughput_ratio)),
     ("#Response p99, ratio", &|c| each(&c.response_p99_ratio)),
     ("#CPU per request, ratio", &|c| each(&c.cpu_per_request_ratio)),
@@ -206,7 +206,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
         trials,
         |(t, _)| t,
         &[
-            ("#Streams asked", &|(_, h)| count_cell(u64::from(h.streams.asked))),
+            ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
             ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
             ("#Most", &|(_, h)| count_cell(h.streams.most)),
             ("Frames per response", &|(_, h)| text(frames(h))),
@@ -219,12 +219,12 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
             }),
             ("#HPACK saves, in", &|(_, h)| value(h.header_fields_in.saved, percent)),
             ("#HPACK saves, out", &|(_, h)| value(h.header_fields_out.saved, percent)),
-            ("#Stalls on windows", &|(_, h)| count_cell(h.window_stall_us.count)),
+            ("#Window stalls", &|(_, h)| count_cell(h.window_stall_us.count)),
             ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
             ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
             ("Resets", &|(_, h)| text(by_code(&h.resets_in, &h.resets_out))),
             ("GOAWAY", &|(_, h)| text(by_code(&h.goaways, &h.goaways_out))),
-            ("#Asked again", &|(_, h)| count_cell(h.retried)),
+            ("#Sent again", &|(_, h)| count_cell(h.retried)),
         ],
     )
 }

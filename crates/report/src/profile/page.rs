@@ -63,13 +63,19 @@ fn changes(beside: &ComparedProfile<'_>) -> Markup {
     html! {
         p.note {
             "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take \
-             more time per response here, blue ones less; those without a colour differ by less \
-             than three times the error of sampling. Both are of one start each: other starts may \
-             differ more."
+                                                                           more time per response \
+                                                                           here, blue calls less. \
+                                                                           Calls without a colour \
+                                                                           differ by less than \
+                                                                           three times the \
+                                                                           sampling error. Each \
+                                                                           profile is of one \
+                                                                           start: other starts may \
+                                                                           differ more."
         }
         h2 { "Functions whose own time differs" }
         @if changes.is_empty() {
-            p { "None by more than three times the error of sampling." }
+            p { "None by more than three times the sampling error." }
         } @else {
             div.scroll { table {
                 thead {

@@ -10,7 +10,7 @@ use std::thread;
 
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
-use dyno_analysis::steady::{self, ROUNDS, WarmUpState};
+use dyno_analysis::steady_state::{self, ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
@@ -124,7 +124,7 @@ impl Runner<'_> {
             {
                 self.rest()?;
             }
-            match steady::state(&steady::rounds(slices)) {
+            match steady_state::state(&steady_state::rounds(slices)) {
                 WarmUpState::Steady => return Ok(WarmUpEnd::Steady),
                 WarmUpState::Unanswered => return Ok(WarmUpEnd::Unanswered),
                 _ => {}

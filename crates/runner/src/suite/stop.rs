@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_cannot_end_a_run_is_refused_with_its_place() {
         for (more, line, says) in [
-            ("[stop]\nmetrics = [\"p98\"]\n", 3, "there is no metric \"p98\""),
+            ("[stop]\nmetrics = [\"p98\"]\n", 3, "\"p98\": no such metric"),
             ("[stop]\nmetrics = []\n", 3, "at least one entry"),
             ("[stop]\nsame_within = \"2\"\n", 3, "write it like `2%`"),
             ("[suite]\nrepeats = 4\n[stop]\n", 3, "must be at least 5 with [stop]"),

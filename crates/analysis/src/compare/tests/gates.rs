@@ -135,8 +135,7 @@ fn gate_with_uncounted_repeats_is_not_held() {
                     (seen.undecided, seen.passed, seen.outcome()),
                     (1, true, GateOutcome::Undecided)
                 );
-                let has_note =
-                    seen.notes.iter().any(|note| note.contains("has no record of 1 planned"));
+                let has_note = seen.notes.iter().any(|note| note.contains("lacks 1 planned"));
                 assert_eq!(has_note, fate == Fate::Removed, "{:?}", seen.notes);
             }
         }
@@ -164,7 +163,7 @@ fn failed_requests_are_reported_and_miss_gates() {
     assert_eq!((state, b.with_failures, b.failed_requests), (GateState::Missed, 14, 14));
     assert!(b.requests > 14 * 100, "{b:?}");
     assert!(
-        sentence.contains("more repeats of B have failed requests: 14 of 14, of A 0 of 14"),
+        sentence.contains("B have failed requests than of A: 14 of 14 compared with 0 of 14"),
         "{sentence}"
     );
     let expected = format!("14 of {} requests of B failed, in 14 of 14 repeats", b.requests);
@@ -339,7 +338,7 @@ fn early_stopped_run_is_complete() {
         (6, GateState::Undecided)
     );
     assert!(
-        seen.notes.iter().any(|note| note.contains("no record of 6 planned repeats")),
+        seen.notes.iter().any(|note| note.contains("lacks 6 planned repeats")),
         "{:?}",
         seen.notes
     );
@@ -440,7 +439,7 @@ fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
     let states: Vec<(&str, GateState)> =
         seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
-    assert!(seen.gates[1].sentence.contains("B was not to measure it"), "{:?}", seen.gates[1]);
+    assert!(seen.gates[1].sentence.contains("B did not plan this step"), "{:?}", seen.gates[1]);
     assert_eq!(seen.outcome(), GateOutcome::Undecided);
     assert!(
         seen.notes.iter().any(|note| note.contains("A has servers that B does not have")),
@@ -497,9 +496,15 @@ fn control_excuses_only_what_it_explains() {
             1.64,
             (CPU_KEY, 0.09),
             Missed,
-            "null changed by +9.0 %, and beyond that it is +142 %",
+            "null changed by +9.0 %, and the remaining change is +142 %",
         ),
-        ("cpu_us_per_request>+20%", 0.25, (CPU_KEY, 0.24), Undecided, "beyond that it is +0.8"),
+        (
+            "cpu_us_per_request>+20%",
+            0.25,
+            (CPU_KEY, 0.24),
+            Undecided,
+            "the remaining change is +0.8",
+        ),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.09), Undecided, "null changed by +9.0 %"),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, 0.30), Undecided, "null changed by +30 %"),
         ("cpu_us_per_request>+3%", 0.09, (CPU_KEY, -0.09), Missed, "significant"),
@@ -515,7 +520,13 @@ fn control_excuses_only_what_it_explains() {
         ("memory>+3%", 0.09, ("server_memory_bytes", 0.09), Missed, "significant"),
         ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, 0.09), Held, "by 0 %"),
         // On a machine that became faster a server that did not has become slower.
-        ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, -0.09), Undecided, "beyond that it is +9.9 %"),
+        (
+            "cpu_us_per_request>+3%",
+            0.0,
+            (CPU_KEY, -0.09),
+            Undecided,
+            "the remaining change is +9.9 %",
+        ),
         ("cpu_us_per_request>+3%", 0.0, ("throughput_rps", 0.09), Held, ""),
     ] {
         let gates = Gate::parse(gate).unwrap();

@@ -61,7 +61,7 @@ fn sample(
     Sample { at_ns: at_ms * MS, parties: vec![used], ..Sample::default() }
 }
 
-/// One second with a thousand answers.
+/// One second with a thousand responses.
 fn record(samples: Vec<Sample>) -> LoadRecord {
     LoadRecord { samples, ..fixture::record(1000) }
 }

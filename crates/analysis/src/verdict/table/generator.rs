@@ -15,8 +15,8 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
         code: Code::GeneratorThrottled,
         severity: Severity::Invalid,
         says: "The generator may have been the limit: the CPU quota of dyno's own control group, \
-               0.50 CPUs, held it back in 2.1 % of its periods. Throughput is a lower bound of \
-               what the server can do. Give dyno's group more",
+               0.50 CPUs, throttled it in 2.1 % of the quota's periods. Throughput is a lower \
+               bound. Raise the quota of dyno's group",
         evidence: r#"{"throttled": 0.021, "quota_cpus": 0.5}"#,
         trips: |w| quota(w, 21),
         just_not: |w| quota(w, 20),
@@ -25,9 +25,8 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound of \
-               what the server can do. Give it another CPU: a machine with more of them, and \
-               `threads = 2` under",
+        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound. Use \
+               a machine with more CPUs, and `threads = 2` under",
         evidence: r#"{"busiest_thread_utilisation": 0.850000001, "need": 0.850000001}"#,
         trips: |w| w.generate(&[(850 * MS + 1, 0)]),
         just_not: |w| w.generate(&[(850 * MS, 0)]),
@@ -36,7 +35,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "Give it another CPU: `--threads 2`.",
+        says: "Give the generator another CPU: `--threads 2`.",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(850 * MS + 1, 0)]);
@@ -51,9 +50,9 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "one of its threads was busy for 50 % of the time and waited 35 % of it for a CPU. \
-               Throughput is a lower bound of what the server can do. Give it CPUs that \
-               nothing else uses (`--cpus`)",
+        says: "one of its threads was busy for 50 % of the time, and waited for a CPU for 35 %. \
+               Throughput is a lower bound. Give the generator CPUs that no other program uses \
+               (`--cpus`)",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trips: |w| w.generate(&[(500 * MS, 350 * MS + 1)]),
         just_not: |w| w.generate(&[(500 * MS, 350 * MS)]),
@@ -62,7 +61,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its threads were busy for 85 % of a CPU that they share",
+        says: "its threads used 85 % of a CPU that they share",
         evidence: r#"{"need": 0.850000001}"#,
         trips: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         just_not: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS, 0)]),
@@ -72,7 +71,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its threads were busy for 85 % of a CPU that they share",
+        says: "its threads used 85 % of a CPU that they share",
         evidence: r#"{"need": 0.850000001}"#,
         trips: |w| {
             w.generate(&[(500 * MS, 0), (100 * MS, 0)]);
@@ -88,7 +87,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its threads were busy for 85 % of a CPU that they share",
+        says: "its threads used 85 % of a CPU that they share",
         evidence: r#"{"need": 0.8500000005}"#,
         trips: |w| {
             w.generate(&[(600 * MS, 0), (600 * MS, 0)]);
@@ -123,7 +122,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
         code: Code::GeneratorBusy,
         severity: Severity::Warning,
         says: "The generator may have been the limit too: its busiest thread was busy for 90 % of \
-               the time. But the server used 95 % of its CPU",
+               the time. The server used 95 % of its CPU,",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -138,7 +137,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Info,
-        says: "The generator's limit: its busiest thread was busy for 90 % of the time. This",
+        says: "The generator was the limit: its busiest thread was busy for 90 % of the time. This",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -172,9 +171,9 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full, 65 % of that by others, and it waited 5.0 % of the time \
-               for them. Throughput is a lower bound of what the server can do. Give it CPUs that \
-               nothing else uses (nginx 0.50 s) (`--cpus`)",
+        says: "its CPUs were busy for 95 % of the time, for 65 % with other programs, and it \
+               waited for them for 5.0 %. Throughput is a lower bound. Give the generator CPUs \
+               that no other program uses (nginx 0.50 s) (`--cpus`)",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trips: |w| crowd(w, 950 * MS, Some(50 * MS + 1)),
         just_not: |w| crowd(w, 950 * MS, Some(50 * MS)),
@@ -183,7 +182,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full",
+        says: "its CPUs were busy for 95 % of the time",
         evidence: "{}",
         trips: |w| crowd(w, 950 * MS, Some(60 * MS)),
         just_not: |w| crowd(w, 950 * MS - 1, Some(60 * MS)),
@@ -193,7 +192,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "5.0 % of that by others, and it waited 0 % of the time",
+        says: "for 5.0 % with other programs, and it waited for them for 0 %",
         evidence: r#"{"waiting": null}"#,
         trips: |w| {
             crowd(w, 950 * MS, None);
@@ -209,7 +208,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full",
+        says: "its CPUs were busy for 95 % of the time",
         evidence: r#"{"busy": 0.95}"#,
         trips: |w| {
             crowd(w, 600 * MS, Some(60 * MS));
@@ -224,7 +223,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full",
+        says: "its CPUs were busy for 95 % of the time",
         evidence: r#"{"busy": 0.95}"#,
         trips: |w| {
             crowd(w, 980 * MS, Some(60 * MS));
@@ -240,7 +239,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full",
+        says: "its CPUs were busy for 95 % of the time",
         evidence: "{}",
         trips: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
@@ -258,7 +257,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were 95 % full",
+        says: "its CPUs were busy for 95 % of the time",
         evidence: "{}",
         trips: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
@@ -277,7 +276,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorQuota,
         severity: Severity::Info,
-        says: "may use 0.50 CPUs at most, and was held back in 2.0 % of the periods",
+        says: "has a quota of 0.50 CPUs, which throttled it in 2.0 % of the periods",
         evidence: r#"{"cpus": 0.5, "throttled": 0.02}"#,
         trips: |w| quota(w, 20),
         just_not: |w| quota(w, 21),
@@ -286,7 +285,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorQuota,
         severity: Severity::Info,
-        says: "held back in 0 % of the periods",
+        says: "throttled it in 0 % of the periods",
         evidence: r#"{"throttled": null}"#,
         trips: |w| {
             quota(w, 0);
@@ -298,7 +297,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::PriorityRefused,
         severity: Severity::Warning,
-        says: "The generator was set to run in real time, and the kernel refused",
+        says: "The kernel refused real-time priority for the generator",
         evidence: r#"{"asked": "realtime", "given": "normal"}"#,
         trips: |w| w.plan.priority = Priority::Realtime,
         just_not: |w| {
@@ -310,8 +309,8 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "2 threads of the generator share 1 CPU: they wait for each other, up to a time \
-               slice of the scheduler each time. Use no more threads than CPUs: `--threads 1`.",
+        says: "2 threads of the generator share 1 CPU. They wait for each other, each time for up \
+               to a time slice of the scheduler. Use no more threads than CPUs: `--threads 1`.",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trips: |w| w.generate_on_one(&[(300 * MS, 0), (300 * MS, 0)]),
         just_not: |w| w.generate(&[(300 * MS, 0), (300 * MS, 0)]),
@@ -320,7 +319,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "3 threads of the generator share 2 CPUs:",
+        says: "3 threads of the generator share 2 CPUs.",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(300 * MS, 0), (300 * MS, 0)]);
@@ -336,7 +335,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Invalid,
-        says: "share 1 CPU:",
+        says: "share 1 CPU.",
         evidence: "{}",
         trips: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         just_not: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS, 0)]),
@@ -345,7 +344,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "share 1 CPU:",
+        says: "share 1 CPU.",
         evidence: "{}",
         trips: |w| {
             w.generate_on_one(&[(500 * MS, 0), (400 * MS, 0)]);
@@ -360,7 +359,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::SharedGenerator,
         severity: Severity::Info,
-        says: "Something else used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). If \
+        says: "Another program used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). If \
                it is",
         evidence: r#"{"others": 0.050000001}"#,
         trips: |w| share(w, 50 * MS + 1),

@@ -59,24 +59,24 @@ const fn case(
 
 pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
-        says: "Throughput fell within the measured window, to 0.90 times its highest level: 1000 \
-               requests/s until 5.0 s after the load began, then 900 requests/s. The mean, 933 \
-               requests/s, describes none of these levels.",
+        says: "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
+               requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
+               requests/s) describes none of these levels.",
         evidence: r#"{"last_to_first": 0.9}"#,
         ..case(Code::Slowdown, |w| levels(w, [1000, 900, 900]), |w| levels(w, [1000, 960, 960]))
     },
     // Its mirror image.
     Case {
-        says: "Throughput rose within the measured window, to 1.11 times its lowest level: 900 \
-               requests/s until 10.0 s after the load began, then 1000 requests/s. The mean, 933 \
-               requests/s, describes none of these levels.",
+        says: "Throughput rose within the measured window to 1.11 times its lowest level: 900 \
+               requests/s until 10.0 s after the load began, then 1000 requests/s. The mean (933 \
+               requests/s) describes none of these levels.",
         evidence: "{}",
         ..case(Code::Speedup, |w| levels(w, [900, 900, 1000]), |w| levels(w, [960, 960, 1000]))
     },
     // A cache that is full, with 400/s before and 1,900/s after that, shows in no CPU time.
     Case {
         says: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
-               then 1900 requests/s. The mean, 1400 requests/s, describes none",
+               then 1900 requests/s. The mean (1400 requests/s) describes none",
         ..case(
             Code::Speedup,
             |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
@@ -218,7 +218,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         says: "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s \
                after the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, \
-               then 900 requests/s. The mean, 950 requests/s, describes none",
+               then 900 requests/s. The mean (950 requests/s) describes none",
         ..case(
             Code::Cyclic,
             |w| levels(w, [1000, 900, 1000, 900]),
@@ -248,9 +248,9 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     ),
     // Requests that get dearer at the same rate.
     Case {
-        says: "CPU time per request rose within the measured window, to 1.53 times its lowest \
+        says: "CPU time per request rose within the measured window to 1.53 times its lowest \
                level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. \
-               The mean, 568 µs, describes none of these levels.",
+               The mean (568 µs) describes none of these levels.",
         ..case(
             Code::CostLevels,
             |w| costs_at_rate(w, [180, 226, 276]),
@@ -258,7 +258,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
         )
     },
     Case {
-        says: "CPU time per request fell within the measured window, to 0.67 times its highest \
+        says: "CPU time per request fell within the measured window to 0.67 times its highest \
                level: 750 µs until 5.0 s after the load began, then 500 µs.",
         ..case(
             Code::CostLevels,

@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        says: "No request was answered as expected; most ended as reset, 1.0 per second.",
+        says: "No request got a correct response. Most ended as reset, 1.0 per second.",
         evidence: "{}",
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        says: "1 answers had an unexpected status and 0 an unexpected body",
+        says: "1 responses had an unexpected status and 0 an unexpected body",
         evidence: r#"{"unexpected_status": 1}"#,
         trips: |w| w.end(1, Outcome::UnexpectedStatus),
         just_not: |w| w.end(1, Outcome::ClosedEarly),
@@ -59,8 +59,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::DroppedPackets,
         confidence: Confidence::High,
-        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose \
-               table held 64 of 64 entries.",
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, with 64 \
+               of 64 table entries in use.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -90,7 +90,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
-        says: "Every connection was refused, 1.0 per second, as expected: no server listens there.",
+        says: "All connections were refused, 1.0 per second. This is expected: no server listens \
+               there.",
         evidence: r#"{"refused": 1}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -160,8 +161,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 100 % of \
-               what it may use.",
+        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server used 100 % \
+               of its allowed CPU time.",
         evidence: r#"{"jit_share": 0.200000001, "cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
@@ -176,7 +177,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        says: "and the server 90 % of what it may use.",
+        says: "and the server used 90 % of its allowed CPU time.",
         evidence: "{}",
         trips: |w| {
             w.serve(900 * MS);
@@ -201,7 +202,7 @@ const CASES: &[Case] = &[
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
         says: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of the \
-               window with 50 % of its CPU.",
+               window and used 50 % of its CPU.",
         evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
         trips: |w| w.set_rate(1000.0),
         just_not: |w| {
@@ -213,7 +214,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        says: "with 95 % of its CPU.",
+        says: "and used 95 % of its CPU.",
         evidence: "{}",
         trips: |w| {
             w.set_rate(1000.0);
@@ -276,8 +277,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
-        says: "One thread of the server: it was busy for 90 % of the time, while the server used \
-               50 % of its CPU in all.",
+        says: "One thread of the server: it was busy for 90 % of the time, while the whole server \
+               used 50 % of its CPU.",
         evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
         trips: |w| {
             w.allowed_cpus = 2.0;
@@ -292,7 +293,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
-        says: "while the server used 90 % of its CPU in all.",
+        says: "while the whole server used 90 % of its CPU.",
         evidence: "{}",
         trips: |w| {
             w.serve(900 * MS);
@@ -304,9 +305,10 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "Something else: 64 requests were in flight on average, and the server used 50 % of \
-               its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads \
-               or connections; `--observe states` shows which. This is likely, not certain.",
+        says: "Something else: on average 64 requests were in flight, and the server used 50 % of \
+               its CPU. The server waits for a lock, a disk, a database, or a limit of its own on \
+               threads or connections. Use `--observe states` to see which. This is likely, not \
+               certain.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trips: |w| w.hold(64 * S),
         just_not: |w| w.hold(64 * S - 1),
@@ -315,7 +317,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        says: "The back end db: it used 90 % of the CPU it may use, while the server used 50 %.",
+        says: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 %.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -330,8 +332,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        says: "The CPU that the server and its back end db share: together they used 95 % of it, \
-               the server 50 % and db 45 %.",
+        says: "The CPUs that the server and its back end db share: together they used 95 % of \
+               them, the server 50 % and db 45 %.",
         evidence: r#"{"together": 0.95}"#,
         trips: |w| w.backends = vec![backend_use("db", 0.45, true)],
         just_not: |w| w.backends = vec![backend_use("db", 0.45, false)],
@@ -340,7 +342,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        says: "together they used 90 % of it",
+        says: "together they used 90 % of them",
         evidence: "{}",
         trips: |w| w.backends = vec![backend_use("db", 0.4, true)],
         just_not: |w| w.backends = vec![backend_use("db", 0.39, true)],
@@ -376,7 +378,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "Something else: 64 requests were in flight",
+        says: "Something else: on average 64 requests were in flight",
         evidence: r#"{"in_flight": 100.0}"#,
         trips: |w| w.hold(100 * S),
         just_not: |w| {
@@ -419,8 +421,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        says: "Too few requests in flight: with 32 at a time each waits for a round trip of 1000 \
-               µs, and the server used 50 % of its CPU.",
+        says: "Too few requests in flight: 32 on average, each for a round trip of 1000 µs. The \
+               server used 50 % of its CPU.",
         evidence: r#"{"in_flight": 31.999999999}"#,
         trips: |w| w.hold(32 * S - 1),
         just_not: |w| w.hold(32 * S),
@@ -429,8 +431,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        says: "with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % \
-               of its CPU. This is a guess.",
+        says: "32 on average, each for a round trip of 1000 µs. The server used 50 % of its CPU. \
+               This is a guess.",
         evidence: r#"{"in_flight": 32.0}"#,
         trips: |w| w.hold(32 * S),
         just_not: |w| w.hold(64 * S),
@@ -439,7 +441,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        says: "with 1 at a time",
+        says: "in flight: 1 on average, each",
         evidence: "{}",
         trips: |_| {},
         just_not: |w| {
@@ -460,8 +462,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "Unknown: the server used 80 % of its CPU and the generator's busiest thread 30 %; \
-               neither is full.",
+        says: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread 30 % \
+               of a CPU. Neither is full.",
         evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
         trips: |w| w.serve(800 * MS),
         just_not: |w| w.serve(700 * MS),
@@ -470,7 +472,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
-        says: "A network link: eth0 carried 90 % of the 1000 Mbit/s that it can, while the server \
+        says: "A network link: eth0 carried 90 % of its capacity (1000 Mbit/s), while the server \
                used 50 % of its CPU. This is likely",
         evidence: r#"{"link": "eth0", "link_utilisation": 0.9, "link_bits_per_s": 1e9, "server_utilisation": 0.5}"#,
         trips: |w| w.carry(112_500_000),

@@ -67,8 +67,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "3 connections should use HTTP/2 and used HTTP/1.1: the server chose something else \
-               by ALPN",
+        says: "3 connections used HTTP/1.1 instead of HTTP/2: the server chose another protocol by \
+               ALPN.",
         evidence: r#"{"connections": 3}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2;
@@ -83,7 +83,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::FellBack,
         severity: Severity::Invalid,
-        says: "5 connections should use HTTP/2 and used HTTP/1.1: the server answered the upgrade",
+        says: "5 connections used HTTP/1.1 instead of HTTP/2: the server responded to the upgrade",
         evidence: r#"{"connections": 5}"#,
         trips: |w| {
             w.workload.protocol = Protocol::H2cUpgrade;
@@ -99,7 +99,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::StreamsNotGranted,
         severity: Severity::Warning,
-        says: "allows 9 streams at once on a connection, of 10 that",
+        says: "allows 9 streams at once on a connection, and the load asks for 10",
         evidence: r#"{"asked": 10, "granted": 9}"#,
         trips: |w| grant(w, Some(9)),
         just_not: |w| grant(w, Some(10)),
@@ -117,8 +117,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
-        says: "The machine dropped packets while this step ran: 1 by connection tracking, whose \
-               table held 64 of 64 entries.",
+        says: "The machine dropped packets while this step ran: 1 by connection tracking, with 64 \
+               of 64 table entries in use.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trips: |w| w.track(64, 1),
         just_not: |w| w.track(64, 0),
@@ -128,7 +128,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
-        says: "1 by full queues of received packets",
+        says: "1 because of full receive queues",
         evidence: r#"{"backlog": 1}"#,
         trips: |w| {
             w.command = CommandKind::Load;
@@ -143,7 +143,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
-        says: "1 by a full table of neighbours",
+        says: "1 because of a full neighbour table",
         evidence: r#"{"neighbours": 1}"#,
         trips: |w| w.path().neighbour_overflows = Some(1),
         just_not: |w| w.path().neighbour_overflows = Some(0),
@@ -152,7 +152,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Invalid,
-        says: "1 for want of TCP memory",
+        says: "1 for lack of TCP memory",
         evidence: r#"{"tcp_memory": 1}"#,
         trips: |w| network(w).aborts_on_memory = Some(1),
         // The queue of a listener is the server's own.
@@ -166,7 +166,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::DroppedPackets,
         severity: Severity::Warning,
-        says: "evicted 1 unanswered connections to make room",
+        says: "evicted 1 unanswered connections",
         evidence: r#"{"tracking": 0, "tracking_evictions": 1}"#,
         trips: |w| w.track_evictions(1),
         just_not: |w| w.track_evictions(0),
@@ -175,7 +175,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Books,
         severity: Severity::Invalid,
-        says: "do not balance",
+        says: "do not add up",
         evidence: r#"{"scheduled": 1001, "started": 1000}"#,
         trips: |w| w.record.books.scheduled += 1,
         just_not: |w| {
@@ -187,7 +187,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Books,
         severity: Severity::Invalid,
-        says: "do not balance",
+        says: "do not add up",
         evidence: r#"{"completed": 999, "started": 1000}"#,
         trips: |w| w.record.books.completed -= 1,
         just_not: |w| {
@@ -199,7 +199,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Books,
         severity: Severity::Invalid,
-        says: "do not balance",
+        says: "do not add up",
         evidence: r#"{"carried_in": 1}"#,
         trips: |w| w.record.books.carried_in += 1,
         just_not: |w| {
@@ -211,7 +211,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "1 answers had an unexpected status and 0 an unexpected body: the server",
+        says: "1 responses had an unexpected status and 0 an unexpected body. The server",
         evidence: r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#,
         trips: |w| w.end(1, Outcome::UnexpectedStatus),
         just_not: |w| w.end(1, Outcome::ClosedEarly),
@@ -220,7 +220,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "0 answers had an unexpected status and 1 an unexpected body: the server",
+        says: "0 responses had an unexpected status and 1 an unexpected body. The server",
         evidence: r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#,
         trips: |w| w.end(1, Outcome::UnexpectedBody),
         just_not: |w| w.end(1, Outcome::Ok),
@@ -229,8 +229,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "0 answers had an unexpected status and 0 an unexpected body, 1 unexpected headers: \
-               the server",
+        says: "0 responses had an unexpected status and 0 an unexpected body, 1 unexpected \
+               headers. The server",
         evidence: r#"{"unexpected_header": 1}"#,
         trips: |w| w.end(1, Outcome::UnexpectedHeader),
         just_not: |w| w.end(1, Outcome::ProtocolError),
@@ -239,7 +239,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WrongAnswers,
         severity: Severity::Invalid,
-        says: "1 request was answered on a port where no server should listen",
+        says: "1 request got a response on a port where no server should listen.",
         evidence: r#"{"answers": 1}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(1);
@@ -251,7 +251,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Refusals,
         severity: Severity::Info,
-        says: "Every connection was refused, 3.0 per second, as expected",
+        says: "All connections were refused, 3.0 per second. This is expected",
         evidence: r#"{"refused": 3}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -269,7 +269,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::NoAnswers,
         severity: Severity::Invalid,
-        says: "No request was answered as expected; most ended as reset, 3.0 per second.",
+        says: "No request got a correct response. Most ended as reset, 3.0 per second.",
         evidence: "{}",
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -287,7 +287,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::NoAnswers,
         severity: Severity::Invalid,
-        says: "No request was answered in the measured window.",
+        says: "No request got a response in the measured window.",
         evidence: "{}",
         trips: |w| *w = JudgedWorld::with_answers(0),
         just_not: |w| *w = JudgedWorld::with_answers(1),
@@ -296,7 +296,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "1.0 % of the requests that were due got no answer (101 closed_early).",
+        says: "1.0 % of the due requests got no response (101 closed_early).",
         evidence: r#"{"failed": 101, "lost": 101, "share": 0.0101}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(9899);
@@ -311,7 +311,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Warning,
-        says: "0.1 % of the requests that were due got no answer (1 timeout).",
+        says: "0.1 % of the due requests got no response (1 timeout).",
         evidence: r#"{"failed": 1, "lost": 1, "share": 0.001}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(999);
@@ -323,7 +323,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "1.1 % of the requests that were due got no answer (11 dropped).",
+        says: "1.1 % of the due requests got no response (11 dropped).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(989);
@@ -338,7 +338,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "1.1 % of the requests that were due got no answer (11 in flight at the end).",
+        says: "1.1 % of the due requests got no response (11 in flight at the end).",
         evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(989);
@@ -353,7 +353,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "100 % of the requests that were due got no answer (1 reset).",
+        says: "100 % of the due requests got no response (1 reset).",
         evidence: r#"{"share": 1.0}"#,
         trips: |w| {
             *w = JudgedWorld::with_answers(0);
@@ -412,7 +412,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Unanswered,
         severity: Severity::Warning,
-        says: "1 requests were still unanswered at the end.",
+        says: "1 requests had no response at the end.",
         evidence: r#"{"in_flight_at_end": 1}"#,
         trips: |w| w.leave_in_flight(1),
         just_not: |w| w.drop(1),
@@ -421,7 +421,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Dropped,
         severity: Severity::Warning,
-        says: "1 arrivals were dropped",
+        says: "1 requests were dropped,",
         evidence: r#"{"dropped": 1}"#,
         trips: |w| w.drop(1),
         just_not: |w| w.leave_in_flight(1),
@@ -468,7 +468,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Unsolicited,
         severity: Severity::Invalid,
-        says: "answer no request, and dyno closed these connections (1). It is unknown which \
+        says: "answer no request on 1 connections, and dyno closed them. It is unknown which \
                requests the 7 earlier",
         evidence: r#"{"connections": 1, "responses_before": 7}"#,
         trips: |w| {
@@ -481,7 +481,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Ceiling,
         severity: Severity::Info,
-        says: "That is 25 % of the 4000 requests per second",
+        says: "is 25 % of the generator's ceiling on this machine, which is 4000 requests per \
+               second",
         evidence: r#"{"ceiling_rps": 4000.0}"#,
         trips: |w| w.ceiling = ceiling(4000.0),
         just_not: |w| w.ceiling = ceiling(0.0),
@@ -490,7 +491,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Ceiling,
         severity: Severity::Info,
-        says: "That is 2.5 % of the 40000",
+        says: "is 2.5 % of the generator's ceiling on this machine, which is 40000",
         evidence: "{}",
         trips: |w| w.ceiling = ceiling(40_000.0),
         just_not: |w| {
@@ -502,7 +503,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Ceiling,
         severity: Severity::Info,
-        says: "That is 100 % of the 1 requests",
+        says: "is 100 % of the generator's ceiling on this machine, which is 1 requests",
         evidence: "{}",
         trips: |w| {
             *w = JudgedWorld::with_answers(1);
@@ -517,7 +518,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::PartlyChecked,
         severity: Severity::Info,
-        says: "500 of 1000 answers were checked in full",
+        says: "500 of 1000 responses were checked in full.",
         evidence: r#"{"checked": 500, "completed": 1000}"#,
         trips: |w| check(w, 2),
         just_not: |w| check(w, 1),
@@ -526,7 +527,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::PartlyChecked,
         severity: Severity::Info,
-        says: "checked before the load only",
+        says: "checked only before the load",
         evidence: r#"{"checked": 0}"#,
         trips: |w| check(w, 0),
         just_not: |w| {
@@ -556,7 +557,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ChecksFailed,
         severity: Severity::Invalid,
-        says: r#"2 of 3 checks failed right before or during the load; the first was "b": late"#,
+        says: r#"2 of 3 checks failed right before or during the load. The first was "b": late"#,
         evidence: r#"{"failed": ["b", "c"]}"#,
         trips: |w| w.checks = vec![passed("a"), late("b"), wrong("c")],
         just_not: |w| w.checks = vec![passed("a"), late("b")],
@@ -574,7 +575,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ChecksWaived,
         severity: Severity::Warning,
-        says: r#"breaks a promise of its contract, "a" and 1 more, which its own file lets it"#,
+        says: r#"fails the check "a" and 1 more of its contract, which its own file waives"#,
         evidence: r#"{"waived": ["a", "b"]}"#,
         trips: |w| {
             w.command = CommandKind::Run;
@@ -602,7 +603,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::TcpNotMeasured,
         severity: Severity::Info,
-        says: "TCP segments are not known",
+        says: "TCP segments are unknown:",
         evidence: "{}",
         trips: |w| w.record.tcp = None,
         just_not: |_| {},
@@ -612,7 +613,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ThreadsEndedApart,
         severity: Severity::Warning,
-        says: "51.00 of 64 requests were in flight on average",
+        says: "On average, 51.00 of 64 requests were in flight",
         evidence: r#"{"in_flight": 51.0, "places": 64.0, "threads": 2}"#,
         trips: |w| end_apart(w, 51),
         just_not: |w| end_apart(w, 52),
@@ -643,7 +644,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ShortWindow,
         severity: Severity::Info,
-        says: "so few requests (99)",
+        says: "the last of only 99 responses",
         evidence: "{}",
         trips: |w| few_requests_at_a_rate(w, 99),
         just_not: |w| few_requests_at_a_rate(w, 100),
@@ -652,7 +653,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        says: "run it as a subject under `dyno run`",
+        says: "Run it as a subject under `dyno run`",
         evidence: "{}",
         trips: |w| w.command = CommandKind::Load,
         just_not: |_| {},

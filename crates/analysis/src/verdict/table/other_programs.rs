@@ -12,7 +12,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Disk,
         confidence: Confidence::Medium,
-        says: "A disk: the server's thread that serves was waiting for one for 50 % of its time",
+        says: "A disk: the server's serving thread waited for a disk for 50 % of its time",
         evidence: "{}",
         trips: |w| {
             w.spend(1, ThreadState::Disk, 500);
@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        says: "its 8 threads that serve were asleep for 90 % of their time",
+        says: "its 8 serving threads slept for 90 % of their time",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
@@ -65,8 +65,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
-        says: "Other programs (none is visible from here): they used 70 % of the generator's CPUs, \
-               and the generator waited for them. The server used 1.0 % of its CPU.",
+        says: "Other programs (names not visible from here): they used 70 % of the generator's \
+               CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
         evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
         trips: |w| {
             w.generate(&[(280 * MS, 600 * MS)]);
@@ -131,7 +131,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "neither is full. The hypervisor gave 6.",
+        says: "Neither is full. The hypervisor gave 6.2",
         evidence: r#"{"generator_starved": false}"#,
         // With the stolen time the server would have had no room.
         trips: |w| steal(w, 250 * MS),
@@ -141,7 +141,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "neither is full. The generator waited for a CPU that something else used",
+        says: "Neither is full. The generator waited for a CPU that another",
         evidence: r#"{"generator_starved": true, "steal_share": 0.0}"#,
         trips: |w| w.generate(&[(650 * MS, 100 * MS)]),
         just_not: |w| w.generate(&[(650 * MS, 99 * MS)]),
@@ -151,7 +151,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "neither is full. The hypervisor gave 5.",
+        says: "Neither is full. The hypervisor gave 5.2",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(560 * MS, 0)]);
@@ -169,8 +169,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        says: "Other programs (none is visible from here): they used 0.30 s of this machine's \
-               CPUs, and the server's threads waited 0.25 s in 1.00 s for CPUs.",
+        says: "Other programs (names not visible from here): they used 0.30 s of this machine's \
+               CPUs, and the server's threads waited 0.25 s for CPUs in 1.00 s.",
         evidence: r#"{"run_delay_s": 0.25, "programs": []}"#,
         trips: |w| w.serve_by(&[(500 * MS, 250 * MS)], 300 * MS),
         just_not: |w| w.serve_by(&[(500 * MS, 250 * MS)], 0),
@@ -180,7 +180,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        says: "neither is full",
+        says: "Neither is full.",
         evidence: "{}",
         trips: |w| serve_unread(w, 250 * MS),
         just_not: |w| serve_unread(w, 249 * MS),
@@ -229,8 +229,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,
-        says: "The generator: one of its threads was busy for 60 % of the time and waited 30 % of \
-               it for a CPU, while the server used 1.0 % of its CPU. This is a guess.",
+        says: "The generator: one of its threads was busy for 60 % of the time, and waited for a \
+               CPU for 30 %, while the server used 1.0 % of its CPU. This is a guess.",
         evidence: r#"{"generator_utilisation": 0.6}"#,
         trips: |w| {
             w.generate(&[(600 * MS, 300 * MS)]);

@@ -130,8 +130,8 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,
-        says: "The server answered nothing for 11 % of the window, and requests failed meanwhile \
-               or have no response",
+        says: "The server was down: it sent no response for 11 % of the window, and requests \
+               failed meanwhile or have no response.",
         evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
         ..stalled(|w| failing(w, 200, 110), |w| failing(w, 200, 90))
     },
@@ -151,10 +151,10 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth
     // that waits longest.
     Case {
-        says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight; \
-               it took 50 % of the window. A closed loop sends nothing meanwhile, so its \
-               percentiles hardly show them. Estimate (in none of the histograms): with arrivals \
-               at the same rate p99 would be at least 0.49 s.",
+        says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight. \
+               The stall took 50 % of the window. A closed loop sends no requests during a stall, \
+               so its percentiles hardly show it. Estimate, in no histogram: with arrivals at the \
+               same rate, p99 would be at least 0.49 s.",
         evidence: r#"{"longest_s": 0.5, "at_s": 0.2, "stalls": 1, "share": 0.5}"#,
         ..stalled(|w| silent(w, 200, 500), |w| silent(w, 200, 20))
     },
@@ -205,9 +205,9 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
     // arrivals
     // 1.5 % wait, and one in a hundred for 10 ms or more.
     Case {
-        says: "it was the longest of 5 such stalls, which took 1.5 % of the window. A closed loop \
-               sends nothing meanwhile, so its percentiles hardly show them. Estimate (in none of \
-               the histograms): with arrivals at the same rate p99 would be at least 11 ms.",
+        says: "It was the longest of 5 stalls, which together took 1.5 % of the window. A closed \
+               loop sends no requests during a stall, so its percentiles hardly show it. Estimate, \
+               in no histogram: with arrivals at the same rate, p99 would be at least 11 ms.",
         evidence: r#"{"stalls": 5, "share": 0.015}"#,
         ..stalled(
             |w| {
@@ -242,8 +242,8 @@ pub(super) const EARLY: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::AnsweredEarly,
         severity: Severity::Invalid,
-        says: "11 of 1000 responses were complete before their request had been sent in full; 300 \
-               bytes of it were left",
+        says: "11 of 1000 responses were complete before their request was sent in full. On \
+               average, 300 bytes of the request were left.",
         evidence: r#"{"responses": 11, "unsent_bytes": 3300, "completed": 1000}"#,
         trips: |w| early(w, 11),
         just_not: |w| early(w, 10),

@@ -10,8 +10,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but for polling: 3 calls per response asked for \
-               work and got none",
+        says: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for work \
+               and found none",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
@@ -42,7 +42,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "but for polling: 3 calls per response",
+        says: "but it polls: 3 calls per response",
         evidence: r#"{"idle_polls_per_response": 3.0}"#,
         trips: |w| {
             w.serve(S);
@@ -74,8 +74,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        says: "with 100 % of its CPU. It polls: it computed although only 0.39 requests were in \
-               flight on average.",
+        says: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 requests \
+               were in flight on average.",
         evidence: "{}",
         trips: |w| {
             w.set_rate(1000.0);
@@ -93,8 +93,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "but for polling: its threads slept 0.10 times per response, and one that waits for \
-               the next request sleeps once.",
+        says: "but it polls: its threads slept 0.10 times per response, and a thread that waits \
+               for each request sleeps once.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
         trips: |w| {
             w.serve(S);
@@ -130,7 +130,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but for polling",
+        says: "the server used 100 % of its CPU, but it polls:",
         evidence: r#"{"cpu_utilisation": 0.5}"#,
         trips: |w| {
             w.allowed_cpus = 2.0;

@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        says: "nothing is known of its start-up, its CPU time, its memory and its checks",
+        says: "this server. Its start-up, CPU time, memory and checks are",
         evidence: "{}",
         trips: |w| w.run.starts[1].parts.clear(),
         // A start that failed has no trials.
@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers cover only \
+        says: "The user ended this load after 0.4 s of 1.0 s of its window. Its numbers cover only \
                that part.",
         evidence: "{}",
         trips: |w| {
@@ -69,9 +69,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        says: "One step was measured again, because something else used the machine meanwhile, \
-               heat slowed it, or the generator did not run. The second measurement counts, \
-               whatever it says; the first is in the archive",
+        says: "One step was measured again: another program used the machine meanwhile, heat \
+               slowed it, or the generator did not run. The second measurement counts in any case. \
+               The first is in the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trips: |w| {
             w.run.header.plan.trials.push(Trial {
@@ -97,7 +97,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Warning,
-        says: "(`contaminated/`). In the first measurement, 2 requests failed or got a wrong \
+        says: "(`contaminated/`). In the first measurement, 2 requests failed or got an incorrect \
                response.",
         evidence: r#"{"failed": 2}"#,
         trips: |w| {
@@ -127,7 +127,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::MachineChanged,
         severity: Severity::Warning,
-        says: "a fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
+        says: "A fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
         evidence: r#"{"slowest_to_fastest": 1.15}"#,
         trips: |w| w.canaries([2000, 2300]),
         just_not: |w| w.canaries([2000, 2299]),
@@ -136,8 +136,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are distinguished only if all pairs",
+        says: "4 repeats are too few for confidence intervals, so ranges over the repeats are \
+               shown. Subjects are distinguished only if all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 4,
         just_not: |_| {},
@@ -146,8 +146,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and \
-               subjects are distinguished only if all pairs",
+        says: "3 repeats are too few for confidence intervals, so ranges over the repeats are \
+               shown. Subjects are distinguished only if all pairs",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 3,
         just_not: |_| {},
@@ -156,8 +156,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "2 repeats are too few for confidence intervals: ranges are over the repeats, and no \
-               subject is distinguished",
+        says: "2 repeats are too few for confidence intervals, so ranges over the repeats are \
+               shown. No subject is distinguished",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 2,
         just_not: |_| {},
@@ -166,8 +166,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "One repeat is too few for confidence intervals: ranges are over the repeats, and no \
-               subject is distinguished",
+        says: "One repeat is too few for confidence intervals, so ranges over the repeats are \
+               shown. No subject is distinguished",
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 1,
         just_not: |_| {},
@@ -176,7 +176,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::StartedForProfiles,
         severity: Severity::Info,
-        says: "may lower their throughput in this run",
+        says: "may lower throughput in this run.",
         evidence: "{}",
         trips: |w| w.run.profiles = vec![ProfileRecord::default()],
         just_not: |w| {
@@ -199,8 +199,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Mixed,
         severity: Severity::Warning,
-        says: "its parts (2 and 1 trials) are not one experiment, and a subject's row joins both. \
-               kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
+        says: "Its parts (2 and 1 trials) are not one experiment, and a subject's row joins them. \
+               Changes: kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
         evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
         trips: |w| {
             w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]);
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::NotServed,
         severity: Severity::Info,
-        says: "a, a were not asked for w: each speaks no h2. a was not asked for w: because.",
+        says: "a, a were not loaded with w: each speaks no h2. a was not loaded with w: because.",
         evidence: "{}",
         trips: |w| {
             w.refuse("it speaks no h2");
@@ -248,7 +248,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FixedOrder,
         severity: Severity::Warning,
-        says: "a drift of the machine is part of every difference between them. This report ranks \
+        says: "A drift of the machine is part of every difference between them. This report ranks \
                no subject and names no cause. Use `order = \"random\"`",
         evidence: r#"{"order": ["a", "a"]}"#,
         trips: |w| w.fix_order(2),
@@ -258,7 +258,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        says: "Subjects ran in the same order in each block, so comparisons contain a part of that",
+        says: "Subjects ran in the same order in each block. Comparisons and medians over repeats \
+               contain a part of this trend.",
         evidence: "{}",
         trips: |w| {
             w.fix_order(2);
@@ -272,7 +273,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        says: "The throughput of a with w rose over the run: in the last repeat it was 1.",
+        says: "The throughput of a with w rose over the run, by more than chance. In the last \
+               repeat it was 1.172",
         evidence: r#"{"subject": "a", "workload": "w"}"#,
         trips: |w| {
             w.peaks(&[("a", 1.0)]);
@@ -301,7 +303,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "2 of 5 repeats do not count (other programs had the CPUs). These servers may do \
+        says: "2 of 5 repeats do not count (other programs used the CPUs). These servers may reach \
                more, so none of them is ranked below another. To measure them, end the other \
                programs",
         evidence: "{}",

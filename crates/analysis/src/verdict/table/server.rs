@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        says: "no sample of it could be taken",
+        says: "no sample of it was taken.",
         evidence: "{}",
         trips: |w| w.record.samples.clear(),
         just_not: |w| w.used().threads.clear(),
@@ -99,7 +99,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        says: "no sample of it could be taken",
+        says: "no sample of it was taken.",
         evidence: "{}",
         trips: |w| unwatch(w),
         just_not: |w| w.each_used().for_each(|s| s.cgroup = None),
@@ -130,7 +130,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::SyscallsNotMeasured,
         severity: Severity::Info,
-        says: "no response arrived meanwhile",
+        says: "no response arrived while",
         evidence: r#"{"refused": null}"#,
         trips: |w| {
             w.record.probes.attached = [Probe::Syscalls].into();
@@ -160,7 +160,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ProbeRefused,
         severity: Severity::Info,
-        says: "Not looked at here: states, modes, because this user may not. Be root.",
+        says: "Not observed here: states, modes, because this user may not. Be root.",
         evidence: r#"{"probes": ["states", "modes"], "why": "this user may not"}"#,
         trips: |w| w.record.probes.refused = [Probe::States, Probe::Modes].map(refused).into(),
         just_not: |w| w.record.probes.attached = [Probe::States, Probe::Modes].into(),
@@ -169,7 +169,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::NoCgroup,
         severity: Severity::Info,
-        says: "summed over its threads",
+        says: "sum over its threads",
         evidence: "{}",
         trips: |w| w.each_used().for_each(|s| s.cgroup = None),
         just_not: |w| w.record.samples[0].party_use_mut(Party::SUBJECT).cgroup = None,
@@ -178,8 +178,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::CountersUnread,
         severity: Severity::Warning,
-        says: "ended before their counters were read, and 0.25 s of CPU time with them: 0 threads \
-               and 0 processes",
+        says: "ended before their counters were read, and 0.25 s of CPU time is not counted. \
+               Between two samples, 0 threads and 0 processes",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
         // The group used half a second; its living thread accounts for the greater part.
         trips: |w| w.used().threads[0].run_ns = 250 * MS + 1,
@@ -294,8 +294,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        says: "2 busy threads of the server took turns on one CPU, and waited 0.10 s for a CPU in \
-               1.00 s:",
+        says: "2 busy threads of the server took turns on one CPU. They waited 0.10 s for a CPU in \
+               1.00 s.",
         evidence: r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#,
         trips: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
         just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
@@ -315,7 +315,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        says: "took turns on one CPU, and waited 0.20 s for a CPU in 2.00 s:",
+        says: "took turns on one CPU. They waited 0.20 s for a CPU in 2.00 s.",
         evidence: r#"{"busy_threads": 2, "cpus": 1.0}"#,
         trips: |w| {
             w.serve_by(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS + 1)], 0);
@@ -331,7 +331,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
-        says: "3 busy threads of the server took turns on 1.5 CPUs, and waited 0.60 s",
+        says: "3 busy threads of the server took turns on 1.5 CPUs. They waited 0.60 s",
         evidence: r#"{"cpus": 1.5}"#,
         trips: |w| {
             w.allowed_cpus = 1.5;
@@ -347,8 +347,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        says: "waited 0.10 s in 1.00 s for a CPU, while something else used 0.30 s of this \
-               machine's",
+        says: "waited 0.10 s for a CPU in 1.00 s. Other programs used 0.30 s of this machine's",
         evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
         trips: |w| w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS),
         just_not: |w| w.serve_by(&[(500 * MS, 100 * MS)], 300 * MS),
@@ -357,7 +356,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        says: "something else used 0.25 s",
+        says: "Other programs used 0.25 s",
         evidence: r#"{"others_cpu_s": 0.25}"#,
         trips: |w| others_use(w, 250 * MS),
         just_not: |w| others_use(w, 250 * MS - 1),
@@ -414,7 +413,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Contaminated,
         severity: Severity::Warning,
-        says: "Something else used 0.10 CPUs of this machine while the step ran: cc1 (process 77) \
+        says: "Other programs used 0.10 CPUs of this machine while the step ran: cc1 (process 77) \
                0.06, ld (process 78) 0.04.",
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
@@ -426,7 +425,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ThermalThrottling,
         severity: Severity::Warning,
-        says: "slower for up to 2.0 % of the time of the step",
+        says: "slower for up to 2.0 % of the step.",
         evidence: r#"{"share": 0.020000001}"#,
         trips: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS + 1, events: 1 }),
         just_not: |w| w.machine().heat = Some(HeatUse { throttled_ns: 20 * MS, events: 3 }),
@@ -435,7 +434,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::BusyInOthersTurns,
         severity: Severity::Warning,
-        says: "In others' turns this server still used 2.0 % of the CPU that it used in its own",
+        says: "In other servers' turns this server used 2.0 % of the CPU time of its own",
         evidence: r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#,
         trips: |w| w.turns = resting(0.02),
         just_not: |w| w.turns = resting(0.019),
@@ -444,7 +443,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::OutOfTurn,
         severity: Severity::Invalid,
-        says: "loaded alone, and in other repeats of this step in turns",
+        says: "loaded alone. In other repeats of this step it",
         evidence: "{}",
         trips: |w| w.is_out_of_turn = true,
         just_not: |w| w.turns = resting(0.0),
@@ -453,7 +452,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::AtOnce,
         severity: Severity::Invalid,
-        says: "None of the 1 other",
+        says: "alone. 1 other",
         evidence: r#"{"loads": 1}"#,
         trips: |w| w.duet = duet(1, false),
         just_not: |w| w.duet = duet(2, true),
@@ -500,7 +499,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
-        says: "1 connections found a queue of connections full",
+        says: "1 connections found a full",
         evidence: r#"{"listen_overflows": 1}"#,
         trips: |w| network(w).listen_overflows = Some(1),
         just_not: |w| network(w).listen_drops = Some(1),
@@ -509,7 +508,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
-        says: "1 connections found a queue of half-open connections full",
+        says: "1 connections found a full queue of half-open connections",
         evidence: r#"{"syn_queue_drops": 1}"#,
         trips: |w| network(w).syn_queue_drops = Some(1),
         just_not: |w| network(w).syn_cookies = Some(1),
@@ -518,7 +517,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Retransmissions,
         severity: Severity::Warning,
-        says: "1 of 1000 segments were sent again, 0 of them after a time-out",
+        says: "1 of 1000 segments were retransmitted, 0 of them after a time-out",
         evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
         trips: |w| network(w).segments_retransmitted = Some(1),
         just_not: |w| {
@@ -529,8 +528,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::ManyWrites,
         severity: Severity::Info,
-        says: "makes 1.50 writes per response, and each leaves by itself (1.50 segments per \
-               response)",
+        says: "makes 1.50 writes per response, and each leaves as a separate segment (1.50 \
+               segments per response).",
         evidence: r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#,
         trips: |w| written(w, 1500, 1500),
         just_not: |w| written(w, 1500, 1499),
@@ -548,7 +547,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        says: "sampled by the kernel's tick",
+        says: "The kernel's tick samples the split",
         evidence: "{}",
         trips: |w| w.facts.tick_accounting = Some(true),
         just_not: |w| w.facts.tick_accounting = Some(false),
@@ -557,7 +556,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        says: "sampled by the kernel's tick",
+        says: "The kernel's tick samples the split",
         evidence: "{}",
         trips: |w| w.facts.tick_accounting = Some(true),
         just_not: |w| {
@@ -569,7 +568,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::TickAccounting,
         severity: Severity::Info,
-        says: "sampled by the kernel's tick",
+        says: "The kernel's tick samples the split",
         evidence: "{}",
         trips: |w| w.facts.tick_accounting = Some(true),
         just_not: |w| w.facts.tick_accounting = None,

@@ -18,7 +18,7 @@ pub(super) const PACE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
-        says: "977 requests per second were answered of 1000 offered in 1.0 s of the window:",
+        says: "977 of 1000 offered requests per second got a response in 1.0 s of the window.",
         evidence: r#"{"offered": 1000.0}"#,
         trips: |w| answer(w, 976),
         just_not: |w| answer(w, 977),
@@ -27,7 +27,7 @@ pub(super) const PACE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
-        says: "of 1000 offered",
+        says: "of 1000 offered requests",
         evidence: "{}",
         trips: |w| answer(w, 0),
         just_not: |w| {
@@ -40,7 +40,7 @@ pub(super) const PACE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupBacklog,
         severity: Severity::Invalid,
-        says: "1023 requests per second were answered of 1000 offered: when the window opened",
+        says: "1023 requests per second got a response, and 1000 were offered. When",
         evidence: r#"{"offered": 1000.0, "answered": 1023.0}"#,
         trips: |w| answer_earlier(w, 23),
         just_not: |w| answer_earlier(w, 22),
@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "give 21.00 requests in flight on average, and their count gives 20.00:",
+        says: "21.00 requests were in flight by their recorded times, and 20.00 by their count.",
         evidence: r#"{"in_flight": 20.0, "by_law": 21.000000001}"#,
         trips: |w| law(w, 20 * S, 21 * S + 1),
         just_not: |w| law(w, 20 * S, 21 * S),
@@ -75,7 +75,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "give 19.00 requests",
+        says: "19.00 requests were in flight",
         evidence: r#"{"in_flight": 20.0, "by_law": 18.999999999}"#,
         trips: |w| law(w, 20 * S, 19 * S - 1),
         just_not: |w| law(w, 20 * S, 19 * S),
@@ -85,7 +85,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "give 40.00",
+        says: "On average, 40.00",
         evidence: "{}",
         trips: |w| law(w, 20 * S, 40 * S),
         just_not: |w| {
@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "give 0.03 requests",
+        says: "0.03 requests were in flight",
         evidence: "{}",
         trips: |w| law(w, 20 * MS, 26 * MS),
         just_not: |w| law(w, 10 * MS, 14 * MS),
@@ -109,7 +109,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "give 1.00 requests in flight on average, and their count gives 1.10:",
+        says: "1.00 requests were in flight by their recorded times, and 1.10 by their count.",
         evidence: r#"{"by_law": 1.0}"#,
         trips: |w| {
             spread(w);
@@ -123,7 +123,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "their count gives 10.00",
+        says: "10.00 by their count",
         evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
         trips: |w| set_before_window(w, 988_999),
         just_not: |w| set_before_window(w, 989_000),
@@ -188,8 +188,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "p99 is 2 µs from the intended start, 1 µs from sending. 2.0 of 64 places \
-               were in use",
+        says: "p99 is 2 µs from the intended start, 1 µs from sending. On \
+               average, 2.0 of 64 possible requests were in flight",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
             tail(w, 2001);
@@ -204,7 +204,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "31.9 of 64 places were in use",
+        says: "31.9 of 64 possible requests were in flight",
         evidence: r#"{"in_flight": 31.9}"#,
         trips: |w| {
             tail(w, 2001);
@@ -217,7 +217,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "from sending. More connections would show the server's own limit.",
+        says: "from sending. Use more connections to find the server's own limit.",
         evidence: r#"{"in_flight": 32.0}"#,
         trips: |w| {
             tail(w, 2001);
@@ -230,7 +230,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "The generator was late, and 32.0 of 64 places were in use",
+        says: "The generator was late: on average, 32.0 of 64 possible requests were in flight",
         evidence: "{}",
         trips: |w| {
             tail(w, 2001);
@@ -244,7 +244,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "The generator was late, and 1.0 of 64 places were in use",
+        says: "The generator was late: on average, 1.0 of 64 possible requests were in flight",
         evidence: "{}",
         trips: |w| {
             tail(w, 2001);
@@ -259,7 +259,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        says: "woke up to 200 µs late (p99), against a median response time of 2000 µs",
+        says: "woke up to 200 µs late (p99), compared with a median response time of 2000 µs",
         evidence: "{}",
         trips: |w| wake(w, 200_000, 1_999 * 1000),
         just_not: |w| wake(w, 200_000, 2_010 * 1000),
@@ -268,7 +268,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        says: "woke up to 101 µs late (p99), against a median response time of 500 µs",
+        says: "woke up to 101 µs late (p99), compared with a median response time of 500 µs",
         evidence: "{}",
         trips: |w| wake(w, 101_000, 500_000),
         just_not: |w| wake(w, 99_900, 500_000),
@@ -277,7 +277,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
-        says: "waited for 5.0 % of the time for a CPU that something else used:",
+        says: "For 5.0 % of the time the generator waited for a CPU that another program used.",
         evidence: r#"{"run_delay_share": 0.050000001}"#,
         trips: |w| w.generate(&[(300 * MS, 50 * MS + 1)]),
         just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
@@ -287,7 +287,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
-        says: "waited for 5.0 % of the time",
+        says: "For 5.0 % of the time",
         evidence: "{}",
         trips: |w| {
             w.set_seconds(&[(1000, 500 * MS); 2]);
@@ -303,7 +303,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
-        says: "waited for 12 % of the time for a CPU that something else used (nginx 0.50 s):",
+        says: "For 12 % of the time the generator waited for a CPU that another program used (nginx",
         evidence: r#"{"run_delay_share": 0.12}"#,
         trips: |w| {
             w.generate(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
@@ -316,7 +316,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
-        says: "a coefficient of variation of 0.25, and 0.00 was intended",
+        says: "a coefficient of variation of 0.25 instead of 0.00",
         evidence: r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#,
         trips: |w| {
             gaps(w, (1000, 1000), (749, 1251));
@@ -331,7 +331,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
-        says: "variation of 0.76, and 0.50 was intended",
+        says: "variation of 0.76 instead of 0.50",
         evidence: r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#,
         trips: |w| {
             gaps(w, (500, 1500), (240, 1760));
@@ -346,7 +346,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
-        says: "of 0.90, and 0.00",
+        says: "of 0.90 instead of 0.00",
         evidence: "{}",
         trips: |w| {
             gaps(w, (1000, 1000), (100, 1900));

@@ -10,8 +10,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Gc,
         confidence: Confidence::High,
-        says: "The garbage collector: it used 30 % of the server's CPU time, and the server 100 % \
-               of what it may use.",
+        says: "The garbage collector: it used 30 % of the server's CPU time, and the server used \
+               100 % of its allowed CPU time.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trips: |w| {
             w.serve(S);
@@ -26,8 +26,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
-        says: "each connection gets 25 answers per second, each in 1.5 writes, half of them after \
-               40 ms",
+        says: "each connection gets 25 responses per second, each in 1.5 writes. Half of them take \
+               40 ms,",
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
         trips: |w| w.delay(8, 40, 15),
         just_not: |w| w.delay(8, 40, 14),
@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        says: "gets 25 answers per second, half of them",
+        says: "gets 25 responses per second. Half of them",
         evidence: r#"{"writes_per_response": null}"#,
         trips: |w| {
             w.delay(8, 40, 20);
@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        says: "gets 25 answers per second, half of them",
+        says: "gets 25 responses per second. Half of them",
         evidence: r#"{"nodelay": 0.0}"#,
         trips: |w| {
             w.delay(8, 40, 20);
@@ -68,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's queue of connections: 1 found it full",
+        says: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trips: |w| {
             w.plan.requests_per_connection = Some(1);
@@ -81,7 +81,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's queue of connections: 1 found it full",
+        says: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trips: |w| {
             w.record.connections.opened = 64 + 500;
@@ -96,7 +96,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
-        says: "Memory: 50 page faults per second were served from a disk",
+        says: "Memory: 50 page faults per second read from a disk,",
         evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
         trips: |w| {
             w.spend(1, ThreadState::Disk, 300);
@@ -113,8 +113,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Disk,
         confidence: Confidence::High,
-        says: "A disk: the server's thread that serves was waiting for one for 50 % of its time, \
-               while 1.0 requests",
+        says: "A disk: the server's serving thread waited for a disk for 50 % of its time. On \
+               average, 1.0 requests",
         evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
         trips: |w| w.spend(1, ThreadState::Disk, 500),
         just_not: |w| w.spend(1, ThreadState::Disk, 499),
@@ -123,8 +123,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for \
-               50 % of their time, while 8.0 requests",
+        says: "A lock: the server's 8 serving threads waited for each other (futex) for 50 % of \
+               their time. On average, 8.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
         trips: |w| {
             w.hold(8 * S);
@@ -141,8 +141,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for \
-               63 % of their time, while 7.0 requests",
+        says: "A lock: the server's 8 serving threads waited for each other (futex) for 63 % of \
+               their time. On average, 7.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
         trips: |w| {
             w.hold(7 * S);
@@ -157,7 +157,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "They may also wait for work",
+        says: "They may instead wait for work",
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trips: |w| {
             w.hold(15 * S);
@@ -172,9 +172,9 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time, \
-               while 64 requests were there on average and the server used 50 % of its CPU. More \
-               workers would serve more",
+        says: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
+               average, 64 requests were at the server, and it used 50 % of its CPU. Use more \
+               workers",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -192,7 +192,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        says: "its 8 threads that serve were asleep",
+        says: "its 8 serving threads slept",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
@@ -210,7 +210,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        says: "its 8 threads that serve were asleep",
+        says: "its 8 serving threads slept",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
@@ -228,7 +228,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "Several threads were at work at a time: it may also be a pool that they wait for.",
+        says: "Several threads worked at a time, so the threads may instead wait for a pool.",
         evidence: "{}",
         trips: |w| {
             w.hold(8 * S);
@@ -243,8 +243,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "The same thread was at work all the time: it may also be a worker that they wait \
-               for.",
+        says: "The same thread worked all the time, so the others may instead wait for this \
+               worker.",
         evidence: "{}",
         trips: |w| {
             w.hold(8 * S);
@@ -260,7 +260,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        says: "each waits for time to pass. The server's 8 threads that serve were asleep for 90 %",
+        says: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
         evidence: r#"{"futex_waits_per_response": 3.0}"#,
         trips: |w| {
             w.hold(8 * S);
@@ -284,8 +284,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's queue of connections: 5 of 10 waited in it to be accepted, while the \
-               server used 50 %",
+        says: "The server's accept queue: 5 connections waited in it, with 10 requests in flight, \
+               while the server used 50 %",
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trips: |w| queue(w, 5),
         just_not: |w| queue(w, 4),
@@ -295,7 +295,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::Medium,
-        says: "Memory: 1000 page faults per second were served from a disk, 1.0 per response. Give",
+        says: "Memory: 1000 page faults per second read from a disk, 1.0 per response. Give",
         evidence: r#"{"major_faults_per_response": 1.0, "disk_share": null}"#,
         trips: |w| {
             w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
@@ -310,8 +310,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "The threads that serve waited 90 % of their time for peers: for requests, or for \
-               responses of back ends.",
+        says: "The serving threads waited for peers (requests, or responses of back ends) for 90 % \
+               of",
         evidence: "{}",
         trips: |w| {
             w.hold(64 * S);
@@ -326,8 +326,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "for 95 % of their time, while 8.0 requests were there on average and the server \
-               used 50 % of its CPU. No thread is seen that holds it",
+        says: "for 95 % of their time. On average, 8.0 requests were at the server, and it used 50 \
+               % of its CPU. No thread seems to hold it",
         evidence: r#"{"threads": 8}"#,
         trips: |w| {
             w.hold(8 * S);
@@ -343,7 +343,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time",
+        says: "The server's workers: its 8 serving threads slept for 90 % of their time",
         evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
         trips: |w| {
             w.hold(64 * S);
@@ -367,8 +367,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "Too few requests in flight: each waits for time to pass. The server's 8 threads \
-               that serve were asleep for 90 %",
+        says: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
+               threads slept for 90 %",
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
         trips: |w| {
             w.hold(9599 * MS);

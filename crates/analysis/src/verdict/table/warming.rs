@@ -25,8 +25,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::StillWarming,
         severity: Severity::Info,
-        says: "within the measured window its compiler (JIT) used 20 % of its CPU time. That is \
-               what is measured here",
+        says: "within the measured window its compiler (JIT) used 20 % of its CPU time. The load \
+               measures",
         evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
         trips: |w| {
             w.plan.still_warming = StillWarming::Measured;
@@ -263,8 +263,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        says: "ended after 60.1 s without the server being steady: its compiler (JIT) still used \
-               50 % of its CPU time.",
+        says: "ended after 60.1 s, before the server was steady: its compiler (JIT) still used 50 \
+               % of its CPU time.",
         evidence: r#"{"took_s": 60.1}"#,
         trips: |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
         just_not: |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
@@ -273,7 +273,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        says: "and nothing was answered within any slice of it.",
+        says: "before the server was steady: no slice of it had a response.",
         evidence: r#"{"took_s": 60.1}"#,
         trips: |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
         just_not: |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
@@ -300,7 +300,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
-        says: "nothing was answered any more.",
+        says: "the last slices had no response.",
         evidence: "{}",
         trips: |w| limit(w, |slice, _| slice.answers = 0),
         just_not: |_| {},
@@ -322,7 +322,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        says: "fewer than half of the last rounds",
+        says: "more than half of the last rounds",
         evidence: "{}",
         trips: |w| {
             slices(w).truncate(8);
@@ -337,7 +337,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        says: "fewer than half of the last rounds",
+        says: "more than half of the last rounds",
         evidence: "{}",
         trips: |w| {
             slices(w).truncate(1);
@@ -349,7 +349,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
-        says: "to be warm by its throughput alone",
+        says: "The throughput alone decided that the server was warm",
         evidence: "{}",
         trips: |w| forget(w, 10),
         just_not: |w| w.start.parts.clear(),

@@ -23,9 +23,9 @@ use crate::fixture;
 use crate::load::{Ceiling, LoadConfig, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
-use crate::steadiness::{intervals, steadiness};
 use crate::turns::TurnsResult;
 use crate::verdict::{self, Context, Limiter, TrialContext};
+use crate::window_levels::{intervals, steadiness};
 
 pub(super) const S: u64 = 1_000_000_000;
 pub(super) const MS: u64 = 1_000_000;

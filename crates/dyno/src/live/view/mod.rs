@@ -332,7 +332,7 @@ mod tests {
         let points = (1..=20).map(point).chain([last]).collect();
         let model = LiveModel { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
         let screen = screen(120, 40, &model);
-        assert_shows(&screen, &["> 1.20 s", "9.09 % without a correct response", "↑"]);
+        assert_shows(&screen, &["> 1.20 s", "9.09 % not ok", "↑"]);
         let line = self::screen(40, 10, &model);
         assert!(line.contains("p99 > 1.20 s"), "{line}");
     }

@@ -35,7 +35,7 @@ fn unknown(why_not: &'static str) -> UseCell {
     cell(None, Unit::Share, "", why_not)
 }
 
-const NOT_OBSERVED: &str = "the server could not be observed";
+const NOT_OBSERVED: &str = "the server was not observed";
 const NOT_SEEN: &str = "thread states were not observed (`--observe states`)";
 const NO_GROUP: &str = "there is no control group that counts it";
 const NO_COUNTER: &str = "the kernel does not count it here";
@@ -80,7 +80,7 @@ fn waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
 }
 
 fn thread(t: &TrialResult) -> UseRow {
-    let none = || unknown("threads have no queue of their own, and no errors");
+    let none = || unknown("threads have no queue of their own and no errors");
     row(
         "its busiest thread",
         cell(t.server.busiest_thread_utilisation, Unit::Share, "of one CPU", NOT_OBSERVED),
@@ -200,7 +200,7 @@ fn generator(t: &TrialResult) -> UseRow {
     let client = &t.load.client;
     row(
         "the generator",
-        cell(Some(client.room.need), Unit::Share, "of its CPU that it needed", ""),
+        cell(Some(client.room.need), Unit::Share, "of its CPU needed", ""),
         cell(
             client
                 .run_delay_s

@@ -13,9 +13,9 @@ use crate::stats::Repeated;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PriceResult {
     pub probes: BTreeSet<Probe>,
-    /// Complete answers per second.
+    /// Complete responses per second.
     pub throughput: Repeated,
-    /// The server's CPU time per complete answer.
+    /// The server's CPU time per complete response.
     pub cpu_per_request: Repeated,
     /// Reason why there is no price; `None`: there is one.
     pub failure: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::price::PriceResult;
+use dyno_analysis::probe_cost::PriceResult;
 use dyno_analysis::stats::Repeated;
 
 use crate::format::change;
@@ -30,8 +30,8 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     let mut out = format!("  {}  {machine}\n\n", style.bold("dyno calibrate --probes"));
     let _ = writeln!(
         out,
-        "  What probes cost the null responder at 64 connections: medians of pairs of slices with \
-         and without them,"
+        "  Cost of probes for the null responder at 64 connections: medians of pairs of slices \
+         with and without them,"
     );
     let _ = writeln!(out, "  with their 95 % intervals\n");
     let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
@@ -48,9 +48,9 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
         };
     }
     out.push_str(
-        "\n  The null responder does little else than system calls: other servers pay less. `price \
-         = true` under `[observe]` of a suite\n  has its first block measure the price for its \
-         own subjects.\n",
+        "\n  The null responder makes little else than system calls, so other servers pay less. \
+         With `price = true` under `[observe]`,\n  the first block of a suite measures the cost \
+         for its own subjects.\n",
     );
     out
 }

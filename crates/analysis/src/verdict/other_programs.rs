@@ -22,7 +22,8 @@ const WORTH_NAMING: f64 = 0.1;
 /// Programs that are named.
 const NAMED: usize = 3;
 
-const REMEDY: &str = "Neither side shows its limit. Stop them, or use `dyno run --wait-quiet 5m`.";
+const REMEDY: &str = "Neither side shows its limit. Stop these programs, or use `dyno run \
+                      --wait-quiet 5m`.";
 
 /// Share of the generator's CPUs that other programs used. `None`: not known, or the server or dyno
 /// itself used most of what others did.
@@ -90,7 +91,7 @@ pub(super) fn server_limiter(
     let waits = match waited_s {
         Some(waited_s) => {
             format!(
-                "the server's threads waited {waited_s:.2} s in {:.2} s for CPUs",
+                "the server's threads waited {waited_s:.2} s for CPUs in {:.2} s",
                 server.window_s
             )
         }
@@ -131,7 +132,7 @@ fn names(machine: &MachineResult) -> Vec<&str> {
 fn program_names(machine: &MachineResult) -> String {
     let names = names(machine);
     if names.is_empty() {
-        " (none is visible from here)".into()
+        " (names not visible from here)".into()
     } else {
         format!(" ({})", names.join(", "))
     }

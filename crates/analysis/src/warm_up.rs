@@ -4,7 +4,7 @@ use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::steady::{self, WarmUpEvidence};
+use crate::steady_state::{self, WarmUpEvidence};
 
 /// The warm-up of one start of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
-            judged_by_cpu: steady::evidence(&steady::rounds(&warmup.slices))
+            judged_by_cpu: steady_state::evidence(&steady_state::rounds(&warmup.slices))
                 == WarmUpEvidence::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })
@@ -64,7 +64,7 @@ pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
         start_s: slice.start_ns as f64 / 1e9,
         end_s: slice.end_ns as f64 / 1e9,
         throughput_rps: if seconds > 0.0 { slice.answers as f64 / seconds } else { 0.0 },
-        cpu_us_per_request: steady::cpu_us_per_request(slice),
+        cpu_us_per_request: steady_state::cpu_us_per_request(slice),
         jit_share: share.map(|(jit, cpu)| jit as f64 / cpu as f64),
     }
 }

@@ -46,10 +46,10 @@ pub const COMPILES: f64 = 0.1;
 /// One round of a warm-up: a slice of each workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Round {
-    /// Answers per second: the geometric mean over the workloads.
+    /// Responses per second: the geometric mean over the workloads.
     pub throughput_rps: f64,
-    /// CPU time per answer in µs: the geometric mean over the workloads. `None`: not known for all
-    /// of them.
+    /// CPU time per response in µs: the geometric mean over the workloads. `None`: not known for
+    /// all of them.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time
     /// was used.
@@ -87,14 +87,14 @@ fn round(slices: &[WarmUpSlice]) -> Round {
     }
 }
 
-/// Answers per second of a slice. Half an answer is added, because 0 has no logarithm.
+/// Responses per second of a slice. Half a response is added, because 0 has no logarithm.
 fn rate(slice: &WarmUpSlice) -> f64 {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
     (slice.answers as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// Returns the CPU time per answer of a slice, in µs. Its samples lie a little off its edges, so
-/// answers are scaled to the time between them. `None`: not known, or 0.
+/// Returns the CPU time per response of a slice, in µs. Its samples lie a little off its edges, so
+/// responses are scaled to the time between them. `None`: not known, or 0.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
@@ -109,7 +109,7 @@ pub enum WarmUpState {
     Early,
     /// Throughput still grows, by this factor over the judged rounds.
     Faster(f64),
-    /// CPU time per answer still falls, by this factor.
+    /// CPU time per response still falls, by this factor.
     Cheaper(f64),
     /// Compiler threads still use this share of the CPU time: 0 to 1.
     Compiling(f64),
@@ -160,9 +160,9 @@ pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
     }
 }
 
-/// Returns the answers per µs of CPU time, for the rounds in which it is known. On a machine short
-/// of CPU a sample is sometimes late, and its round has no value. `None`: known for fewer than half
-/// of the rounds, which is too few for a trend.
+/// Returns the responses per µs of CPU time, for the rounds in which it is known. On a machine
+/// short of CPU a sample is sometimes late, and its round has no value. `None`: known for fewer
+/// than half of the rounds, which is too few for a trend.
 fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
     let known: Vec<f64> =
         rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
@@ -220,7 +220,7 @@ mod tests {
         ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A round of a server that fills one CPU: the CPU time per answer limits its throughput.
+    /// A round of a server that fills one CPU: the CPU time per response limits its throughput.
     fn round_of(rps: f64) -> Round {
         Round {
             throughput_rps: rps,
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
     }
 
-    /// As measured with Armeria: 578, 1,004 and 1,298 answers per second, half a second each, and
+    /// As measured with Armeria: 578, 1,004 and 1,298 responses per second, half a second each, and
     /// 34,800 in the end.
     #[test]
     fn a_cold_virtual_machine_is_warmed_until_it_is_warm() {
@@ -425,7 +425,7 @@ mod tests {
         let rounds = rounds(&all);
         assert_eq!((rounds.len(), rounds[0].answers, rounds[0].jit_share), (1, 10_100, Some(0.5)));
         assert!((rounds[0].throughput_rps / 10_000.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
-        // 50 ms of CPU time in 200 ms, in which 20,000 and 200 answers came.
+        // 50 ms of CPU time in 200 ms, in which 20,000 and 200 responses came.
         assert!(
             (rounds[0].cpu_us_per_request.unwrap() / 25.0 - 1.0).abs() < 0.01,
             "{:?}",

@@ -92,7 +92,7 @@ impl TrialResult {
 #[must_use]
 pub fn reason(code: Code) -> &'static str {
     match code {
-        Code::Contaminated => "other programs had the CPUs",
+        Code::Contaminated => "other programs used the CPUs",
         code => code.reason().unwrap_or(code.name()),
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     fn refusal_names_the_server_then_other_programs() {
         let mut all = trials(1);
         assert_eq!((all[0].refusal(), all[1].refusal()), (Some(Code::Contaminated), None));
-        assert_eq!(reason(Code::Contaminated), "other programs had the CPUs");
+        assert_eq!(reason(Code::Contaminated), "other programs used the CPUs");
         // Without other programs, the generator was the limit.
         all[0].limiter.resource = Resource::ServerCpu;
         assert_eq!(all[0].refusal(), Some(Code::GeneratorBusy));

@@ -1,4 +1,4 @@
-//! Levels of throughput, and of CPU time per answer, within the measured window of a trial.
+//! Levels of throughput, and of CPU time per response, within the measured window of a trial.
 //!
 //! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times
 //! into pieces of one level each and classify it: flat, warm-up, slowdown, or no steady state. Here
@@ -44,7 +44,7 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
-    /// Levels of the CPU time per answer; `None`: not known for every interval.
+    /// Levels of the CPU time per response; `None`: not known for every interval.
     pub cost: Option<CostSteadiness>,
     /// Instant from which the window counts, since the load began: a server that got faster counts
     /// by its last level. `None`: all of it counts.
@@ -88,7 +88,7 @@ pub struct Piece {
     pub throughput_rps: f64,
 }
 
-/// Levels of the CPU time per answer within the measured window. A fall counts as warm-up.
+/// Levels of the CPU time per response within the measured window. A fall counts as warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostSteadiness {
     pub pattern: Pattern,
@@ -99,13 +99,13 @@ pub struct CostSteadiness {
     pub(crate) noise: f64,
 }
 
-/// A stretch of time with one cost per answer.
+/// A stretch of time with one cost per response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostPiece {
     /// Since the load began.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time per answer, the mean of the intervals; microseconds.
+    /// CPU time per response, the mean of the intervals; microseconds.
     pub cpu_us_per_request: f64,
 }
 
