@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
-use dyno_archive::plan::Request;
+use dyno_archive::plan::{Plan, Request};
 use dyno_archive::secret::{is_credential, without_escapes};
 
 use places::{
@@ -58,6 +58,25 @@ pub fn redact(report: &Report) -> RedactedReport<'_> {
     secrets.erase_from_report(&mut shared);
     let report = if secrets.found == 0 { Cow::Borrowed(report) } else { Cow::Owned(shared) };
     RedactedReport { report, withheld: Withheld(secrets.found) }
+}
+
+/// A plan as JSON without secrets, and their number.
+///
+/// # Errors
+/// It has no form in JSON.
+pub fn plan(plan: &Plan) -> serde_json::Result<(serde_json::Value, Withheld)> {
+    let mut secrets = Secrets::default();
+    let mut shared = plan.clone();
+    let requests = shared.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+    requests.for_each(|request| secrets.request(request));
+    shared.suite.source = secrets.source(&shared.suite.source);
+    let mut json = serde_json::to_value(&shared)?;
+    // Their commands and environments are in their definitions.
+    for member in ["subjects", "arms", "backends"] {
+        secrets.json_fields("", &mut json[member]);
+    }
+    secrets.erase_from_json(&mut json);
+    Ok((json, Withheld(secrets.found)))
 }
 
 /// The comparison without the secrets of its runs, whose reports are given.

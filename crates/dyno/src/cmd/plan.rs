@@ -17,6 +17,7 @@ use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::budget::differences;
 use dyno_report::format::{common_text, micros, number, percent, phases, plural};
+use dyno_report::redact::{self, Withheld};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -24,7 +25,7 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use crate::cli::{Ns, PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
-use crate::terminal::{print, print_text};
+use crate::terminal::{print, print_text, say};
 use crate::this_machine::usable_cpus;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
@@ -47,8 +48,13 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let planned = resolve_suite(suite.clone())?;
     match args.format {
         PlanFormat::Json => {
-            let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
+            let (plan, Withheld(secrets)) = redact::plan(&planned.plan)?;
+            let plan = serde_json::to_string_pretty(&plan)? + "\n";
             print(&super::report::escape_for_terminal(None, &plan))?;
+            if secrets > 0 {
+                let count = plural(secrets as u64, "value");
+                say(&format!("{count} that may be secret: replaced by {}", redact::MARK));
+            }
         }
         PlanFormat::Text => {
             let plan_of = |suite: SuiteFile| Ok(resolve_suite(suite)?.plan);

@@ -80,7 +80,7 @@ impl Secrets {
         body.0 = change_texts(&body.0, |text| self.erase(text));
     }
 
-    fn erase_from_json(&self, value: &mut Value) {
+    pub(super) fn erase_from_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.erase(text),
             Value::Array(all) => all.iter_mut().for_each(|value| self.erase_from_json(value)),

@@ -280,6 +280,24 @@ fn strings_over_several_lines_are_withheld_whole() {
 }
 
 #[test]
+fn plan_in_json_withholds_secrets() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hello/run");
+    let run = dyno_archive::RunDir::open(std::path::Path::new(folder)).unwrap().read().unwrap();
+    let mut open = run.header.plan;
+    assert_eq!(plan(&open).unwrap(), (serde_json::to_value(&open).unwrap(), Withheld(0)));
+    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
+    open.workloads[0].requests[0].headers.push(set("Authorization", "Bearer abc123xyz"));
+    open.workloads[0].requests[0].path = "/a?access_token=abc124xyz".into();
+    let env = [set("DB_PASSWORD", "abc125xyz"), set("URL", "redis://:abc126xyz@h:1")];
+    open.arms[0].conditions.env.extend(env);
+    open.suite.source.push_str("\nenv = { API_TOKEN = \"abc127xyz\", X = \"kept\" }");
+    let (json, withheld) = plan(&open).unwrap();
+    let text = json.to_string();
+    assert!(!text.contains("abc12") && text.contains("kept") && text.contains(MARK), "{text}");
+    assert_eq!(withheld, Withheld(5));
+}
+
+#[test]
 fn what_was_withheld_is_said() {
     assert_eq!(withheld_note(Withheld(0)), None);
     assert!(withheld_note(Withheld(2)).unwrap().starts_with("2 values"));
