@@ -184,7 +184,8 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {
         _ if bracket.failures_at_any_rate => {
-            "none known (incorrect or missing responses are as frequent at low rates)".into()
+            "none known (incorrect or missing responses are not shown to be fewer at low rates)"
+                .into()
         }
         (Some(kept), Some(missed)) => format!("up to {}–{}/s", number(kept), number(missed)),
         (Some(kept), None) if bracket.searched.is_some() => {

@@ -253,7 +253,7 @@ fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usiz
     let counts =
         |own: &[(f64, Repeats)]| FailureCounts::sum(own.iter().map(|(_, repeats)| repeats.counts));
     let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
-    by_failures > others && !shares.do_fall_with_the_rate()
+    by_failures > others && shares.are_at_any_rate()
 }
 
 /// The blocks that have all rates.
@@ -357,6 +357,10 @@ mod tests {
         let above = bracket_of(0.0, 300.0);
         assert_eq!((above.kept_rps, above.missed_rps), (Some(1000.0), Some(2000.0)));
         assert!(!above.failures_at_any_rate);
+        // No other rate had requests: nothing shows that the rate does not matter.
+        let alone = [rate(ObjectiveVerdict::Failed("503".into()), 2000.0, 900.0)];
+        let alone = bracket(("a".into(), "w".into()), &alone);
+        assert_eq!((alone.missed_rps, alone.failures_at_any_rate), (Some(2000.0), false));
         // Neither kept nor missed: too short.
         let short = [
             rate(ObjectiveVerdict::Kept, 1000.0, 0.0),

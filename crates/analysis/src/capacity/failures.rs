@@ -54,15 +54,15 @@ impl FailureShares {
         }
     }
 
-    /// Whether failures are significantly more frequent at higher rates (Fisher's exact
-    /// test).
-    pub(super) fn do_fall_with_the_rate(&self) -> bool {
+    /// Whether there were requests at lower and at higher rates, of which failures are not
+    /// significantly more frequent at the higher ones (Fisher's exact test).
+    pub(super) fn are_at_any_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
         let p = permutation::counts_chance(
             side(self.failed_below, self.requests_below),
             side(self.failed_above, self.requests_above),
         );
-        self.requests_below > 0 && p < CERTAIN
+        self.requests_below > 0 && self.requests_above > 0 && p >= CERTAIN
     }
 }
 
@@ -92,5 +92,5 @@ pub(super) fn common_failures(
         FailureCounts::sum(trials.iter().filter(is_below).map(counts)),
         FailureCounts::sum(trials.iter().filter(is_above).map(counts)),
     );
-    (!shares.do_fall_with_the_rate()).then_some(shares)
+    shares.are_at_any_rate().then_some(shares)
 }
