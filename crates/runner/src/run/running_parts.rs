@@ -2,6 +2,7 @@
 //! failures.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -43,16 +44,17 @@ impl<'a> Launched<'a> {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
     }
-    /// Checks that the subject still serves after a load; a failure is also added to the load's
-    /// record. If a service that it needs has failed, the service is blamed.
+    /// Checks that the subject still serves after a load over `protocol`; a failure is also added to
+    /// the load's record. If a service that it needs has failed, the service is blamed.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,
+        protocol: Protocol,
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
         let watch = DropWatch::begin();
-        let served =
-            self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
+        let served = self.subject.after_load(record, protocol);
+        let served = served.map_err(|failure| self.blame(failure, supervision));
         let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
         let served = served.and_then(|()| {
             let wrong =
@@ -182,8 +184,8 @@ fn is_answered_at_its_end(record: &LoadRecord) -> bool {
 
 /// Sign that a part is alive.
 pub(super) enum AliveCheck {
-    /// Every listener responds to GET of this path, with any status. `plain`: client for a part
-    /// that declares no protocol.
+    /// It responds to GET of this path, with any status. `plain`: client for a part that declares
+    /// no protocol.
     Answers { path: String, plain: Option<ProbeClient> },
     /// These ports take connections.
     Listens(Vec<u16>),
@@ -217,7 +219,7 @@ impl RunningPart {
                 let result = listener.run(check, Business::Idle);
                 let failed = !result.ok;
                 results.push(result);
-                if failed && self.answers().is_err() {
+                if failed && self.answers(None).is_err() {
                     return Some(results);
                 }
             }
@@ -233,50 +235,57 @@ impl RunningPart {
         is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<(), Failure> {
         let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.exit_status().is_some() || self.answers().is_err() {
-            return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
+        if self.process.exit_status().is_some() || self.answers(None).is_err() {
+            return self.judge(LastEvent::Check(failed), None).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
         let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
             Some(check) if !is_left(&protocols) => {
-                self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
+                self.judge(LastEvent::Check(check), None).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks that the part still serves after a load; a failure is also added to the load's
-    /// record.
-    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
+    /// Checks that the part still serves after a load over `protocol`; a failure is also added to
+    /// the load's record.
+    pub(super) fn after_load(
+        &mut self,
+        record: &mut LoadRecord,
+        protocol: Protocol,
+    ) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
-            None => self.judge(LastEvent::Step),
+            None => self.judge(LastEvent::Step, Some(protocol)),
         };
         let Some(failure) = failure else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
         Err(failure)
     }
 
-    fn judge(&mut self, what: LastEvent<'_>) -> Option<Failure> {
-        let answered = self.answers();
+    fn judge(&mut self, what: LastEvent<'_>, protocol: Option<Protocol>) -> Option<Failure> {
+        let answered = self.answers(protocol);
         // Without a failure there is no wait for its end.
         judge(None, self.process.oom_kills(), &answered, what)?;
         let ended = self.ended_by_now();
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// Checks whether it is alive, at negligible cost.
-    fn answers(&self) -> Result<(), String> {
+    /// Checks whether it is alive, at negligible cost. `over`: the protocol over which it has to
+    /// respond; `None`: any of its protocols, because it may declare one that it does not speak.
+    fn answers(&self, over: Option<Protocol>) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
             TcpStream::connect_timeout(&addr, ALIVE).map(drop)
         };
         let seen = match &self.alive {
             AliveCheck::Answers { path, plain } => {
-                self.listeners.iter().map(|listener| &listener.client).chain(plain).try_for_each(
-                    |client| client.ask(path, ALIVE, BodyRetention::Beginning).map(drop),
-                )
+                let is_asked = |listener: &&Arc<CheckedListener>| {
+                    over.is_none_or(|protocol| listener.listener().protocol == protocol)
+                };
+                let asked = self.listeners.iter().filter(is_asked).map(|asked| &asked.client);
+                first_success(asked.chain(plain).map(|client| responds(client, path)))
             }
             AliveCheck::Listens(ports) => ports.iter().try_for_each(connect),
             AliveCheck::Says(_) => Ok(()),
@@ -295,7 +304,7 @@ impl RunningPart {
                 .map(|why| format!("its command for `ready`, run again, {why}")),
             AliveCheck::Says(_) => None,
             AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
-                self.answers().err().map(|why| format!("it does not respond: {why}"))
+                self.answers(None).err().map(|why| format!("it does not respond: {why}"))
             }
         }
     }
@@ -310,6 +319,23 @@ impl RunningPart {
             thread::sleep(Duration::from_millis(2));
         }
         None
+    }
+}
+
+/// Asks for a path. A response that violates the protocol, or is of another one, is a sign of life,
+/// too.
+fn responds(client: &ProbeClient, path: &str) -> io::Result<()> {
+    match client.ask(path, ALIVE, BodyRetention::Beginning) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// `Err`: each failed; the first error.
+fn first_success(mut attempts: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
+    match attempts.next() {
+        Some(Err(first)) if !attempts.any(|later| later.is_ok()) => Err(first),
+        _ => Ok(()),
     }
 }
 

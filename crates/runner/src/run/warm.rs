@@ -185,7 +185,8 @@ impl Runner<'_> {
         if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
         {
             // It may be alive, but slow.
-            launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
+            let served = launched.after_load(&mut record, spec.protocol, &self.supervision());
+            served.map_err(warming_failure)?;
         }
         Ok(record)
     }

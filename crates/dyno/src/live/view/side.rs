@@ -109,7 +109,7 @@ impl View<'_> {
         let unanswered = self.model.unanswered_share();
         let said = match (classes.is_empty(), unanswered > 0.0) {
             (true, _) => "  no errors".into(),
-            (false, true) => format!("  {} without a correct response", percent(unanswered)),
+            (false, true) => format!("  {} not ok", percent(unanswered)),
             (false, false) => String::new(),
         };
         classes.push(("dropped unsent".into(), dropped, attention));
