@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d59bc6b53a675fa37284fb46c967d90774349d1ae1037c181997d13e21018ab4
+// Made by types.mjs from docs/schema/report.schema.json 760ae169f0bbd68524984df883f10e7fe966097826fc2e1f9e9479abb8ea95c9
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -408,8 +408,8 @@ export interface Bracket {
   by_repeat_rps: number[];
   connections: number;
   /**
-   * Most repeats or searches missed the objective by wrong or missing responses, whose share is
-   * not shown to fall with the rate: no rate is known.
+   * Most repeats or searches missed the objective by incorrect or missing responses, whose share
+   * is not shown to fall with the rate: no rate is known.
    */
   failures_at_any_rate: boolean;
   /**
@@ -1295,7 +1295,7 @@ export interface RowRatios {
 export interface ProfileResult {
   cell: CellKey;
   /**
-   * CPU time of the server per answer during that time; `None`: not known.
+   * CPU time of the server per response during that time; `None`: not known.
    */
   cpu_us_per_request: number | null;
   /**
@@ -1316,7 +1316,7 @@ export interface ProfileResult {
    */
   sampled_share: number | null;
   /**
-   * Complete answers per second during that time.
+   * Complete responses per second during that time.
    */
   throughput_rps: number;
   /**
@@ -1347,7 +1347,7 @@ export interface Flame {
    */
   hottest: Hot[];
   /**
-   * Difference of each node in time per answer from another profile: −3 (much less) to 3 (much
+   * Difference of each node in time per response from another profile: −3 (much less) to 3 (much
    * more). 0: no difference that the samples could show. `None`: there is no other profile.
    */
   levels: number[] | null;
@@ -1369,7 +1369,7 @@ export interface Flame {
    */
   seconds: number;
   /**
-   * Time per complete answer.
+   * Time per complete response.
    */
   us_per_request: number | null;
   /**
@@ -1402,7 +1402,7 @@ export interface Hot {
    */
   own_share: number;
   /**
-   * Own time per complete answer.
+   * Own time per complete response.
    */
   own_us_per_request: number | null;
   /**
@@ -2016,8 +2016,8 @@ export interface CapacityResult {
    */
   ended: string | null;
   /**
-   * Wrong or missing responses missed the objective, and their share is not shown to fall with
-   * the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
+   * Incorrect or missing responses missed the objective, and their share is not shown to fall
+   * with the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:
    * something else missed it, or they are rarer at lower rates.
    */
   failures_at_any_rate: FailureShares | null;
@@ -2079,7 +2079,7 @@ export interface CapacityResult {
   trials: CapacityTrial[];
 }
 /**
- * Requests without a right response, among all, at lower and at higher rates.
+ * Requests without a correct response, among all, at lower and at higher rates.
  */
 export interface FailureShares {
   failed_above: number;
@@ -2113,7 +2113,7 @@ export interface ImportChange {
  */
 export interface CapacityTrial {
   /**
-   * Wrong or missing responses missed it.
+   * Incorrect or missing responses missed it.
    */
   by_failures: boolean;
   /**
@@ -2125,7 +2125,7 @@ export interface CapacityTrial {
    */
   duration_s: number;
   /**
-   * Share of the requests that were due without a right answer: 0 to 1.
+   * Share of the requests that were due without a correct response: 0 to 1.
    */
   error_share: number;
   /**
@@ -2533,7 +2533,7 @@ export interface MemorySlopes {
  */
 export interface PriceResult {
   /**
-   * The server's CPU time per complete answer.
+   * The server's CPU time per complete response.
    */
   cpu_per_request: Repeated;
   /**
@@ -2542,7 +2542,7 @@ export interface PriceResult {
   failure: string | null;
   probes: Probe[];
   /**
-   * Complete answers per second.
+   * Complete responses per second.
    */
   throughput: Repeated;
 }
@@ -2678,7 +2678,7 @@ export interface Summary {
 export interface BackendSummary {
   cpu_share: Repeated;
   /**
-   * CPU time per answer of the subject.
+   * CPU time per response of the subject.
    */
   cpu_us_per_request: Repeated;
   cpu_utilisation: Repeated;
@@ -2896,7 +2896,7 @@ export interface OverStep {
  */
 export interface StepUnanswered {
   /**
-   * The longest wait known, of unanswered requests and right answers, in microseconds.
+   * The longest wait known, of unanswered requests and correct responses, in microseconds.
    */
   longest_wait: number | null;
   /**
@@ -2965,7 +2965,7 @@ export interface Tie {
 }
 export interface TrialResult {
   /**
-   * Use of the services behind the subject; `per_request` is per answer of the subject.
+   * Use of the services behind the subject; `per_request` is per response of the subject.
    */
   backends: BackendUse[];
   /**
@@ -3069,7 +3069,7 @@ export interface ServerUse {
   cpu_split_by: SplitBy | null;
   cpu_sys_s: number | null;
   /**
-   * Per complete answer, right or wrong.
+   * Per complete response, correct or incorrect.
    */
   cpu_us_per_request: number | null;
   cpu_user_s: number | null;
@@ -3102,7 +3102,7 @@ export interface ServerUse {
    */
   memory_kernel_bytes: number | null;
   /**
-   * `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
+   * `memory_held_bytes` × time per response, in MB·s (10⁶ bytes × s).
    */
   memory_mb_s_per_request: number | null;
   /**
@@ -3203,7 +3203,7 @@ export interface RoleUse {
    */
   cpu_s: number;
   /**
-   * Per complete answer, right or wrong.
+   * Per complete response, correct or incorrect.
    */
   cpu_us_per_request: number | null;
   /**
@@ -3233,7 +3233,7 @@ export interface RoleUse {
  */
 export interface Calls {
   /**
-   * Complete answers that came in that time, the divisor of all values per answer.
+   * Complete responses that came in that time, the divisor of all values per response.
    */
   answers: number;
   /**
@@ -3361,7 +3361,8 @@ export interface Network {
   syn_queue_drops: number | null;
 }
 /**
- * The server's use per complete answer, right or wrong; `None` where it could not be measured.
+ * The server's use per complete response, correct or incorrect; `None` where it could not be
+ * measured.
  */
 export interface PerRequest {
   context_switches: number | null;
@@ -3530,7 +3531,7 @@ export interface DuetResult {
  */
 export interface RoundResult {
   /**
-   * The subject's CPU time between the samples nearest to the round's edges, per answer;
+   * The subject's CPU time between the samples nearest to the round's edges, per response;
    * microseconds.
    */
   cpu_us_per_request: number | null;
@@ -3568,7 +3569,7 @@ export interface LoadResult {
    */
   ceiling: Ceiling | null;
   /**
-   * Answers that were checked in full.
+   * Responses that were checked in full.
    */
   checked: number;
   client: Client;
@@ -3606,7 +3607,7 @@ export interface LoadResult {
   in_flight: InFlight;
   intervals: IntervalResult[];
   /**
-   * Response time by the kernel's receive stamps. An answer without a stamp counts as
+   * Response time by the kernel's receive stamps. A response without a stamp counts as
    * unanswered. `None`: no stamps were requested, or none came.
    */
   kernel_response_time_us: Percentiles | null;
@@ -3645,7 +3646,7 @@ export interface LoadResult {
   spectrum_us: [number, number][];
   tcp: Tcp;
   /**
-   * Answers that met every expectation and arrived within the window, per second.
+   * Responses that met every expectation and arrived within the window, per second.
    */
   throughput_rps: number;
   /**
@@ -3662,8 +3663,8 @@ export interface LoadResult {
    */
   tls_handshake_us: Percentiles;
   /**
-   * Ages of the exchanges without a right answer, by outcome: from intended to their end, or to
-   * the end of the load.
+   * Ages of the exchanges without a correct response, by outcome: from intended to their end, or
+   * to the end of the load.
    */
   unanswered_us: {
     [k: string]: Percentiles;
@@ -3683,8 +3684,8 @@ export interface Bytes {
   body_received: number;
   received: number;
   /**
-   * Complete answers, right or wrong, that arrived within the window, whenever their requests
-   * were intended: the divisor for bytes per answer.
+   * Complete responses, correct or incorrect, that arrived within the window, whenever their
+   * requests were intended: the divisor for bytes per response.
    */
   responses: number;
   sent: number;
@@ -3713,7 +3714,7 @@ export interface Client {
   cpu_spun_s: number;
   cpu_sys_s: number;
   /**
-   * CPU time per complete answer, polling included; `None` without answers.
+   * CPU time per complete response, polling included; `None` without responses.
    */
   cpu_us_per_exchange: number | null;
   cpu_user_s: number;
@@ -3741,9 +3742,10 @@ export interface Client {
   wake_lag_us: Percentiles;
 }
 /**
- * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right
- * answers. Percentiles are of all that was due: the unanswered rank above every right answer. A
- * percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond it.
+ * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
+ * correct responses. Percentiles are of all that was due: the unanswered rank above every correct
+ * response. A percentile is `None` if it falls among them, or if fewer than 20 samples lie beyond
+ * it.
  */
 export interface Percentiles {
   /**
@@ -3756,8 +3758,8 @@ export interface Percentiles {
   };
   count: number;
   /**
-   * The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall
-   * among the unanswered are longer.
+   * The longest wait known, of correct responses and unanswered; microseconds. Percentiles that
+   * fall among the unanswered are longer.
    */
   longest_wait: number | null;
   max: number | null;
@@ -3772,8 +3774,8 @@ export interface Percentiles {
   p99_99: number | null;
   stdev: number | null;
   /**
-   * Exchanges that were due and got no right answer; 0 where the distribution is of something
-   * that cannot fail.
+   * Exchanges that were due and got no correct response; 0 where the distribution is of
+   * something that cannot fail.
    */
   unanswered: number;
 }
@@ -3851,8 +3853,8 @@ export interface Config {
    */
   arrival: Arrival | null;
   /**
-   * Fraction of answers that are checked in full, as 1 in N: 1 is every one, 0 none. `None`: no
-   * expectation needs a full check.
+   * Fraction of responses that are checked in full, as 1 in N: 1 is every one, 0 none. `None`:
+   * no expectation needs a full check.
    */
   check_one_in: number | null;
   connect_timeout_s: number;
@@ -3884,7 +3886,7 @@ export interface Config {
    */
   page_connections: number | null;
   /**
-   * Requests in flight per connection without waiting for answers.
+   * Requests in flight per connection without waiting for responses.
    */
   pipeline: number;
   /**
@@ -4015,12 +4017,12 @@ export interface Exchanges {
    */
   carried_in: number;
   /**
-   * With a complete answer, right or wrong.
+   * With a complete response, correct or incorrect.
    */
   completed: number;
   dropped: number;
   /**
-   * Ended without a complete answer.
+   * Ended without a complete response.
    */
   failed: number;
   in_flight_at_end: number;
@@ -4114,7 +4116,7 @@ export interface Http2Result {
     [k: string]: number;
   };
   /**
-   * Complete responses per receive: how far answers arrive together.
+   * Complete responses per receive: how far responses arrive together.
    */
   responses_per_receive: number | null;
   /**
@@ -4182,8 +4184,8 @@ export interface Streams {
  */
 export interface InFlight {
   /**
-   * λ·W: the sum of all times in the distributions (of right answers; ages of all others), as
-   * far as they lie within the window, ÷ its length. A request that is missing from the
+   * λ·W: the sum of all times in the distributions (of correct responses; ages of all others),
+   * as far as they lie within the window, ÷ its length. A request that is missing from the
    * distributions is missing here. `null` in older archives, and where only the last level of a
    * window counts.
    */
@@ -4211,7 +4213,7 @@ export interface IntervalResult {
   dropped: number;
   end_s: number;
   /**
-   * Exchanges that ended here without a right answer: failed or wrongly answered.
+   * Exchanges that ended here without a correct response: failed, or with an incorrect response.
    */
   failed: number;
   in_flight_mean: number;
@@ -4256,7 +4258,7 @@ export interface LoadUnanswered {
  */
 export interface Pages {
   /**
-   * Pages whose requests all got a right answer.
+   * Pages whose requests all got a correct response.
    */
   completed: number;
   /**
@@ -4264,7 +4266,7 @@ export interface Pages {
    */
   connections_each: number;
   /**
-   * Pages with at least one request that got no right answer.
+   * Pages with at least one request that got no correct response.
    */
   failed: number;
   /**
@@ -4375,7 +4377,7 @@ export interface TlsUse {
  */
 export interface Steadiness {
   /**
-   * Levels of the CPU time per answer; `None`: not known for every interval.
+   * Levels of the CPU time per response; `None`: not known for every interval.
    */
   cost: CostSteadiness | null;
   /**
@@ -4394,7 +4396,7 @@ export interface Steadiness {
   pieces: Piece[];
 }
 /**
- * Levels of the CPU time per answer within the measured window. A fall counts as warm-up.
+ * Levels of the CPU time per response within the measured window. A fall counts as warm-up.
  */
 export interface CostSteadiness {
   pattern: Pattern;
@@ -4404,11 +4406,11 @@ export interface CostSteadiness {
   pieces: CostPiece[];
 }
 /**
- * A stretch of time with one cost per answer.
+ * A stretch of time with one cost per response.
  */
 export interface CostPiece {
   /**
-   * CPU time per answer, the mean of the intervals; microseconds.
+   * CPU time per response, the mean of the intervals; microseconds.
    */
   cpu_us_per_request: number;
   end_s: number;

@@ -255,7 +255,7 @@ fn a_trial_of_another_run_is_refused() {
     let copy = Copy::new();
     copy.change("trials/0004.json", |trial| trial["trial"] = json!(40));
     let error = copy.read().map(drop).unwrap_err().to_string();
-    assert!(error.contains("trials/0004.json") && error.contains("names trial 40"), "{error}");
+    assert!(error.contains("trials/0004.json") && error.contains("refers to trial 40"), "{error}");
 }
 
 /// Hostile text in the place of a name, a message or an answer.

@@ -78,7 +78,7 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
         (vec![&*run, "nowhere"], "nowhere"),
         (vec![&*run, &*other], "no subject of the same name has the same step"),
         (vec![&*run, &*other, "--fail-on", "p99"], "not a gate"),
-        (vec![&*run, &*other, "--same-within", "2"], "such as `2%`"),
+        (vec![&*run, &*other, "--same-within", "2"], "write it like `2%`"),
     ] {
         let (status, out, error) = compared(&words);
         assert_eq!((status, &*out), (2, ""), "{words:?}: {error}");

@@ -366,9 +366,9 @@ mod tests {
             ("pipe", "is no regular file"),
             ("sub", "is no regular file"),
             ("long", "has 2 bytes, more than 1"),
-            ("sub/../long", "is not the name"),
-            ("/dev/null", "is not the name"),
-            ("", "is not the name"),
+            ("sub/../long", "must be the name"),
+            ("/dev/null", "must be the name"),
+            ("", "must be the name"),
             ("absent", "No such file"),
         ] {
             let error = read(odd).unwrap_err();

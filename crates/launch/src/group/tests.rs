@@ -64,7 +64,7 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     assert!(
         groups
             .remaining_groups_text(7)
-            .is_some_and(|left| left.contains(&format!("({})", child.first)))
+            .is_some_and(|left| left.contains(&format!(": {} in ", child.first)))
     );
     assert!(destroy(&group, GROUP));
     assert!(group.folders().all(|f| !f.exists()));

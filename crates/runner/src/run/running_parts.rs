@@ -44,8 +44,9 @@ impl<'a> Launched<'a> {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
     }
-    /// Checks that the subject still serves after a load over `protocol`; a failure is also added to
-    /// the load's record. If a service that it needs has failed, the service is blamed.
+
+    /// Checks that the subject still serves after a load over `protocol`; a failure is also added
+    /// to the load's record. If a service that it needs has failed, the service is blamed.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,

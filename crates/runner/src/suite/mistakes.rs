@@ -193,7 +193,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\nrequests = [{ path = \"/a\", weight = 0 }]",
         9,
         "[{ path = \"/a\", weight = 0 }]",
-        "no request has a weight above 0",
+        "at least one request must have a weight above 0",
     ),
     (
         "[[workloads]]\n[[workloads.requests]]\npath = \"/a\"\n[[workloads.requests]]\npath = \

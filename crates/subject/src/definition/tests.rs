@@ -229,7 +229,7 @@ fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
         "toml:11:20: variant \"tls\": protocol h2: needs {tls_port}",
         "toml:13:13: variant \"none\": `protocols`: the list",
         "toml:14:1: variant \"a/b\": its name",
-        "toml:15:16: \"A=\" is not the name of a variable",
+        "toml:15:16: \"A=\": the name of a variable must",
         "toml:15:16: unknown placeholder {prot}",
         "toml:18:11: path \"/etc\": is absolute",
         "toml:18:24: path \"/usr\": is absolute",

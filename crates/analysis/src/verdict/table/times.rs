@@ -188,7 +188,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "p99 is 2 µs from the intended start, 1 µs from sending. On \
+        says: "Their p99 is 2 µs from the intended start and 1 µs from sending. On \
                average, 2.0 of 64 possible requests were in flight",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
@@ -303,7 +303,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
-        says: "For 12 % of the time the generator waited for a CPU that another program used (nginx",
+        says: "For 12 % of the time the generator waited for a CPU that another program used",
         evidence: r#"{"run_delay_share": 0.12}"#,
         trips: |w| {
             w.generate(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
