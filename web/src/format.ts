@@ -94,14 +94,26 @@ export interface Shape {
   streams: number;
   pipeline: number;
   rate: number | null;
+  schedule?: { from_rps: number | null; to_rps: number | null; stretches: number } | null;
   pass: number;
+}
+
+/** The rate of a step: ` at 1,000/s`, ` at 500–1,500/s`; empty in a closed loop. */
+function rateText({ rate, schedule }: Shape): string {
+  if (rate !== null) return ` at ${number(rate)}/s`;
+  if (!schedule) return "";
+  const { from_rps: from, to_rps: to, stretches } = schedule;
+  if (from === null || to === null) return " at recorded times";
+  return stretches === 1
+    ? ` at ${number(from)}–${number(to)}/s`
+    : ` at ${number(from)}…${number(to)}/s in ${stretches} stretches`;
 }
 
 /** A step in words: streams, pipeline, rate and pass only where they say something. */
 export function stepName(at: Shape): string {
   const connections = at.connections === 1 ? "1 connection" : `${at.connections} connections`;
   const times = (n: number, what: string): string => (n > 1 ? ` × ${n} ${what}` : "");
-  const rate = at.rate === null ? "" : ` at ${number(at.rate)}/s`;
+  const rate = rateText(at);
   const pass = at.pass > 1 ? ` (${at.pass})` : "";
   const depth = `${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}`;
   return `${connections}${depth}${rate}${pass}`;

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 760ae169f0bbd68524984df883f10e7fe966097826fc2e1f9e9479abb8ea95c9
+// Made by types.mjs from docs/schema/report.schema.json a48ca60b7bdf7a9ceb0cf3953164c845c973b456b2743fccce064947acf0c67f
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -756,7 +756,28 @@ export interface Shape {
    * Requests per second offered; `None` in a closed loop, or if the rate changes.
    */
   rate: number | null;
+  /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
   streams: number;
+}
+/**
+ * An open loop whose rate changes.
+ */
+export interface RateChange {
+  /**
+   * Rate at the beginning, requests per second; `None`: the instants were recorded elsewhere.
+   */
+  from_rps: number | null;
+  /**
+   * Stretches of time with one rate, or with a rate that changes evenly.
+   */
+  stretches: number;
+  /**
+   * Rate at the end, requests per second.
+   */
+  to_rps: number | null;
 }
 /**
  * One condition in which two arms differ.
@@ -2659,6 +2680,10 @@ export interface Summary {
    */
   response_unanswered: StepUnanswered;
   /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
+  /**
    * Index among the plan's steps.
    */
   step: number;
@@ -4456,6 +4481,10 @@ export interface StepResult {
    * Requests per second offered; `None` in a closed loop, and where the rate changes.
    */
   rate: number | null;
+  /**
+   * `None`: the rate does not change, or the loop is closed.
+   */
+  schedule: RateChange | null;
   streams: number;
 }
 /**

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Plan, Step, Trial};
+use dyno_archive::plan::{Arrivals, Plan, Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -48,17 +48,62 @@ pub struct Shape {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, or if the rate changes.
     pub rate: Option<f64>,
+    /// `None`: the rate does not change, or the loop is closed.
+    pub schedule: Option<RateChange>,
     /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
 }
 
+/// An open loop whose rate changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RateChange {
+    /// Rate at the beginning, requests per second; `None`: the instants were recorded elsewhere.
+    pub from_rps: Option<f64>,
+    /// Rate at the end, requests per second.
+    pub to_rps: Option<f64>,
+    /// Stretches of time with one rate, or with a rate that changes evenly.
+    pub stretches: usize,
+}
+
+impl RateChange {
+    /// `None`: the rate does not change, or the loop is closed.
+    fn from_arrivals(arrivals: &Arrivals) -> Option<RateChange> {
+        match arrivals {
+            Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,
+            Arrivals::Shaped { segments, .. } => Some(RateChange {
+                from_rps: segments.first().map(|first| first.from_rate),
+                to_rps: segments.last().map(|last| last.to_rate),
+                stretches: segments.len(),
+            }),
+            Arrivals::Trace { .. } => {
+                Some(RateChange { from_rps: None, to_rps: None, stretches: 0 })
+            }
+        }
+    }
+
+    /// Returns text such as `500–1,500/s`, `500…1,500/s in 3 stretches` or `recorded times`.
+    #[must_use]
+    pub fn label(self, number: impl Fn(f64) -> String) -> String {
+        match (self.from_rps, self.to_rps, self.stretches) {
+            (Some(from), Some(to), 1) => format!("{}–{}/s", number(from), number(to)),
+            (Some(from), Some(to), n) => {
+                format!("{}…{}/s in {n} stretches", number(from), number(to))
+            }
+            _ => "recorded times".into(),
+        }
+    }
+}
+
 impl Shape {
-    pub(crate) fn from_step(step: &Step) -> Shape {
+    /// The numbers of a step of a plan.
+    #[must_use]
+    pub fn from_step(step: &Step) -> Shape {
         Shape {
             connections: step.connections,
             streams: step.streams,
             pipeline: step.pipeline,
             rate: step.arrivals.rate(),
+            schedule: RateChange::from_arrivals(&step.arrivals),
             pass: step.pass,
         }
     }
@@ -68,7 +113,12 @@ impl Shape {
         let plural = if self.connections == 1 { "" } else { "s" };
         let times =
             |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
-        let rate = self.rate.map_or(String::new(), |rate| format!(" at {rate:.0}/s"));
+        let whole = |rate: f64| format!("{rate:.0}");
+        let rate = match (self.rate, self.schedule) {
+            (Some(rate), _) => format!(" at {}/s", whole(rate)),
+            (None, Some(schedule)) => format!(" at {}", schedule.label(whole)),
+            (None, None) => String::new(),
+        };
         let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
         let (streams, pipeline) =
             (times(self.streams, "streams"), times(self.pipeline, "pipelined"));

@@ -14,6 +14,12 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// Returns the change of a ratio above 1 as a percentage. Beyond a factor of 11 the number says
+/// nothing more.
+pub(crate) fn change(ratio: f64) -> String {
+    if ratio > 11.0 { "more than 1000 %".into() } else { percent(ratio - 1.0) }
+}
+
 /// `one CPU` or `1.5 CPUs`.
 pub(crate) fn cpus(n: f64) -> String {
     if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }
@@ -36,6 +42,10 @@ mod tests {
             ("93 %".into(), "1.2 %".into(), "0 %".into())
         );
         assert_eq!((percent(0.1), percent(0.0994)), ("10 %".into(), "9.9 %".into()));
+        assert_eq!(
+            [1.5, 11.0, 11.1, 9e9].map(change),
+            ["50 %", "1000 %", "more than 1000 %", "more than 1000 %"]
+        );
         assert_eq!((cpus(1.004), cpus(1.5)), ("one CPU".into(), "1.5 CPUs".into()));
         assert_eq!((cpus(0.98), cpus(1.02)), ("1.0 CPUs".into(), "1.0 CPUs".into()));
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
-use crate::cell::{CellKey, Shape};
+use crate::cell::{CellKey, RateChange, Shape};
 use crate::grid::{Cell, Grid};
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
@@ -32,6 +32,8 @@ pub struct Summary {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, or if the rate changes.
     pub rate: Option<f64>,
+    /// `None`: the rate does not change, or the loop is closed.
+    pub schedule: Option<RateChange>,
     /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
@@ -75,8 +77,8 @@ pub struct Summary {
 impl Summary {
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        let Summary { connections, streams, pipeline, rate, pass, .. } = *self;
-        Shape { connections, streams, pipeline, rate, pass }
+        let Summary { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
+        Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 
     /// A metric over the repeats, by its key; `None`: not known.
@@ -125,6 +127,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         streams: step.streams,
         pipeline: step.pipeline,
         rate: step.arrivals.rate(),
+        schedule: Shape::from_step(step).schedule,
         pass: step.pass,
         in_flight: trials[0].step.in_flight,
         trials: trials.len(),

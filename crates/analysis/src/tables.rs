@@ -108,6 +108,9 @@ const LATER: &[OfTrial] = &[
         json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
     }),
     Is("pass", |t| json!(t.step.pass)),
+    Is("schedule", |t| {
+        json!(t.step.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
+    }),
 ];
 
 /// Returns a sum over the services behind the subject; `None`: there are none, or one value is not

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::backend::{self, BackendUse};
 use crate::caveat::{Caveat, Code, Severity};
-use crate::cell::{CellKey, Shape};
+use crate::cell::{CellKey, RateChange, Shape};
 use crate::counted_window;
 use crate::duet::{self, CoRunners, DuetResult};
 use crate::load::{self, LoadResult};
@@ -75,6 +75,8 @@ pub struct StepResult {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
+    /// `None`: the rate does not change, or the loop is closed.
+    pub schedule: Option<RateChange>,
     /// Number of the pass, counted from 1, which distinguishes otherwise equal steps.
     pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
@@ -85,13 +87,14 @@ pub struct StepResult {
 
 impl StepResult {
     fn new(index: usize, step: &Step, duration_s: f64) -> StepResult {
-        let Shape { connections, streams, pipeline, rate, pass } = Shape::from_step(step);
+        let Shape { connections, streams, pipeline, rate, schedule, pass } = Shape::from_step(step);
         StepResult {
             index,
             connections,
             streams,
             pipeline,
             rate,
+            schedule,
             pass,
             in_flight: step.in_flight(),
             duration_s,
@@ -100,8 +103,8 @@ impl StepResult {
 
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        let StepResult { connections, streams, pipeline, rate, pass, .. } = *self;
-        Shape { connections, streams, pipeline, rate, pass }
+        let StepResult { connections, streams, pipeline, rate, schedule, pass, .. } = *self;
+        Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 }
 

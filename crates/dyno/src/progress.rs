@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use dyno_analysis::cell::Shape;
 use dyno_analysis::load::interval_result;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::warm_up;
@@ -219,7 +220,12 @@ pub fn shape(plan: &Plan, trial: usize) -> String {
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
     let streams =
         if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
-    let rate = step.arrivals.rate().map_or(String::new(), |r| format!(" at {}/s", count(r as u64)));
+    let at = Shape::from_step(step);
+    let rate = match (at.rate, at.schedule) {
+        (Some(rate), _) => format!(" at {}/s", count(rate as u64)),
+        (None, Some(schedule)) => format!(" at {}", schedule.label(number)),
+        (None, None) => String::new(),
+    };
     let workload = match plan.workloads.as_slice() {
         [_] => String::new(),
         all => format!("{} · ", all[plan.trials[trial].workload].name),

@@ -208,7 +208,7 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
 /// The closed loop of a comparison.
 fn step_in_words(c: &Comparison) -> String {
     let Comparison { connections, streams, pipeline, pass, .. } = *c;
-    label_in_words(Shape { connections, streams, pipeline, rate: None, pass })
+    label_in_words(Shape { connections, streams, pipeline, rate: None, schedule: None, pass })
 }
 
 /// Shares of an offered rate that two servers kept: no server serves more than is offered.

@@ -377,7 +377,7 @@ pub fn list(items: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dyno_analysis::cell::Shape;
+    use dyno_analysis::cell::{RateChange, Shape};
     use serde_json::Value;
 
     use super::*;
@@ -432,6 +432,11 @@ mod tests {
                     streams: whole("streams"),
                     pipeline: whole("pipeline"),
                     rate: input["rate"].as_f64(),
+                    schedule: input.get("schedule").map(|of| RateChange {
+                        from_rps: of["from_rps"].as_f64(),
+                        to_rps: of["to_rps"].as_f64(),
+                        stretches: of["stretches"].as_u64().unwrap() as usize,
+                    }),
                     pass: whole("pass"),
                 })
             }

@@ -188,7 +188,7 @@ const STEPS: [Column<Summary>; 17] = [
     ("Connections", connections),
     ("Streams", |s| s.streams.to_string()),
     ("Pipeline", |s| s.pipeline.to_string()),
-    ("Rate", |s| or_dash(s.rate, number)),
+    ("Rate", |s| overview::rate_cell(s.shape())),
     ("Requests/s", |s| or_dash(s.throughput_rps.median, number)),
     ("Repeats", |s| repeats(&s.throughput_rps, number)),
     ("p50", |s| wait_at_step(s, Quantile::P50)),

@@ -261,7 +261,7 @@ pub(crate) fn notes(rows: &[OverviewRow]) -> String {
 /// rate and a first pass are left out.
 pub(crate) fn label(at: Shape) -> String {
     let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
-    let rate = at.rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
+    let rate = rate_text(at);
     let pass = if at.pass > 1 { format!(" ({})", at.pass) } else { String::new() };
     format!(
         "{}{}{}{rate}{pass}",
@@ -269,6 +269,21 @@ pub(crate) fn label(at: Shape) -> String {
         times(at.streams, "streams"),
         times(at.pipeline, "pipelined")
     )
+}
+
+/// ` at 1,000/s`, ` at 500–1,500/s`; empty in a closed loop.
+pub(crate) fn rate_text(at: Shape) -> String {
+    match (at.rate, at.schedule) {
+        (Some(rate), _) => format!(" at {}/s", number(rate)),
+        (None, Some(schedule)) => format!(" at {}", schedule.label(number)),
+        (None, None) => String::new(),
+    }
+}
+
+/// `1,000`, `500–1,500/s`; `–` in a closed loop.
+pub(crate) fn rate_cell(at: Shape) -> String {
+    let schedule = || at.schedule.map_or_else(|| "–".into(), |schedule| schedule.label(number));
+    at.rate.map_or_else(schedule, number)
 }
 
 /// [`label`] within a sentence: `64 connections × 10 streams`.
@@ -285,6 +300,8 @@ pub(crate) fn limiter_text(resource: Resource, confidence: Confidence) -> String
 
 #[cfg(test)]
 mod tests {
+    use dyno_analysis::cell::RateChange;
+
     use super::*;
 
     #[test]
@@ -305,12 +322,19 @@ mod tests {
             streams,
             pipeline,
             rate,
+            schedule: None,
             pass: 1,
         };
         assert_eq!(label(at(64, 1, 1, None)), "64");
         assert_eq!(label(at(256, 10, 1, None)), "256 × 10 streams");
         assert_eq!(label(at(256, 1, 16, Some(1000.0))), "256 × 16 pipelined at 1,000/s");
         assert_eq!(label(Shape { pass: 3, ..at(1, 1, 1, None) }), "1 (3)");
+        let schedule =
+            |from, to, stretches| Some(RateChange { from_rps: from, to_rps: to, stretches });
+        let varying = |schedule| label(Shape { schedule, ..at(4, 1, 1, None) });
+        assert_eq!(varying(schedule(Some(500.0), Some(1500.0), 1)), "4 at 500–1,500/s");
+        assert_eq!(varying(schedule(Some(500.0), Some(900.0), 3)), "4 at 500…900/s in 3 stretches");
+        assert_eq!(varying(schedule(None, None, 0)), "4 at recorded times");
         assert_eq!(label_in_words(at(1, 1, 1, None)), "1 connection");
         assert_eq!(label_in_words(at(256, 10, 1, None)), "256 connections × 10 streams");
     }

@@ -10,7 +10,7 @@ use super::repeats::{
 use super::verdict::although;
 use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
-use crate::number_format::percent;
+use crate::number_format::{self, percent};
 use crate::stats::{ALPHA, Estimate, PairUnit, holm};
 
 /// Short names that gates may use.
@@ -376,7 +376,12 @@ impl<'a> Gated<'a> {
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
             let would = estimate.detectable.map_or_else(
                 || "with so few repeats no difference would have been found".into(),
-                |least| format!("a difference of {} would have been found", percent(least - 1.0)),
+                |least| {
+                    format!(
+                        "a difference of {} would have been found",
+                        number_format::change(least)
+                    )
+                },
             );
             return (
                 GateState::Undecided,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ComparisonRow, NoRatioReason, RunDifference};
-use crate::number_format::percent;
+use crate::number_format::{change, percent};
 use crate::stats::{ALPHA, Estimate, PairUnit};
 
 /// Verdict on a difference.
@@ -73,10 +73,7 @@ pub(super) fn sentence(
         (Verdict::NotShown, Some(e)) => match e.detectable {
             Some(1.0) => "no difference shown: all repeats have the same value".into(),
             Some(least) => {
-                format!(
-                    "no difference shown: one of {} would have been found",
-                    percent(least - 1.0)
-                )
+                format!("no difference shown: one of {} would have been found", change(least))
             }
             None => "no difference shown: too few repeats to find one".into(),
         },

@@ -18,7 +18,7 @@ use super::profile::profiles;
 use super::swatch;
 use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
-use crate::overview::label_in_words;
+use crate::overview::{label_in_words, rate_text};
 
 pub(super) fn limiters_section(report: &Report) -> Markup {
     let steps = |subject: &SubjectResult| -> Vec<&Summary> {
@@ -95,9 +95,10 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
-    let Shape { connections, streams, pipeline, rate, pass } = s.shape();
+    let at = s.shape();
+    let Shape { connections, streams, pipeline, pass, .. } = at;
     let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
-    let rate = rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
+    let rate = rate_text(at);
     let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
     format!("{workload}{connections}{}{}{rate}{pass}", times(streams), times(pipeline))
 }

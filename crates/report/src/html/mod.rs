@@ -19,6 +19,7 @@ mod profile;
 mod table;
 mod wire;
 
+use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::METRICS;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
@@ -32,7 +33,8 @@ pub(crate) use self::document::{Viewer, document};
 use self::part_scope::PartScope;
 pub(crate) use self::profile::figure_of;
 use self::table::{Column, TableCell, table_of, text, value};
-use crate::format::{count, number, or_dash, percent, plural};
+use crate::format::{count, or_dash, percent, plural};
+use crate::overview::rate_cell;
 use crate::redact;
 use crate::{VIEWER_CSS, VIEWER_JS};
 
@@ -190,7 +192,7 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     let varied: [Varied<'_, Summary>; 4] = [
         (|s| s.streams > 1, ("#Streams", &|s| whole(s.streams))),
         (|s| s.pipeline > 1, ("#Pipeline", &|s| whole(s.pipeline))),
-        (|s| s.rate.is_some(), ("#Rate", &|s| value(s.rate, number))),
+        (has_rate, ("#Rate", &|s| rate(s.shape()))),
         (|s| s.pass > 1, ("#Pass", &|s| whole(s.pass))),
     ];
     let columns = [&named[..], &telling(report, &varied), columns].concat();
@@ -213,7 +215,7 @@ fn trial_table<T>(
     let varied: [Varied<'_, T>; 4] = [
         (|s| s.streams > 1, ("#Streams", &|t| whole(trial(t).step.streams))),
         (|s| s.pipeline > 1, ("#Pipeline", &|t| whole(trial(t).step.pipeline))),
-        (|s| s.rate.is_some(), ("#Rate", &|t| value(trial(t).step.rate, number))),
+        (has_rate, ("#Rate", &|t| rate(trial(t).step.shape()))),
         (|s| s.pass > 1, ("#Pass", &|t| whole(trial(t).step.pass))),
     ];
     let repeat: [Column<'_, T>; 1] = [("#Repeat", &|t| whole(trial(t).repeat))];
@@ -233,6 +235,15 @@ type Varied<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
 fn telling<'a, T>(report: &Report, columns: &[Varied<'a, T>]) -> Vec<Column<'a, T>> {
     let has_content = |is: &fn(&Summary) -> bool| report.summaries.iter().any(is);
     columns.iter().filter(|(is, _)| has_content(is)).map(|(_, column)| *column).collect()
+}
+
+const fn has_rate(s: &Summary) -> bool {
+    s.rate.is_some() || s.schedule.is_some()
+}
+
+/// The offered rate of a step, or its schedule.
+fn rate(at: Shape) -> TableCell {
+    text(rate_cell(at)).sorted_by(at.rate.or(at.schedule.and_then(|schedule| schedule.to_rps)))
 }
 
 /// A count, thousands separated.

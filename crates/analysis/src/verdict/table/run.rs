@@ -291,7 +291,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         severity: Severity::Warning,
         says: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats do \
                not count (the generator was the limit).",
-        evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
+        evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "schedule": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
         trips: |w| {
             w.peaks(&[("a", 8160.0), ("b", 100.0)]);
             w.open = vec![open_step(3)];
@@ -529,7 +529,8 @@ impl RunWorld {
 
 /// 16 connections, at which so many of five repeats do not count.
 fn open_step(refused: usize) -> OpenStep {
-    let at = Shape { connections: 16, streams: 1, pipeline: 1, rate: None, pass: 1 };
+    let at =
+        Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };
     OpenStep { step: 1, at, refused, repeats: 5, reason: Some(Code::GeneratorBusy) }
 }
 
