@@ -234,7 +234,7 @@ impl SuiteBackends {
 }
 
 /// Excludes the subjects whose back ends cannot be run here.
-pub(crate) fn skip_subjects_without_backends(
+pub(crate) fn skip_subjects(
     subjects: &mut [Subject],
     subject_of: &[usize],
     of_arm: &[Result<Vec<usize>, String>],
@@ -341,7 +341,7 @@ mod tests {
             let suite_backends = chosen(backends, subject, "").unwrap();
             let backends = suite_backends.to_plan(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_subjects_without_backends(&mut subjects, &[0], &suite_backends.of_arm, &backends);
+            skip_subjects(&mut subjects, &[0], &suite_backends.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
@@ -390,7 +390,7 @@ mod tests {
         let backends = suite_backends
             .to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_subjects_without_backends(&mut subjects, &[0], &suite_backends.of_arm, &backends);
+        skip_subjects(&mut subjects, &[0], &suite_backends.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

@@ -166,12 +166,7 @@ pub fn resolve(
     let suite_backends = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
     let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet);
-    backends::skip_subjects_without_backends(
-        &mut subjects,
-        &subject_of,
-        &suite_backends.of_arm,
-        &backends,
-    );
+    backends::skip_subjects(&mut subjects, &subject_of, &suite_backends.of_arm, &backends);
     let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
     let arms =
         planned_arms(&suite, (&entries, &subject_of), &placement, &suite_backends.of_arm, &observe);

@@ -1,22 +1,22 @@
 //! Errors in files that users write, with the file, the line, the word, and a suggestion.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::{self, DeserializeOwned, Deserializer};
 
 /// A mistake in a suite or subject file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    pub path: PathBuf,
+    pub path: Box<Path>,
     /// `None` if the whole file is meant.
     pub position: Option<Position>,
     /// The problem, in one line.
     pub message: String,
     /// The action that fixes the mistake, if it is known.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// The line, with the wrong words underlined.
-    pub excerpt: Option<String>,
+    pub excerpt: Option<Box<str>>,
     /// The other mistakes of the file, if its reader collects all of them.
     pub more: Vec<FileError>,
 }
@@ -86,7 +86,7 @@ impl FileError {
         let excerpt =
             format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
-        let excerpt = Some(excerpt);
+        let excerpt = Some(excerpt.into());
         FileError { position, excerpt, ..FileError::whole(path, message) }
     }
 
@@ -103,7 +103,7 @@ impl FileError {
 }
 
 /// Splits a message into the problem and the hint after it.
-fn split_hint(message: String) -> (String, Option<String>) {
+fn split_hint(message: String) -> (String, Option<Box<str>>) {
     match message.split_once("\nhint: ") {
         Some((problem, hint)) => (problem.into(), Some(hint.into())),
         None => (message, None),

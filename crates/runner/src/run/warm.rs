@@ -4,7 +4,7 @@
 //! it is measured. A turn is a load of several slices, because opening its connections may take
 //! longer than one slice (a full accept queue costs a second). Turns are closed loops at the step
 //! at which subjects are compared: a step that a server cannot carry would end the start before
-//! those that it can. [`dyno_analysis::steady`] judges steadiness.
+//! those that it can. [`dyno_analysis::steady_state`] judges steadiness.
 
 use std::thread;
 
