@@ -291,7 +291,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task, u64 st
 	if (known)
 		return known;
 	struct watch *watch = bpf_map_lookup_elem(&watched, &tgid);
-	// A thread that ends is known, unless there was no room for it.
+	// A thread that ends is known, if it moved since it is watched and there was room for it.
 	if (!watch || task->flags & PF_EXITING)
 		return 0;
 	struct thread fresh = {};

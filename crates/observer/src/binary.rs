@@ -13,10 +13,10 @@ use object::{Architecture, Object as _, ObjectSection as _};
 use crate::read;
 
 /// Largest program that is read, bytes.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Largest part of its code that is decoded, bytes: one second of work.
-const MOST_CODE: usize = 64 << 20;
+const MAX_CODE: usize = 64 << 20;
 
 /// Inspects the program of a process. `None`: the process is gone, or this user may not read it.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn look(pid: u32) -> Option<Binary> {
     let bytes = fs::metadata(&place).ok()?.len();
     let libraries = libraries(&read(format!("/proc/{pid}/maps")).unwrap_or_default(), &name);
     let contents =
-        (bytes <= MOST_BYTES).then(|| fs::read(&place).ok()).flatten().unwrap_or_default();
+        (bytes <= MAX_BYTES).then(|| fs::read(&place).ok()).flatten().unwrap_or_default();
     Some(Binary { name, bytes, ..of_contents(&contents, libraries) })
 }
 
@@ -89,7 +89,7 @@ fn allocator(contents: &[u8], libraries: &[String]) -> Option<&'static str> {
 /// Counts all instructions, and those of each extension that a compiler uses only if an option
 /// asks for it.
 fn instructions(code: &[u8]) -> (Option<u64>, BTreeMap<String, u64>) {
-    let code = &code[..code.len().min(MOST_CODE)];
+    let code = &code[..code.len().min(MAX_CODE)];
     let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
     let (mut instruction, mut all) = (Instruction::default(), 0);
     let mut extensions: BTreeMap<&'static str, u64> = BTreeMap::new();

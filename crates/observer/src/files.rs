@@ -10,7 +10,7 @@ use dyno_archive::sample::ThreadUse;
 
 /// Most files that stay open: three per thread for 340 threads. Files of further threads are opened
 /// for each reading. With 192, a sample of Jetty's 145 threads took 11 ms.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 
 /// Most open files if the need of other parts is unknown: a process may have 1,024 by default.
 const FEW_OPEN: usize = 192;
@@ -27,7 +27,7 @@ pub struct Files {
 
 /// Most threads whose counters are kept. Servers that start a thread per request would have an
 /// unlimited number.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// The counters of a thread, and its `schedstat` as they were read.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Files {
     /// Keeps at most so many files open, because other parts of the process need some, too.
     #[must_use]
     pub fn with_limit(files: usize) -> Files {
-        Files { open: RefCell::default(), most: files.min(MOST_OPEN), threads: RefCell::default() }
+        Files { open: RefCell::default(), most: files.min(MAX_OPEN), threads: RefCell::default() }
     }
 
     /// The counters of a thread as they were last read, if it has not run since. Its `schedstat`
@@ -61,7 +61,7 @@ impl Files {
     /// Keeps the counters of a thread, which were read after its `schedstat`.
     pub(crate) fn keep(&self, schedstat: String, used: &ThreadUse) {
         let mut threads = self.threads.borrow_mut();
-        if threads.len() >= MOST_THREADS {
+        if threads.len() >= MAX_THREADS {
             threads.clear();
         }
         threads.insert((used.pid, used.tid), LastRead { schedstat, used: used.clone() });
@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(files.unless_it_ran(7, 9, "100 5 3\n"), None, "another thread");
         files.keep(String::new(), &used(9));
         assert_eq!(files.unless_it_ran(7, 9, ""), None, "a kernel that does not say");
-        (0..2 * MOST_THREADS as u32).for_each(|tid| files.keep("1 1 1\n".into(), &used(tid)));
-        assert!(files.threads.borrow().len() <= MOST_THREADS);
+        (0..2 * MAX_THREADS as u32).for_each(|tid| files.keep("1 1 1\n".into(), &used(tid)));
+        assert!(files.threads.borrow().len() <= MAX_THREADS);
     }
 
     #[test]

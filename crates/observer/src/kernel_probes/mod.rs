@@ -251,7 +251,9 @@ impl Watching {
         let mut looks = self.inside.lock();
         let mut has_joined = false;
         for pid in pids {
-            if !looks.is_watched(*pid) {
+            // /proc lists an exiting process until it is reaped. It makes no more calls.
+            let is_exiting = || proc::Stat::read(*pid).is_none_or(|stat| stat.is_exiting);
+            if !looks.is_watched(*pid) && !is_exiting() {
                 has_joined |= !looks.follows(*pid);
                 // A full table shows as unobserved threads.
                 let _ = looks.watch(self.party, *pid);
@@ -285,13 +287,16 @@ impl Watching {
         let Looks::Program(program) = &*looks else { return };
         // The states of a thread for which there was no room are unknown.
         let knows_all = program.lost_threads() == 0;
-        for thread in &mut used.threads {
-            let seen = program.thread(thread.tid, now_ns);
-            thread.seen = seen.or_else(|| {
-                let since = program.watched_since(thread.pid).filter(|_| knows_all)?;
-                Some(record_of_unmoved_thread(thread.pid, thread.tid, now_ns.saturating_sub(since)))
-            });
-        }
+        used.threads.retain_mut(|thread| {
+            thread.seen = program.thread(thread.tid, now_ns);
+            let since = program.watched_since(thread.pid).filter(|_| knows_all);
+            let Some(since) = since.filter(|_| thread.seen.is_none()) else { return true };
+            // A thread without an account has not moved, or has ended since /proc was read: then it
+            // is among the ended ones.
+            let unmoved_ns = now_ns.saturating_sub(since);
+            thread.seen = record_of_unmoved_thread(thread.pid, thread.tid, unmoved_ns);
+            thread.seen.is_some()
+        });
         used.ended = Some(program.ended_threads(self.party));
     }
 
@@ -321,21 +326,23 @@ impl Watching {
     }
 }
 
-/// A thread in the same state since monitoring began.
-fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> SchedulerRecord {
+/// A thread in the same state since monitoring began. `None`: it has ended.
+fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRecord> {
     let place = format!("/proc/{pid}/task/{tid}");
-    let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())
-        .map(|stat| stat.state);
+    let stat = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())?;
+    if stat.is_dead() {
+        return None;
+    }
     let number =
         || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
-    let state = match state {
-        Some('R') => ThreadState::Running,
-        Some('D') => ThreadState::Disk,
+    let state = match stat.state {
+        'R' => ThreadState::Running,
+        'D' => ThreadState::Disk,
         _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(ThreadState::Other),
     };
     let mut states = StateTimes::default();
     states.add(state, ns);
-    SchedulerRecord { states, ..SchedulerRecord::default() }
+    Some(SchedulerRecord { states, ..SchedulerRecord::default() })
 }
 
 /// Pause between the attaching, which occupies this CPU, and the counting. Without it, a generator

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_check_source() {
+    fn committed_object_matches_source() {
         crate::kernel::tests::check_source(
             "inside.bpf",
             include_bytes!("../../bpf/inside.bpf.c"),

@@ -16,7 +16,7 @@ use crate::runtime_files;
 pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
 
 /// Longer names are cut: templates have some of thousands of characters.
-const MOST_LETTERS: usize = 400;
+const MAX_LETTERS: usize = 400;
 
 /// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
 /// have no name.
@@ -129,17 +129,17 @@ fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
 
 /// A name that fits on a line.
 pub(super) fn shorten(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control()).take(MOST_LETTERS).collect()
+    name.chars().filter(|letter| !letter.is_control()).take(MAX_LETTERS).collect()
 }
 
 /// The list of code that a process has compiled.
 fn perf_map(pid: u32) -> Option<String> {
-    let bytes = runtime_files::bytes(&runtime_files::list_of(pid)?, pid, MOST_BYTES)?;
+    let bytes = runtime_files::bytes(&runtime_files::list_of(pid)?, pid, MAX_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// How much of a list is read.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Which code these addresses lie in: of several entries for a place, the last, which was written
 /// there latest.
@@ -179,6 +179,6 @@ mod tests {
     #[test]
     fn names_stay_on_their_line() {
         assert_eq!(shorten("a\nb\u{1b}[31m"), "ab[31m");
-        assert_eq!(shorten(&"x".repeat(1000)).len(), MOST_LETTERS);
+        assert_eq!(shorten(&"x".repeat(1000)).len(), MAX_LETTERS);
     }
 }

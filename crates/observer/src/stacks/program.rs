@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_check_source() {
+    fn committed_object_matches_source() {
         crate::kernel::tests::check_source(
             "stacks.bpf",
             include_bytes!("../../bpf/stacks.bpf.c"),

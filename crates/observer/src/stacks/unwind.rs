@@ -19,10 +19,10 @@ use super::program::Raw;
 use crate::read;
 
 /// Frames that are followed at most: as many as perf does by default.
-const MOST_FRAMES: usize = 127;
+const MAX_FRAMES: usize = 127;
 
 /// The largest file whose tables are read.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The user part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Unwinder {
                     let is = fs::metadata(&place).ok()?;
                     // Another file of the same name is not what runs.
                     let is_same =
-                        is.is_file() && is.ino() == mapping.inode && is.len() <= MOST_BYTES;
+                        is.is_file() && is.ino() == mapping.inode && is.len() <= MAX_BYTES;
                     is_same.then(|| fs::read(&place).ok()).flatten().map(Arc::new)
                 });
             if let Some((loaded, module)) =
@@ -145,7 +145,7 @@ impl Unwinder {
         let mut frames = unwinder.iter_frames(raw.ip, regs, &mut self.cache, &mut read);
         let mut walked = UserStack::default();
         let mut is_at_end = false;
-        while walked.addresses.len() < MOST_FRAMES {
+        while walked.addresses.len() < MAX_FRAMES {
             match frames.next() {
                 Ok(Some(frame)) => walked.addresses.push(frame.address_for_lookup()),
                 Ok(None) => {
