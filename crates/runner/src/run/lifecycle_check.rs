@@ -386,7 +386,7 @@ fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<Strin
         if !sighting.times.admits(n) {
             let shown = shown_requests(&asked);
             return Err(Problem::Wrong(format!(
-                "the server sent {backend} {matches} {n} times, and all of its requests \
+                "the server sent {backend} {matches} {n} times, and its first requests \
                  were:{shown}"
             )));
         }
@@ -502,7 +502,7 @@ fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<
                 format!("\n{}", shown.join("\n"))
             };
             return Err(Problem::Wrong(format!(
-                "the server printed {} {n} times, and its output was:{shown}",
+                "the server printed {} {n} times, and the end of its output was:{shown}",
                 sighting.matches
             )));
         }

@@ -45,16 +45,15 @@ impl<'a> Launched<'a> {
         Launched { backends, subject }
     }
 
-    /// Checks that the subject still serves after a load over `protocol`; a failure is also added
-    /// to the load's record. If a service that it needs has failed, the service is blamed.
+    /// Checks that the subject still serves after a load; a failure is also added to the load's
+    /// record. If a service that it needs has failed, the service is blamed.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,
-        protocol: Protocol,
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
         let watch = DropWatch::begin();
-        let served = self.subject.after_load(record, protocol);
+        let served = self.subject.after_load(record);
         let served = served.map_err(|failure| self.blame(failure, supervision));
         let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
         let served = served.and_then(|()| {
@@ -166,6 +165,13 @@ pub(super) struct RunningPart {
     pub(super) list_compiled: Option<OwnCommand>,
 }
 
+/// Listeners of a part that have to respond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Responding {
+    Any,
+    All,
+}
+
 /// Cost of a check whether a back end is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
@@ -220,7 +226,7 @@ impl RunningPart {
                 let result = listener.run(check, Business::Idle);
                 let failed = !result.ok;
                 results.push(result);
-                if failed && self.answers(None).is_err() {
+                if failed && self.answers(Responding::Any).is_err() {
                     return Some(results);
                 }
             }
@@ -236,57 +242,54 @@ impl RunningPart {
         is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<(), Failure> {
         let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.exit_status().is_some() || self.answers(None).is_err() {
-            return self.judge(LastEvent::Check(failed), None).map_or(Ok(()), Err);
+        if self.process.exit_status().is_some() || self.answers(Responding::Any).is_err() {
+            return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
         let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
             Some(check) if !is_left(&protocols) => {
-                self.judge(LastEvent::Check(check), None).map_or(Ok(()), Err)
+                self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks that the part still serves after a load over `protocol`; a failure is also added to
-    /// the load's record.
-    pub(super) fn after_load(
-        &mut self,
-        record: &mut LoadRecord,
-        protocol: Protocol,
-    ) -> Result<(), Failure> {
+    /// Checks that the part still serves after a load; a failure is also added to the load's
+    /// record. One protocol is enough: the steps of another that it declares and does not speak
+    /// show that themselves.
+    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
-            None => self.judge(LastEvent::Step, Some(protocol)),
+            None => self.judge(LastEvent::Step),
         };
         let Some(failure) = failure else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
         Err(failure)
     }
 
-    fn judge(&mut self, what: LastEvent<'_>, protocol: Option<Protocol>) -> Option<Failure> {
-        let answered = self.answers(protocol);
+    fn judge(&mut self, what: LastEvent<'_>) -> Option<Failure> {
+        let answered = self.answers(Responding::Any);
         // Without a failure there is no wait for its end.
         judge(None, self.process.oom_kills(), &answered, what)?;
         let ended = self.ended_by_now();
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// Checks whether it is alive, at negligible cost. `over`: the protocol over which it has to
-    /// respond; `None`: any of its protocols, because it may declare one that it does not speak.
-    fn answers(&self, over: Option<Protocol>) -> Result<(), String> {
+    /// Checks whether it is alive, at negligible cost. `which`: its listeners that have to respond.
+    fn answers(&self, which: Responding) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
             TcpStream::connect_timeout(&addr, ALIVE).map(drop)
         };
         let seen = match &self.alive {
             AliveCheck::Answers { path, plain } => {
-                let is_asked = |listener: &&Arc<CheckedListener>| {
-                    over.is_none_or(|protocol| listener.listener().protocol == protocol)
-                };
-                let asked = self.listeners.iter().filter(is_asked).map(|asked| &asked.client);
-                first_success(asked.chain(plain).map(|client| responds(client, path)))
+                let clients = self.listeners.iter().map(|listener| &listener.client).chain(plain);
+                let mut asked = clients.map(|client| responds(client, path));
+                match which {
+                    Responding::Any => first_success(asked),
+                    Responding::All => asked.try_for_each(|seen| seen),
+                }
             }
             AliveCheck::Listens(ports) => ports.iter().try_for_each(connect),
             AliveCheck::Says(_) => Ok(()),
@@ -305,7 +308,7 @@ impl RunningPart {
                 .map(|why| format!("its command for `ready`, run again, {why}")),
             AliveCheck::Says(_) => None,
             AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
-                self.answers(None).err().map(|why| format!("it does not respond: {why}"))
+                self.answers(Responding::All).err().map(|why| format!("it does not respond: {why}"))
             }
         }
     }
@@ -434,5 +437,19 @@ impl CheckedListener {
     pub(super) fn run(&self, check: &Check, business: Business) -> CheckResult {
         let waived = check.is_among(&self.waive, self.listener().protocol);
         CheckResult { waived, ..contract_check::run(check, &self.client, business) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_success_is_enough() {
+        let failed = || Err(io::Error::from(io::ErrorKind::TimedOut));
+        assert!(first_success([failed(), Ok(())].into_iter()).is_ok());
+        assert!(first_success([Ok(()), failed()].into_iter()).is_ok());
+        assert!(first_success([failed(), failed()].into_iter()).is_err());
+        assert!(first_success(std::iter::empty()).is_ok());
     }
 }

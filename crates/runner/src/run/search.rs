@@ -193,7 +193,7 @@ impl Runner<'_> {
         let served = if self.interrupts.count() > 0 {
             Ok(())
         } else {
-            launched.after_load(&mut record, spec.protocol, &self.supervision())
+            launched.after_load(&mut record, &self.supervision())
         };
         Ok((record, served))
     }

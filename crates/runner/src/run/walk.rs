@@ -382,10 +382,7 @@ impl Runner<'_> {
             if record.load.cut_short {
                 return Ok(());
             }
-            let trial = &self.plan.trials[record.trial];
-            let protocol = self.plan.workloads[trial.workload].protocol;
-            let mut launched = Launched::new(&mut start.up);
-            launched.after_load(&mut record.load, protocol, &self.supervision())
+            Launched::new(&mut start.up).after_load(&mut record.load, &self.supervision())
         };
         let served: Vec<Result<(), Failure>> =
             ready.iter_mut().zip(&mut records).map(after).collect();

@@ -21,7 +21,7 @@ use super::judge::{harness, interrupted_failure};
 use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
 use super::{RunEvent, Runner};
 use crate::limits::{
-    GLANCE, LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, REST, SLICE_NS,
+    GLANCE, LONGEST_SLICE_NS, LONGEST_TURN_NS, MIN_ANSWERS, MIN_SLICE_NS, REST, SLICE_NS,
     SLICES_NS, TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, LoadStopReason, Watch};
@@ -39,7 +39,7 @@ pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
 
 /// Length of the first slices for this many workloads, in nanoseconds.
 fn slice_ns(workloads: u64) -> u64 {
-    (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(LEAST_SLICE_NS, SLICE_NS)
+    (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(MIN_SLICE_NS, SLICE_NS)
 }
 
 fn distinct_workloads(trials: &[&Trial]) -> Vec<usize> {
@@ -134,7 +134,7 @@ impl Runner<'_> {
                 return Ok(WarmUpEnd::Limit);
             }
             let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.answers).min();
-            if fewest.is_some_and(|n| n < LEAST_ANSWERS) {
+            if fewest.is_some_and(|n| n < MIN_ANSWERS) {
                 slice_ns = (slice_ns * 2).min(LONGEST_SLICE_NS);
             }
             of_turn = (of_turn * 2).min(LONGEST_TURN_NS / slice_ns);
@@ -185,8 +185,7 @@ impl Runner<'_> {
         if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
         {
             // It may be alive, but slow.
-            let served = launched.after_load(&mut record, spec.protocol, &self.supervision());
-            served.map_err(warming_failure)?;
+            launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
         }
         Ok(record)
     }
