@@ -21,7 +21,9 @@ use std::collections::BTreeSet;
 use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
 use dyno_archive::plan::{Plan, Request};
-use dyno_archive::secret::{is_credential, without_escapes};
+use dyno_archive::secret::{
+    holds_secret, is_credential, is_secret, may_be_secret, without_escapes,
+};
 
 use places::{
     addresses_of, counts_of, foreign_texts_of, names_in_comparison, names_of, own_texts_of,
@@ -32,11 +34,11 @@ use places::{
 pub const MARK: &str = "(withheld)";
 
 /// Shorter values are not erased elsewhere: they would match ordinary words.
-const LEAST_CHARS: usize = 6;
+const MIN_CHARS: usize = 6;
 
 /// Shorter values are not erased from requests and dyno's own sentences, whose words and codes must
 /// stay.
-const LEAST_TELLING_CHARS: usize = 8;
+const MIN_TELLING_CHARS: usize = 8;
 
 /// Number of different values that were withheld.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,13 +71,19 @@ pub fn plan(plan: &Plan) -> serde_json::Result<(serde_json::Value, Withheld)> {
     let mut shared = plan.clone();
     let requests = shared.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
     requests.for_each(|request| secrets.request(request));
+    for conditions in shared.arms.iter_mut().map(|arm| &mut arm.conditions) {
+        let settings = conditions.env.iter_mut().chain(&mut conditions.request);
+        settings.for_each(|(name, value)| *value = secrets.setting(name, value));
+    }
     shared.suite.source = secrets.source(&shared.suite.source);
     let mut json = serde_json::to_value(&shared)?;
-    // Their commands and environments are in their definitions.
     for member in ["subjects", "arms", "backends"] {
         secrets.json_fields("", &mut json[member]);
     }
     secrets.erase_from_json(&mut json);
+    // Names of arms may hold values of varied settings.
+    let shown = secrets.erase_from_foreign(&shared.suite.source);
+    json["suite"]["source"] = secrets.erase(&shown).into();
     Ok((json, Withheld(secrets.found)))
 }
 
@@ -122,8 +130,9 @@ impl Secrets {
             let checks =
                 subject.checks.iter_mut().flat_map(|c| c.asked.iter_mut().chain(&mut c.expected));
             checks.for_each(|text| *text = self.text(text));
-            let values = subject.conditions.request.values_mut().flatten();
-            values.for_each(|value| *value = self.fields(value));
+            for (name, value) in &mut subject.conditions.request {
+                value.iter_mut().for_each(|value| *value = self.setting(name, value));
+            }
         }
         let run = &mut report.run;
         run.command = self.command(&run.command);
@@ -195,12 +204,17 @@ struct Secrets {
     parts: Vec<String>,
     /// Values that may be secrets by their names.
     perhaps: BTreeSet<String>,
+    /// Names of request values (`{request.NAME}`) that are a part of a withheld value.
+    request_values: BTreeSet<String>,
 }
 
 impl Secrets {
     /// A value that is a secret, or may be one. One that may be is withheld where it stands, and
     /// elsewhere only if it cannot be an ordinary word.
     fn withhold_if(&mut self, is: bool, may_be: bool, value: &str) -> String {
+        if is || may_be {
+            self.note_placeholders(value);
+        }
         match (is, may_be) {
             (true, _) => self.withhold(value),
             (false, true) if !value.is_empty() && value != MARK => {
@@ -214,6 +228,22 @@ impl Secrets {
             }
             _ => value.into(),
         }
+    }
+
+    /// A variable of an environment, or a value of requests, withheld if its name, its content or
+    /// its use in a request says that it is a secret.
+    fn setting(&mut self, name: &str, value: &str) -> String {
+        let is = is_secret(name) || self.request_values.contains(name);
+        match is || may_be_secret(name) || holds_secret(value) {
+            true => self.withhold(value),
+            false => self.fields(value),
+        }
+    }
+
+    /// Remembers the request values that a withheld text has.
+    fn note_placeholders(&mut self, withheld: &str) {
+        let names = withheld.split("{request.").skip(1).filter_map(|rest| rest.split_once('}'));
+        self.request_values.extend(names.map(|(name, _)| name.to_string()));
     }
 
     /// Whether a value was withheld before, alone or within another one.
@@ -249,7 +279,7 @@ impl Secrets {
 /// Whether a value is unlikely to be an ordinary word: long, with letters and digits.
 fn is_telling(value: &str) -> bool {
     let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
-    value.chars().count() >= LEAST_TELLING_CHARS
+    value.chars().count() >= MIN_TELLING_CHARS
         && has(char::is_ascii_digit)
         && has(|c| c.is_alphabetic())
 }

@@ -6,7 +6,7 @@ use dyno_archive::secret::{
 };
 use serde_json::Value;
 
-use super::{LEAST_CHARS, MARK, Secrets, is_telling, scan, value};
+use super::{MARK, MIN_CHARS, Secrets, is_telling, scan, value};
 
 impl Secrets {
     pub(super) fn header(&mut self, name: &str, value: &mut String) {
@@ -165,7 +165,7 @@ impl Secrets {
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {
-            secret.chars().count() >= LEAST_CHARS
+            secret.chars().count() >= MIN_CHARS
                 && (is_telling(secret) || value::looks_random(secret))
         })
     }

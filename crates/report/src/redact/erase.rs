@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::bodies::change_texts;
 use super::places::{names_of, own_texts_of};
-use super::{LEAST_CHARS, MARK, Secrets, is_telling};
+use super::{MARK, MIN_CHARS, Secrets, is_telling};
 
 impl Secrets {
     /// The text with a mark for each secret that cannot be an ordinary word: for requests and
@@ -19,7 +19,7 @@ impl Secrets {
 
     /// The text with a mark for each secret, even if it is an ordinary word: for foreign texts.
     pub(super) fn erase_from_foreign(&self, text: &str) -> String {
-        self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
+        self.erase_all(text, |value| value.chars().count() >= MIN_CHARS)
     }
 
     /// Erases secrets from all names, in fields and in dyno's texts. No two names become one,

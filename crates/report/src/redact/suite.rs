@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dyno_archive::secret::{holds_secret, is_credential, may_be_secret};
 
-use super::{LEAST_CHARS, Secrets};
+use super::{MIN_CHARS, Secrets};
 
 impl Secrets {
     /// TOML without the string values of secret names. It is searched as text, because a parser
@@ -45,7 +45,7 @@ impl Secrets {
 
     /// Whether a text was withheld elsewhere, and can be no other short word.
     fn is_withheld(&self, text: &str) -> bool {
-        text.chars().count() >= LEAST_CHARS && self.values.iter().any(|value| value == text)
+        text.chars().count() >= MIN_CHARS && self.values.iter().any(|value| value == text)
     }
 }
 

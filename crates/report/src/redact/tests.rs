@@ -290,11 +290,22 @@ fn plan_in_json_withholds_secrets() {
     open.workloads[0].requests[0].path = "/a?access_token=abc124xyz".into();
     let env = [set("DB_PASSWORD", "abc125xyz"), set("URL", "redis://:abc126xyz@h:1")];
     open.arms[0].conditions.env.extend(env);
-    open.suite.source.push_str("\nenv = { API_TOKEN = \"abc127xyz\", X = \"kept\" }");
+    // Names that may be secret, and values that are words.
+    let words = [set("STRIPE_KEY", "correct-horse"), set("DATABASE_DSN", "app:hunter@tcp(db)/x")];
+    open.arms[0].conditions.env.extend(words);
+    // A value of requests that is a part of a secret header.
+    open.workloads[0].requests[0].headers.push(set("Cookie", "{request.who}"));
+    open.arms[0].conditions.request.extend([set("who", "somebody"), set("page", "kept")]);
+    open.suite.source.push_str(
+        "\nenv = { API_TOKEN = \"abc127xyz\", X = \"kept\" }\nrequest = { who = \"somebody\" }",
+    );
     let (json, withheld) = plan(&open).unwrap();
     let text = json.to_string();
-    assert!(!text.contains("abc12") && text.contains("kept") && text.contains(MARK), "{text}");
-    assert_eq!(withheld, Withheld(5));
+    for secret in ["abc12", "correct-horse", "hunter", "somebody"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert!(text.contains("kept") && json["arms"][0]["conditions"]["request"]["page"] == "kept");
+    assert_eq!(withheld, Withheld(9));
 }
 
 #[test]
