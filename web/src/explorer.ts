@@ -82,7 +82,7 @@ export const explorer: Figure = {
     ];
     const bounds: object = {
       type: "scatter",
-      name: "unanswered",
+      name: "not ok",
       xAxisIndex: 1,
       yAxisIndex: 1,
       itemStyle: { color: colour },

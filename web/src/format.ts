@@ -94,19 +94,29 @@ export interface Shape {
   streams: number;
   pipeline: number;
   rate: number | null;
-  schedule?: { from_rps: number | null; to_rps: number | null; stretches: number } | null;
+  schedule?: Schedule | null;
   pass: number;
+}
+
+/** An open loop whose rate changes; without rates its times were recorded elsewhere. */
+export interface Schedule {
+  from_rps: number | null;
+  to_rps: number | null;
+  stretches: number;
+}
+
+/** `500–1,500/s`, `500…1,500/s in 3 stretches` or `recorded times`. */
+export function scheduleName({ from_rps: from, to_rps: to, stretches }: Schedule): string {
+  if (from === null || to === null) return "recorded times";
+  return stretches === 1
+    ? `${number(from)}–${number(to)}/s`
+    : `${number(from)}…${number(to)}/s in ${stretches} stretches`;
 }
 
 /** The rate of a step: ` at 1,000/s`, ` at 500–1,500/s`; empty in a closed loop. */
 function rateText({ rate, schedule }: Shape): string {
   if (rate !== null) return ` at ${number(rate)}/s`;
-  if (!schedule) return "";
-  const { from_rps: from, to_rps: to, stretches } = schedule;
-  if (from === null || to === null) return " at recorded times";
-  return stretches === 1
-    ? ` at ${number(from)}–${number(to)}/s`
-    : ` at ${number(from)}…${number(to)}/s in ${stretches} stretches`;
+  return schedule ? ` at ${scheduleName(schedule)}` : "";
 }
 
 /** A step in words: streams, pipeline, rate and pass only where they say something. */

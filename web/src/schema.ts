@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json a48ca60b7bdf7a9ceb0cf3953164c845c973b456b2743fccce064947acf0c67f
+// Made by types.mjs from docs/schema/report.schema.json 8c5670d1a5e4cbd52bbad96fd94a351495d1d628d00a4e1a6c040bfe9964a161
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -1645,7 +1645,7 @@ export interface Missing {
 }
 export interface Load {
   /**
-   * Interval of full checks: one in this many answers; 1: every one, 0: none.
+   * Interval of full checks: one in this many responses; 1: every one, 0: none.
    */
   check_one_in: number;
   connect_timeout_ns: number;
@@ -1660,7 +1660,7 @@ export interface Load {
    */
   duration_ns: number;
   /**
-   * From sent to the first byte; `None`: only the whole answer has a limit.
+   * From sent to the first byte; `None`: only the whole response has a limit.
    */
   first_byte_timeout_ns: number | null;
   /**
@@ -1723,7 +1723,7 @@ export interface Http2 {
    */
   connection_window_bits: number;
   /**
-   * Bytes of the table in which a server may keep headers of its answers
+   * Bytes of the table in which a server may keep headers of its responses
    * (SETTINGS_HEADER_TABLE_SIZE).
    */
   header_table_size: number;
@@ -1744,7 +1744,7 @@ export interface Step {
    */
   pass: number;
   /**
-   * Requests in flight per connection without waiting for answers.
+   * Requests in flight per connection without waiting for responses.
    */
   pipeline: number;
   /**
@@ -1793,7 +1793,7 @@ export interface MeasuredFirst {
  */
 export interface Capacity {
   /**
-   * Right answers per second in closed loops.
+   * Correct responses per second in closed loops.
    */
   rps: number;
   /**

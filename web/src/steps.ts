@@ -13,7 +13,7 @@ import {
 } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
-import { axisNumber, stepName } from "./format.ts";
+import { axisNumber, scheduleName, stepName } from "./format.ts";
 import {
   decades,
   ends,
@@ -113,7 +113,8 @@ function quantityOf(report: Report): Across {
     stops: null,
     placesOf: () => [],
   });
-  if (connections === 1 && different((s) => s.rate) > 1) return across(RATE, (s) => s.rate ?? 0);
+  const hasRates = different((s) => s.rate) > 1 || report.summaries.some((s) => s.schedule);
+  if (connections === 1 && hasRates) return across(RATE, (s) => s.rate ?? 0);
   if (different((s) => s.in_flight) < connections && report.run.markers.length === 0) {
     return across("requests in flight", (s) => s.in_flight);
   }
@@ -125,8 +126,10 @@ function quantityOf(report: Report): Across {
  * each other.
  */
 function inOrder(report: Report, quantity: Across): Across {
-  const nameOf = (s: StepOf): string =>
-    quantity.name === RATE && s.rate === null ? "closed loop" : axisNumber(quantity.of(s));
+  const nameOf = (s: StepOf): string => {
+    if (quantity.name !== RATE || s.rate !== null) return axisNumber(quantity.of(s));
+    return s.schedule ? scheduleName(s.schedule) : "closed loop";
+  };
   const stopOf = (s: StepOf): string => `${nameOf(s)}${s.pass > 1 ? ` (${s.pass})` : ""}`;
   const steps = [...report.summaries].sort((a, b) => (a.step < b.step ? -1 : 1));
   const names = [...new Set(steps.map(stopOf))];
@@ -286,7 +289,8 @@ export const DOTS = "repeats";
  */
 function seriesKey(all: Summary[]): (s: Summary) => string {
   const isOfRates = new Set(all.map((s) => s.connections)).size === 1;
-  return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : s.rate}`;
+  const rate = (s: Summary): string => (s.schedule ? scheduleName(s.schedule) : String(s.rate));
+  return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : rate(s)}`;
 }
 
 function lineCount(summaries: Summary[]): number {

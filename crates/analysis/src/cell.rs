@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arrivals, Plan, Step, Trial};
+use dyno_archive::plan::{Arrivals, Plan, Segment, Step, Trial};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -70,11 +70,19 @@ impl RateChange {
     fn from_arrivals(arrivals: &Arrivals) -> Option<RateChange> {
         match arrivals {
             Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,
-            Arrivals::Shaped { segments, .. } => Some(RateChange {
-                from_rps: segments.first().map(|first| first.from_rate),
-                to_rps: segments.last().map(|last| last.to_rate),
-                stretches: segments.len(),
-            }),
+            Arrivals::Shaped { segments, .. } => {
+                // The warm-up has the first rate. It is no stretch of its own.
+                let is_warmup = |pair: &[Segment; 2]| {
+                    let [first, next] = pair;
+                    first.from_rate == first.to_rate && first.to_rate == next.from_rate
+                };
+                let begins_warm = segments.first_chunk().is_some_and(is_warmup);
+                Some(RateChange {
+                    from_rps: segments.first().map(|first| first.from_rate),
+                    to_rps: segments.last().map(|last| last.to_rate),
+                    stretches: segments.len() - usize::from(begins_warm),
+                })
+            }
             Arrivals::Trace { .. } => {
                 Some(RateChange { from_rps: None, to_rps: None, stretches: 0 })
             }

@@ -128,7 +128,7 @@ pub(crate) fn brackets_of(
         return Vec::new();
     }
     // Rates are searched after closed loops.
-    let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals.rate().is_none();
+    let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals.is_closed();
     let bracket = |key: CellKey| {
         let own: Vec<&SearchResult> = searches.iter().filter(|of| of.cell == key).collect();
         // A server that failed in the closed loop before its search kept no rate either.

@@ -13,7 +13,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Plan, Trial};
+use dyno_archive::plan::{Plan, Step, Trial};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub struct ComparisonOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUndecided {
-    /// The comparison has no answer.
+    /// The comparison has no result.
     #[default]
     Fail,
     /// An undecided gate counts as held.
@@ -90,7 +90,7 @@ pub struct ComparisonResult {
     pub paired: bool,
     /// Whether intervals hold at every look: the run could end as soon as it was answered.
     pub at_every_look: bool,
-    /// Differences of the sides other than the compared arms. With any, the numbers are no answer.
+    /// Differences of the sides other than the compared arms. With any, the numbers are no result.
     pub differences: Vec<RunDifference>,
     /// Notes on all rows.
     pub notes: Vec<String>,
@@ -528,7 +528,12 @@ fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) -> Option<Cel
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    let step = plan_b.load.steps.iter().position(|step| *step == plan_a.load.steps[key.step])?;
+    // Older archives number passes in another way: of equal steps, the n-th is the counterpart.
+    let own = &plan_a.load.steps[key.step];
+    let is_same = |step: &Step| Step { pass: own.pass, ..step.clone() } == *own;
+    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_same(step)).count();
+    let mut same = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_same(step));
+    let (step, _) = same.nth(earlier)?;
     Some(CellKey { arm, workload, step })
 }
 
