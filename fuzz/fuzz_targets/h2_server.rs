@@ -1,4 +1,4 @@
-//! Any bytes, cut anywhere: the server half of HTTP/2 never panics, and answers alike.
+//! Any bytes, cut anywhere: the server half of HTTP/2 never panics, and responses alike.
 #![no_main]
 
 use dyno_wire::h2::frame::PREFACE;

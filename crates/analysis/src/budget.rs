@@ -133,7 +133,7 @@ fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) 
 /// `fits` allows, after one of `before_s` seconds.
 ///
 /// # Errors
-/// A sentence: the pilot is too short, compares nothing, or the time is too short for any answer.
+/// A sentence: the pilot is too short, compares nothing, or the time is too short for a verdict.
 pub fn budget(
     pilot: &Run,
     report: &Report,
@@ -146,7 +146,8 @@ pub fn budget(
     if noises.is_empty() {
         return Err(format!(
             "{}: variance unknown: no two subjects have {PILOT} valid repeats of the same \
-             step\nhint: make a pilot run with at least {PILOT} repeats (`--repeats {PILOT}`)",
+             step\nhint: make a pilot run of two subjects or more. Its report names the repeats \
+             that are not valid",
             pilot.header.id
         ));
     }

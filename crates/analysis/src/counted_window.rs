@@ -132,8 +132,8 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
     }
 }
 
-/// Returns a result with the answers of a later window. The generator's use, the kernel's counters,
-/// HTTP/2 frames and caveats are those of the whole window.
+/// Returns a result with the responses of a later window. The generator's use, the kernel's
+/// counters, HTTP/2 frames and caveats are those of the whole window.
 pub(crate) fn result_in_window(whole: LoadResult, later: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
@@ -151,7 +151,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A second of warm-up, and measured seconds with these numbers of answers and CPU seconds
+    /// A second of warm-up, and measured seconds with these numbers of responses and CPU seconds
     /// each; sampled at each edge.
     fn record(measured: &[(u64, f64)]) -> LoadRecord {
         let mut record = fixture::record(0);

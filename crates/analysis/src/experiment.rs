@@ -430,7 +430,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Six blocks of one server in arms that `change` makes. Each arm has its number of answers,
+    /// Six blocks of one server in arms that `change` makes. Each arm has its number of responses,
     /// more in each block.
     fn run(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };

@@ -17,7 +17,7 @@ pub struct MemorySlopes {
 }
 
 /// Least number of different connection or request counts: a line through two points always fits.
-const LEAST_POINTS: usize = 3;
+const MIN_POINTS: usize = 3;
 
 impl MemorySlopes {
     /// Computes the slopes of the valid trials of one arm.
@@ -47,7 +47,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let mut places: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    if places.len() < LEAST_POINTS {
+    if places.len() < MIN_POINTS {
         return None;
     }
     let n = points.len() as f64;

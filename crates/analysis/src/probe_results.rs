@@ -70,7 +70,7 @@ impl CallPair<'_> {
 }
 
 /// Least share of the threads' time at which a state is shown.
-const LEAST_SHARE: f64 = 0.005;
+const MIN_SHARE: f64 = 0.005;
 
 impl RoleSummary {
     /// Returns the states that are worth showing, each with its median share.
@@ -81,7 +81,7 @@ impl RoleSummary {
         ThreadState::ALL
             .into_iter()
             .filter_map(known)
-            .filter(|(_, share)| *share >= LEAST_SHARE)
+            .filter(|(_, share)| *share >= MIN_SHARE)
             .collect()
     }
 }

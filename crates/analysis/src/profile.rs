@@ -17,7 +17,7 @@ pub use difference::{FunctionChange, ProfileDifference, difference};
 
 /// Share of all samples below which a part of a flame graph is left out, because it would be
 /// invisible.
-const LEAST_SHARE: f64 = 0.001;
+const MIN_SHARE: f64 = 0.001;
 
 /// Number of functions that are listed as the hottest.
 const HOTTEST: usize = 15;
@@ -363,7 +363,7 @@ impl Tree {
     /// Returns the visible calls, each with its samples in the other profile.
     fn visible_calls(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
-        let least = (samples as f64 * LEAST_SHARE).ceil() as u64;
+        let least = (samples as f64 * MIN_SHARE).ceil() as u64;
         self.root.list(&self.functions, 0, 0, least, &mut nodes);
         nodes.into_iter()
     }

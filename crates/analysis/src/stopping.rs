@@ -38,7 +38,7 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     let is_known = |row: &ComparisonRow| {
         matches!(row.verdict, Verdict::Higher | Verdict::Lower | Verdict::Same)
     };
-    // Without a common step, no answer is possible.
+    // Without a common step, no comparison is possible.
     let is_pair_known = |pair: &ArmComparison| {
         let mut of_question = pair.rows.iter().filter(is_asked).peekable();
         of_question.peek().is_some() && of_question.all(is_known)

@@ -376,10 +376,11 @@ fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
         .filter(has_log)
         .partition(|part| matches!(part.party, Party::Backend(_)));
     let named = |part: &&&PartStart| {
-        start
-            .failure
-            .as_ref()
-            .is_some_and(|failure| failure.message.contains(&format!("back end {} ", part.name)))
+        start.failure.as_ref().is_some_and(|failure| {
+            [' ', ':']
+                .iter()
+                .any(|end| failure.message.contains(&format!("back end {}{end}", part.name)))
+        })
     };
     let of_backend = || backends.iter().find(named).or(backends.last()).copied();
     match kind {
@@ -416,7 +417,7 @@ fn name_of(check: &CheckResult) -> String {
 
 fn check_summary(results: &[&CheckResult]) -> CheckSummary {
     let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
-    // An incorrect answer is more informative than a late one.
+    // An incorrect response is more informative than a late one.
     let worst = failures.iter().find(|c| c.answered).or(failures.first());
     let shown = worst.copied().unwrap_or(&results[0]);
     CheckSummary {

@@ -337,8 +337,8 @@ struct CountedPart<'a> {
     steadiness: Option<Steadiness>,
 }
 
-/// Sets the throughput of the load to that of its turns. Its books count all answers, so their rate
-/// would include answers after a turn without the time for them.
+/// Sets the throughput of the load to that of its turns. Its books count all responses, so their
+/// rate would include answers after a turn without the time for them.
 fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
     let throughput_rps =
         turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);

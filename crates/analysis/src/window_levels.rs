@@ -34,7 +34,7 @@ const PIECE: usize = 3;
 const PENALTY: f64 = 4.0;
 
 /// Least assumed noise, as a share: constant values have none.
-const LEAST_NOISE: f64 = 0.003;
+const MIN_NOISE: f64 = 0.003;
 
 /// Levels of throughput within the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -257,12 +257,12 @@ fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
         own.iter().map(move |log| (log - level).abs().min(FARTHEST).powi(2))
     });
     let freedom = logs.len().saturating_sub(pieces.len()).max(1);
-    (squares.sum::<f64>() / freedom as f64).sqrt().max(LEAST_NOISE)
+    (squares.sum::<f64>() / freedom as f64).sqrt().max(MIN_NOISE)
 }
 
 /// Ends of the pieces on levels of their own.
 fn levels(logs: &[f64]) -> Vec<usize> {
-    let noise = noise(logs).max(LEAST_NOISE);
+    let noise = noise(logs).max(MIN_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
     let mut ends = changes::ends(&without_outliers(logs, noise), PIECE, penalty);
     // Neighbours with nearly the same level are merged: the closest first.

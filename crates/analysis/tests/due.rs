@@ -1,5 +1,5 @@
 //! Percentiles are over every request that was due. Here they are held against the simulated
-//! world's own log of who got a right answer, and when: what is not in that log ranks above
+//! world's own log of who got a correct response, and when: what is not in that log ranks above
 //! everything that is.
 
 use std::sync::Arc;
@@ -188,7 +188,7 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
     verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
-/// Ground truth: the time of each correct answer whose request was due in the window, and the
+/// Ground truth: the time of each correct response whose request was due in the window, and the
 /// number of due requests.
 struct Log {
     waits: Vec<u64>,
@@ -212,7 +212,7 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
         if taken > drained_ns {
             return None;
         }
-        // A closed loop asks anew when it has an answer, so what is under way as the window opens
+        // A closed loop asks anew when it has a response, so what is under way as the window opens
         // is due in it.
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
@@ -236,8 +236,8 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
 }
 
 impl Log {
-    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to
-    /// wait for longer.
+    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no correct response, or too few
+    /// had to wait for longer.
     fn quantile(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
@@ -337,7 +337,7 @@ proptest! {
         model.pauses = stalls;
         model.pauses.sort_by_key(|pause| pause.at_ns);
         let mut world = World::new(seed, model);
-        // The network is so fast that no answer is in transit while its stream is cancelled.
+        // The network is so fast that no response is in transit while its stream is cancelled.
         world.net = Net { delay_ns: 1, cut: 0.3, refuse };
         world.thefts.extend(robbed_ms.map(|(at, length)| {
             Theft { at_ns: at * MS, for_ns: length * MS, when: TheftTime::Working }
@@ -427,7 +427,7 @@ fn a_stall_longer_than_the_time_out_does_not_vanish() {
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
-    // 5 % of all requests got no answer. So p90 is the time of requests that did not have to
+    // 5 % of all requests got no response. So p90 is the time of requests that did not have to
     // wait, and there is no p99.
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);

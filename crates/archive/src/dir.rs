@@ -372,8 +372,8 @@ fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveE
     checked.map_err(|what| ArchiveError::Contents {
         path: path.into(),
         what: format!(
-            "inconsistent contents: {what}\nhint: use another copy, because this file is damaged \
-             or belongs to another run"
+            "inconsistent contents: {what}\nhint: use another copy of the run, because this one \
+             is damaged or mixes files of two runs"
         ),
     })
 }

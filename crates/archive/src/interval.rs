@@ -50,11 +50,11 @@ pub struct RequestShare {
     /// Outcomes of exchanges whose times are kept: those of the interval's phase, and of the
     /// measured window.
     pub outcomes: Outcomes,
-    /// Right answers to requests of an earlier phase, which are among the interval's `carried`.
+    /// Correct responses to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
-    /// Right answers, from intended.
+    /// Correct responses, from intended.
     pub response: Times,
-    /// Right answers, from sent.
+    /// Correct responses, from sent.
     pub service: Times,
     /// Requests of this name that were dropped, or still without an answer at the end: they have no
     /// outcome.
@@ -142,7 +142,7 @@ pub struct Interval {
     pub in_flight_ns: u64,
     pub times: ExchangeTimes,
     /// The longest that an exchange of this phase had waited, from intended, when it ended here
-    /// without a right answer; nanoseconds, 0 if there was none.
+    /// without a correct response; nanoseconds, 0 if there was none.
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
@@ -167,7 +167,7 @@ pub struct Interval {
     pub intended_gap: Times,
     /// Gaps between the hand-overs of those requests.
     pub send_gap: Times,
-    /// The kernel's receive stamp of an answer's last byte − intended; only where such stamps were
+    /// The kernel's receive stamp of a response's last byte − intended; only where such stamps were
     /// asked for.
     pub kernel_response: Times,
     /// By request name, in the order of the workload's requests; empty if there is only one.
@@ -236,7 +236,7 @@ impl Interval {
     }
 
     /// Adds what another worker saw in the same interval: the one of the same phase and start. The
-    /// later end wins, because a load that ends with its last answer ends a little later on one
+    /// later end wins, because a load that ends with its last response ends a little later on one
     /// worker than on another.
     pub fn merge(&mut self, other: &Interval) {
         assert_eq!(

@@ -25,7 +25,7 @@ pub struct Books {
     pub scheduled: u64,
     pub started: u64,
     pub dropped: u64,
-    /// The whole answer arrived, right or wrong.
+    /// The whole response arrived, right or wrong.
     pub completed: u64,
     pub failed: u64,
     /// Still unanswered when the drain ended, or never sent.
@@ -39,7 +39,7 @@ impl Books {
             && self.started == self.completed + self.failed + self.in_flight_at_end
     }
 
-    /// Exchanges of which a right answer was wanted within the window.
+    /// Exchanges of which a correct response was wanted within the window.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.carried_in + self.scheduled
@@ -247,8 +247,8 @@ pub struct ClientUse {
     pub machine: Option<MachineUse>,
 }
 
-/// Ages of the exchanges of the measured window without a correct answer. Dropped requests are not
-/// included: they did not wait.
+/// Ages of the exchanges of the measured window without a correct response. Dropped requests are
+/// not included: they did not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnansweredAges {
     /// From intended to their end, by the name of the outcome; as [`UnansweredAges::AT_END`] to

@@ -55,7 +55,7 @@ outcomes! {
     TimeoutFirstByte = "timeout_first_byte",
     /// The peer reset the connection with the exchange in flight.
     Reset = "reset",
-    /// The peer closed the connection before the answer was complete.
+    /// The peer closed the connection before the response was complete.
     ClosedEarly = "closed_early",
     /// The answer broke the protocol.
     ProtocolError = "protocol_error",
@@ -68,7 +68,7 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Returns whether the whole answer arrived, correct or not.
+    /// Returns whether the whole response arrived, correct or not.
     #[must_use]
     pub const fn is_completed(self) -> bool {
         matches!(
@@ -92,7 +92,7 @@ impl Outcome {
     }
 }
 
-/// Exact counts of outcomes, and of status classes among the answers.
+/// Exact counts of outcomes, and of status classes among the responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     counts: [u64; Outcome::ALL.len()],
@@ -128,7 +128,7 @@ impl Outcomes {
         self.completed_count() - self.get(Outcome::Ok)
     }
 
-    /// Exchanges whose whole answer arrived.
+    /// Exchanges whose whole response arrived.
     #[must_use]
     pub fn completed_count(&self) -> u64 {
         self.iter().filter(|(o, _)| o.is_completed()).map(|(_, n)| n).sum()
@@ -138,7 +138,7 @@ impl Outcomes {
         Outcome::ALL.iter().map(|&o| (o, self.get(o)))
     }
 
-    /// Returns the outcomes other than correct answers.
+    /// Returns the outcomes other than correct responses.
     pub fn not_ok(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         self.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0)
     }

@@ -309,7 +309,7 @@ pub struct Arm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     pub workload: String,
-    /// Right answers per second in closed loops.
+    /// Correct responses per second in closed loops.
     pub rps: f64,
     /// Name of the arm.
     pub subject: String,
@@ -601,7 +601,7 @@ pub enum Condition {
         q: f64,
         below_us: f64,
     },
-    /// The mean of right answers below a bound.
+    /// The mean of correct responses below a bound.
     Mean { below_us: f64 },
     /// Failed or incorrectly answered requests, below this share of those that were due.
     Errors { below: f64 },

@@ -534,7 +534,7 @@ pub enum ThreadState {
     /// Waiting for a lock, or for another thread to give it work (futex), or for a lock within the
     /// kernel.
     Lock,
-    /// Waiting for a peer: for a request, an answer, or room to send.
+    /// Waiting for a peer: for a request, a response, or room to send.
     Network,
     Disk,
     /// Waiting for time to pass.

@@ -63,7 +63,7 @@ impl StartRecord {
     }
 
     /// Returns whether dyno started the server under test. A load without a suite uses a running
-    /// server, of which only the answers are known.
+    /// server, of which only the responses are known.
     #[must_use]
     pub fn has_subject(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
@@ -231,7 +231,7 @@ pub struct WarmUp {
     /// From the begin of its first load to the end of its last, gaps between them included.
     pub took_ns: u64,
     pub ended: WarmUpEnd,
-    /// Right answers in all, those between and after slices included.
+    /// Correct responses in all, those between and after slices included.
     pub right_answers: u64,
     /// In the order of time.
     pub slices: Vec<WarmUpSlice>,
@@ -263,7 +263,7 @@ pub struct WarmUpSlice {
     pub end_ns: u64,
     /// Complete answers within the slice, right or wrong.
     pub answers: u64,
-    /// Number of correct answers; in older archives, of all answers.
+    /// Number of correct responses; in older archives, of all responses.
     pub right_answers: u64,
     /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known
     /// here.

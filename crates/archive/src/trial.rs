@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::load::LoadRecord;
 use crate::protocol::Protocol;
 
-/// A check of answers: before the load, sampled during it, or after it.
+/// A check of responses: before the load, sampled during it, or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub name: String,
     /// Over which it was asked.
     pub protocol: Protocol,
     pub ok: bool,
-    /// Whether a whole answer arrived in time, correct or not. False also if its required end, such
-    /// as the end of the connection, was late.
+    /// Whether a whole response arrived in time, correct or not. False also if its required end,
+    /// such as the end of the connection, was late.
     pub answered: bool,
     /// The subject is known to fail it, and takes part all the same.
     pub waived: bool,

@@ -77,7 +77,7 @@ pub fn wait(
         waiting.connect(local(port))?;
     }
     if let Some(status) = process.exit_status() {
-        return Err(exit_failure(status, ", although its ports respond"));
+        return Err(exit_failure(status, ", although it had become ready"));
     }
     // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
     // time.

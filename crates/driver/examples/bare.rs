@@ -4,7 +4,7 @@
 //! checks, its books and its histograms.
 //!
 //! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user
-//! and system CPU in microseconds per request. Over HTTP/1.1 an answer is as long as the first one
+//! and system CPU in microseconds per request. Over HTTP/1.1 a response is as long as the first one
 //! received, whatever it holds; over HTTP/2 it is what a frame with END_STREAM ends.
 #![allow(unsafe_code)]
 
@@ -68,7 +68,7 @@ fn main() {
     );
 }
 
-/// Requests and answers of one connection.
+/// Requests and responses of one connection.
 struct Talk {
     /// Requests that leave together.
     batch: Vec<u8>,
@@ -124,7 +124,7 @@ impl Talk {
         }
     }
 
-    /// How much of an answer `bytes` are.
+    /// How much of a response `bytes` are.
     fn units_in(&mut self, bytes: &[u8]) -> usize {
         self.streams.as_mut().map_or(bytes.len(), |streams| streams.ended_by(bytes))
     }
@@ -172,7 +172,7 @@ fn greet(socket: &mut TcpStream) {
     }
 }
 
-/// Size of one answer, head and body, read with a plain socket.
+/// Size of one response, head and body, read with a plain socket.
 fn answer_bytes(addr: &str, request: &str) -> usize {
     let mut socket = TcpStream::connect(addr).expect("the server listens");
     socket.write_all(request.as_bytes()).expect("the server reads");

@@ -39,7 +39,7 @@ pub(crate) fn unsent(fd: &OwnedFd) -> u64 {
     /// From linux/sockios.h.
     const SIOCOUTQNSD: libc::c_ulong = 0x894B;
     let mut bytes: libc::c_int = 0;
-    // SAFETY: `bytes` is a valid place for the answer.
+    // SAFETY: `bytes` is a valid place for the response.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCOUTQNSD as _, &raw mut bytes) };
     if result < 0 { 0 } else { u64::try_from(bytes).unwrap_or(0) }
 }

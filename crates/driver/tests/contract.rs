@@ -316,7 +316,7 @@ fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
             log.bytes(1).len() == round * right_answer().len()
         });
         assert_eq!(log.seen.iter().filter(|(c, _)| c.conn == 0).count(), heard);
-        // The slot serves again, and answers are those of its new connection.
+        // The slot serves again, and responses are those of its new connection.
         log.connect(0);
         let from = log.bytes(0).len();
         log.driver.send(0, &get());

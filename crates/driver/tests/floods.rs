@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 on real sockets that ask for answers of the connection itself, with and
+//! Servers of HTTP/2 on real sockets that ask for responses of the connection itself, with and
 //! without reading them.
 
 use std::io::{Read as _, Write as _};

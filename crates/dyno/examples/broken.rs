@@ -121,17 +121,17 @@ const NO_RECORD: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
 /// All classes in the order of their turns; those from [`PLAIN_CLASSES`] on need TLS.
 const CLASSES: [Class; 30] = [
-    // A right answer: 200, text/plain, 13 bytes of known length.
+    // A correct response: 200, text/plain, 13 bytes of known length.
     class("good", Out::Whole(GOOD), Then::GoOn),
     // The same body in two chunks, the first with an extension, and a trailer.
     class("good_chunked", Out::Whole(GOOD_CHUNKED), Then::GoOn),
     // The bytes of `good`, a few at a time.
     class("good_pieces", Out::Pieces(GOOD), Then::GoOn),
-    // A right answer that announces its `Connection: close`.
+    // A correct response that announces its `Connection: close`.
     class("good_close", Out::Whole(GOOD_CLOSE), Then::Close),
-    // A right answer without a length: the close ends its body.
+    // A correct response without a length: the close ends its body.
     class("good_until_close", Out::Whole(GOOD_UNTIL_CLOSE), Then::Close),
-    // Two interim responses (103) before the right answer.
+    // Two interim responses (103) before the correct response.
     class("informational", Out::Whole(INFORMATIONAL), Then::GoOn),
     // A well-formed 500 with a body.
     class("status_500", Out::Whole(STATUS_500), Then::GoOn),
@@ -154,7 +154,7 @@ const CLASSES: [Class; 30] = [
     // Falls silent after the head and five bytes of the body.
     class("stalls", Out::Whole(FIVE_OF_13), Then::Stay),
     // The status line begins with `HTP/1.1`. In the following classes only the bytes show the
-    // client that the answer is wrong: the connection stays open.
+    // client that the response is wrong: the connection stays open.
     class("bad_status_line", Out::Whole(BAD_STATUS_LINE), Then::Stay),
     // A version that does not exist.
     class("bad_version", Out::Whole(BAD_VERSION), Then::Stay),
@@ -174,13 +174,13 @@ const CLASSES: [Class; 30] = [
     class("bare_cr", Out::Whole(BARE_CR), Then::Stay),
     // Junk between a chunk's size and the end of its line.
     class("chunk_junk", Out::Whole(CHUNK_JUNK), Then::Stay),
-    // A correct answer and, in the same write, one to a request that no client sent.
+    // A correct response and, in the same write, one to a request that no client sent.
     class("unsolicited", Out::Whole(UNSOLICITED), Then::Stay),
     // Ends TCP in the middle of the body without close_notify.
     class("tls_truncated", Out::Whole(FIVE_OF_13), Then::Cut),
-    // A fatal alert instead of the answer.
+    // A fatal alert instead of the response.
     class("tls_alert", Out::Alert(AlertDescription::InternalError), Then::Cut),
-    // Bytes that are no TLS record instead of the answer.
+    // Bytes that are no TLS record instead of the response.
     class("tls_garbage", Out::Raw(NO_RECORD), Then::Cut),
 ];
 const PLAIN_CLASSES: usize = 27;
@@ -247,7 +247,7 @@ fn listen(port: u16) -> TcpListener {
     listener
 }
 
-/// Acts on the requests of one connection until its client, or an answer, ends it.
+/// Acts on the requests of one connection until its client, or a response, ends it.
 fn serve(mut link: Link, classes: &'static [Class]) {
     let mut reader = request::RequestReader::new();
     let mut buffer = [0; 16 * 1024];

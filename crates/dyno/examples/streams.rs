@@ -1,5 +1,5 @@
 //! An HTTP/2 server for the end-to-end tests, built on the `h2` crate instead of dyno's own code.
-//! It counts its answers, and ends streams and connections early if options ask for it.
+//! It counts its responses, and ends streams and connections early if options ask for it.
 //!
 //! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES]
 //! [--go-away-every N] [--refuse-every N] [--reset-every N]`

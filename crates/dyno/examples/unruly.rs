@@ -161,7 +161,7 @@ fn sleepy_workers(listener: &TcpListener) {
     }
 }
 
-/// Sleeps until there is a connection, an answer was given, or a connection has something to say.
+/// Sleeps until there is a connection, a response was given, or a connection has something to say.
 fn wait_for_any(listener: &TcpListener, wake: &UnixStream, idle: &[Visitor]) {
     let fds = [listener.as_raw_fd(), wake.as_raw_fd()]
         .into_iter()

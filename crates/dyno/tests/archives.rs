@@ -258,7 +258,7 @@ fn a_trial_of_another_run_is_refused() {
     assert!(error.contains("trials/0004.json") && error.contains("refers to trial 40"), "{error}");
 }
 
-/// Hostile text in the place of a name, a message or an answer.
+/// Hostile text in the place of a name, a message or a response.
 const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- \
                        |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
 

@@ -102,7 +102,7 @@ impl RequestDistributions {
     }
 }
 
-/// The ages of what got no right answer, while they are being collected. Memory is taken for a
+/// The ages of what got no correct response, while they are being collected. Memory is taken for a
 /// class when it first occurs.
 #[derive(Debug, Default)]
 struct Ages {
@@ -466,9 +466,9 @@ impl Recorder {
                 self.books.failed += 1;
             }
         }
-        // Only right answers have times. Failures that end fast would otherwise make a failing
+        // Only correct responses have times. Failures that end fast would otherwise make a failing
         // server look quick, and those that end late would vanish or be cut off at a limit of ours:
-        // they are counted, and rank above every right answer.
+        // they are counted, and rank above every correct response.
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
@@ -505,7 +505,7 @@ impl Recorder {
         std::mem::take(&mut self.silences.kept)
     }
 
-    /// An exchange got no right answer: keeps how long it had waited.
+    /// An exchange got no correct response: keeps how long it had waited.
     #[cold]
     fn record_failure(
         &mut self,

@@ -21,11 +21,11 @@ pub(crate) struct Exchange {
     pub(crate) queued: Instant,
     /// `NEVER` until its bytes have been handed to the kernel.
     pub(crate) sent: Instant,
-    /// `NEVER` until the first byte of the answer came.
+    /// `NEVER` until the first byte of the response came.
     pub(crate) first_byte: Instant,
     /// Index of its request in the traffic.
     pub(crate) request: u16,
-    /// Whether its answer is checked in full.
+    /// Whether its response is checked in full.
     pub(crate) in_full: bool,
     /// Where its request ends in the bytes of its connection; 0: not known, as of requests that
     /// leave in one piece.
@@ -170,7 +170,7 @@ pub(crate) struct Slot {
     pub(crate) served: u64,
     /// Connection failures in a row.
     pub(crate) failures: u32,
-    /// Whether a whole answer has come on the present connection.
+    /// Whether a whole response has come on the present connection.
     pub(crate) answered: bool,
     /// Whether a request on the present connection may leave in several pieces.
     pub(crate) has_large: bool,
@@ -204,7 +204,7 @@ pub(crate) struct H1Connection {
     pub(crate) unsent: usize,
     pub(crate) answer: AnswerState,
     pub(crate) upgrade: Upgrade,
-    /// The last request said that the connection ends with its answer (RFC 9112 §9.6).
+    /// The last request said that the connection ends with its response (RFC 9112 §9.6).
     pub(crate) said_close: bool,
     /// The body of the youngest request, which waits for 100 (Continue).
     pub(crate) held: Option<HeldBody>,

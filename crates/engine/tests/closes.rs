@@ -324,8 +324,8 @@ fn what_is_lost_behind_a_cut_is_lost() {
     assert_eq!(played.report.connections.asked_again, 0);
 }
 
-/// A generator that is always woken late finds the answer and the close together: the next request
-/// is queued between the two, and leaves on the next connection.
+/// A generator that is always woken late finds the response and the close together: the next
+/// request is queued between the two, and leaves on the next connection.
 #[test]
 fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
     for requests in [&[GET][..], &[POST]] {

@@ -1,4 +1,4 @@
-//! Servers that ask for answers of the connection itself (PING, SETTINGS, …) for ever. What is
+//! Servers that ask for responses of the connection itself (PING, SETTINGS, …) for ever. What is
 //! queued for one that does not read is bounded; one that reads is answered.
 
 mod world;

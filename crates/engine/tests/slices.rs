@@ -96,7 +96,7 @@ fn waiting_for_a_cpu_counts_in_the_own_slices() {
     assert_eq!(played.report.cpu.run_delay_ns, Some(2 * MS));
 }
 
-/// Right answers that are counted apart, because the window opened while they were under way.
+/// Correct responses that are counted apart, because the window opened while they were under way.
 fn carried(played: &SimulationResult) -> u64 {
     played.intervals.iter().map(|interval| interval.carried.get(Outcome::Ok)).sum()
 }

@@ -144,7 +144,7 @@ fn closed_loop_throughput_is_what_littles_law_says() {
 }
 
 /// One server, a millisecond each: right after a refill all 32 are in flight, then one less with
-/// every answer, until the eighth free place of a connection has it filled again: the mean of 32,
+/// every response, until the eighth free place of a connection has it filled again: the mean of 32,
 /// 31, … 25.
 #[test]
 fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
@@ -242,7 +242,7 @@ fn a_total_of_requests_is_exact() {
     config.window.duration_ns = None;
     let played = sim::play(World::new(1, model), config);
     assert_eq!((played.report.books.completed, played.truth.requests), (100, 100));
-    // The window closes with the last answer: 15 rounds of 1.02 ms.
+    // The window closes with the last response: 15 rounds of 1.02 ms.
     let (opens, closes) = played.report.window_ns;
     assert!((15 * MS..16 * MS).contains(&(closes - opens)), "{}", closes - opens);
 }

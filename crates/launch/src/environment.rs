@@ -239,11 +239,11 @@ impl Environment {
     /// they are secrets. Shorter values would match ordinary words.
     #[must_use]
     pub fn without_secrets(&self, text: String) -> String {
-        const LEAST_CHARS: usize = 6;
+        const MIN_CHARS: usize = 6;
         let all = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
         let secrets = all.filter(|(name, value)| {
             Hidden::from_variable(name, value) == Some(Hidden::Secret)
-                && value.chars().count() >= LEAST_CHARS
+                && value.chars().count() >= MIN_CHARS
         });
         secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
     }

@@ -81,7 +81,7 @@ fn noise_floor_sentence(report: &Report) -> Option<String> {
     let baseline = &report.comparisons.first()?.baseline;
     (!each.is_empty()).then(|| {
         format!(
-            "Four of five such runs find a difference from {} of at least {} (median over steps).",
+            "Smallest detectable difference from {} (power 0.8, median over steps): {}.",
             title(report, baseline),
             differences(&each)
         )
@@ -115,7 +115,7 @@ fn twins(report: &Report) -> Option<String> {
                 ),
             },
         };
-        Some(format!("{} is a twin of {}: {said}.", twin.to, twin.from))
+        Some(format!("{} and its twin: {said}.", twin.from))
     };
     let said: Vec<String> = report.twins.iter().filter_map(of_twin).collect();
     (!said.is_empty()).then(|| said.join(" "))
@@ -435,7 +435,7 @@ fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
         }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
-        None => format!("range of {repeats} repeats, too few for an interval"),
+        None => format!("range of {repeats} valid repeats, too few for an interval"),
     }
 }
 
@@ -649,10 +649,7 @@ fn failures(report: &Report) -> Option<String> {
         sentences.push(format!("{}.", list(&failed)));
     }
     if !skipped.is_empty() {
-        sentences.push(format!(
-            "Skipped, because this machine lacks a requirement: {}.",
-            list(&skipped)
-        ));
+        sentences.push(format!("Skipped: {}.", list(&skipped)));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }

@@ -68,7 +68,10 @@ pub fn text(result: &CapacityResult) -> String {
     let mut lines = vec![outcome(result), format!("  {how}")];
     lines.extend(holds(result));
     lines.extend(result.failures_at_any_rate.as_ref().map(failures));
-    if let (Some(least), None, Some(_)) = (result.least_rps, result.kept_rps, result.missed_rps) {
+    let failed = failures_at_lowest(result);
+    let is_too_short = failed.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
+    lines.extend(failed);
+    if let Some(least) = result.least_rps.filter(|_| is_too_short) {
         lines.push(format!(
             "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
              so lower rates were not tried. Make the loads longer (-d).",
@@ -140,14 +143,24 @@ fn outcome(result: &CapacityResult) -> String {
     }
 }
 
+/// Advice if requests failed at the only rate that was tried. `None`: they did not, or other rates
+/// were tried.
+fn failures_at_lowest(result: &CapacityResult) -> Option<String> {
+    let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
+    let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);
+    is_only.then(|| {
+        format!(
+            "  ! Incorrect or missing responses missed the objective at the only rate that was \
+             tried: {} of {} requests. Check one response with curl, then fix the server or the \
+             expectation.",
+            count((missed.error_share * missed.requests).round() as u64),
+            count(missed.requests as u64)
+        )
+    })
+}
+
 fn failures(of: &FailureShares) -> String {
     let lower = format!("{} of {} requests", count(of.failed_below), count(of.requests_below));
-    if of.requests_above == 0 {
-        return format!(
-            "  ! Incorrect or missing responses missed the objective at the lowest rate that was \
-             tried: {lower}. Check one response with curl, then fix the server or the expectation."
-        );
-    }
     format!(
         "  ! Incorrect or missing responses missed the objective. They are not shown to be rarer \
          at lower rates: {lower} there, {} of {} at higher rates. No kept rate is known. Check one \
@@ -268,9 +281,23 @@ mod tests {
         let said = text(&result);
         assert!(said.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"), "{said}");
         assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
-        let lowest =
-            FailureShares { requests_above: 0, failed_above: 0, ..FailureShares::default() };
-        assert!(failures(&lowest).contains("at the lowest rate that was tried: 0 of 0"));
+        // Failures at the only rate are no matter of the load's length.
+        let only = CapacityTrial {
+            by_failures: true,
+            error_share: 0.025,
+            requests: 2000.0,
+            ..trial(1000.0, Some("errors 2.5 %"))
+        };
+        let alone = CapacityResult {
+            trials: vec![only.clone()],
+            missed_rps: Some(1000.0),
+            missed_together: Some(only),
+            failures_at_any_rate: None,
+            ..result
+        };
+        let said = text(&alone);
+        assert!(said.contains("at the only rate that was tried: 50 of 2,000 requests"), "{said}");
+        assert!(!said.contains("too short for a percentile"), "{said}");
         let short =
             CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
         assert!(line(&short).ends_with("unknown: too few requests for p99"));

@@ -447,7 +447,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 
-/// A whole report: the answer, the overview, caveats of the run, failures.
+/// A whole report: the response, the overview, caveats of the run, failures.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
     let mut out = String::new();

@@ -279,7 +279,7 @@ fn roles(whole: &WatchRecord) -> Markup {
 fn all_calls(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
-        @if whole.syscalls.is_none() { p { "System calls were not counted." } } @else {
+        @if whole.syscalls.is_none() { p { "System calls: not known." } } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {

@@ -46,7 +46,7 @@ fn ratios(report: &mut Report, values: &[f64]) {
 fn the_first_sentence_compares_the_best_with_the_baseline() {
     let more = |values: &'static [f64]| said_of(move |r| ratios(r, values)).remove(0);
     for (values, times, over) in [
-        (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 repeats, too few for an interval"),
+        (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 valid repeats, too few for an interval"),
         (&[2.0; 5], "2.00", "95 % interval"),
         (&[12.34], "12", "one repeat, so no interval"),
         (&[10.0], "10", "one repeat, so no interval"),
@@ -219,7 +219,7 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
     assert_eq!(both, format!("{ratio}{}{}", levels("Fast <1>'s"), levels("Slow's")));
 }
 
-/// An offered rate is not served more than once: the answer gives shares of it, and no ratio of
+/// An offered rate is not served more than once: the response gives shares of it, and no ratio of
 /// rates.
 #[test]
 fn offered_rate_reports_shares_of_it() {
@@ -598,14 +598,11 @@ fn refusals_that_are_to_be_are_counted_apart() {
 #[test]
 fn who_failed_or_could_not_take_part_is_named_last() {
     let last = |change: &dyn Fn(&mut Report)| said_of(change).pop().unwrap();
-    assert_eq!(
-        last(&|_| {}),
-        "Slow responded incorrectly. Skipped, because this machine lacks a requirement: Absent."
-    );
+    assert_eq!(last(&|_| {}), "Slow responded incorrectly. Skipped: Absent.");
     let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
     assert_eq!(last(&failed_only), "Slow responded incorrectly.");
     let skipped_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.failures.clear());
-    assert_eq!(last(&skipped_only), "Skipped, because this machine lacks a requirement: Absent.");
+    assert_eq!(last(&skipped_only), "Skipped: Absent.");
     let neither = |r: &mut Report| {
         failed_only(r);
         skipped_only(r);
@@ -641,7 +638,7 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
         }
         let all = steps.len();
         let said = sentences(&report);
-        (said.into_iter().find(|text| text.contains("is a twin of")).unwrap(), all)
+        (said.into_iter().find(|text| text.contains(" and its twin: ")).unwrap(), all)
     };
     let (none, all) = of_twin(0);
     assert!(

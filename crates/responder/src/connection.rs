@@ -1,4 +1,4 @@
-//! The bytes that answer those of a connection, without its socket.
+//! The bytes that response those of a connection, without its socket.
 
 use std::hint::black_box;
 
@@ -51,7 +51,7 @@ impl Route {
     }
 }
 
-/// Whether an answer's body is wanted, or only its head.
+/// Whether a response's body is wanted, or only its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerPart {
     Body,
@@ -86,7 +86,7 @@ pub(crate) struct PreparedAnswers {
 
 impl PreparedAnswers {
     /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that
-    /// each answer takes besides.
+    /// each response takes besides.
     pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> PreparedAnswers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let content = |route: Route| match to_all {
@@ -116,7 +116,7 @@ impl PreparedAnswers {
         }
     }
 
-    /// The work of one answer. Each round needs the one before: about a nanosecond.
+    /// The work of one response. Each round needs the one before: about a nanosecond.
     fn work(&self) {
         let mut x = 1u64;
         for _ in 0..self.work {
@@ -138,7 +138,7 @@ impl PreparedAnswers {
     }
 }
 
-/// The parts of a request that decide its answer.
+/// The parts of a request that decide its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     route: Route,

@@ -133,7 +133,7 @@ fn accept(
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
-        // Written bytes leave at once: only the writes decide the number of segments per answer.
+        // Written bytes leave at once: only the writes decide the number of segments per response.
         stream.set_nodelay(true)?;
         // A descriptor's number is a slot that is free.
         let index = stream.as_raw_fd() as usize;

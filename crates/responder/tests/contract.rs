@@ -270,7 +270,7 @@ fn writes_decide_how_many_segments_an_answer_is() {
         assert_eq!(seen, frames * REQUESTS, "{writes:?}");
         // A few more for the server's settings, and fewer where the machine was too busy to send
         // each at once; but never so few, or so many, that it could be mistaken for one segment
-        // more or less an answer.
+        // more or less a response.
         let counted = report.tcp.unwrap().data_segments_in;
         let expected = segments * REQUESTS;
         let half = REQUESTS / 2;

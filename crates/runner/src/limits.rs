@@ -46,7 +46,7 @@ pub const SAMPLES: usize = 1024;
 pub const WARMUP_LIMIT_NS: u64 = 60_000_000_000;
 
 /// The shortest `warmup_limit`: within less, steadiness cannot be judged.
-pub const LEAST_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
+pub const MIN_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
 
 /// The warm-up of each step once its start is steady: connections and caches are still new.
 pub const STEP_WARMUP_NS: u64 = 200_000_000;
@@ -69,14 +69,14 @@ pub const SEARCH_LOADS: u64 = 45;
 /// Bounds of the first slices of a start's warm-up. They are shorter with more workloads; below the
 /// lower bound they would only be noise.
 pub const SLICE_NS: u64 = 125_000_000;
-pub const LEAST_SLICE_NS: u64 = 62_500_000;
+pub const MIN_SLICE_NS: u64 = 62_500_000;
 
 /// Total length of the first slices that are judged, if each is no shorter than the lower bound.
 pub const SLICES_NS: u64 = 1_000_000_000;
 
 /// Least responses of a usable slice. After a slice with fewer, slices are twice as long, up to the
 /// longest.
-pub const LEAST_ANSWERS: u64 = 20;
+pub const MIN_ANSWERS: u64 = 20;
 pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
 
 /// Slices of a workload's first turn. Each further turn is twice as long, up to the longest,
@@ -147,8 +147,8 @@ pub const INTERVALS_OF_SLICE: u64 = 4;
 /// them. Also the shortest and the longest turn of a suite: a shorter one is mostly edges, and
 /// during a longer one the machine changes.
 pub const TURNS_NS: [u64; 3] = [100_000_000, 200_000_000, 400_000_000];
-pub const LEAST_TURN_NS: u64 = 100_000_000;
-pub const MOST_TURN_NS: u64 = 2_000_000_000;
+pub const MIN_TURN_NS: u64 = 100_000_000;
+pub const MAX_TURN_NS: u64 = 2_000_000_000;
 
 /// Shortest turn with a CPU quota, which is refilled every 100 ms: in a shorter one the quota is
 /// inaccurate.

@@ -151,7 +151,7 @@ impl Recipe<'_> {
             return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
         }
         Err(format!(
-            "build: the inputs changed while they were copied\nhint: stop the program that writes \
+            "the inputs changed while they were copied\nhint: stop the program that writes \
              into {}, and build again",
             self.definition.folder.display()
         ))
@@ -376,7 +376,7 @@ fn shown_command(command: &str) -> String {
 }
 
 fn unreadable(error: &io::Error) -> String {
-    format!("build: the inputs cannot be read: {error}")
+    format!("the inputs cannot be read: {error}")
 }
 
 /// Returns the inputs of a build by their names, each once.

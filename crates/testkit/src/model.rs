@@ -62,7 +62,7 @@ fn set_nodelay(stream: &TcpStream, task: &Task) {
     let _ = stream.set_nodelay(!matches!(task.work, RequestWork::TwoWrites));
 }
 
-/// Reads once and answers. Returns whether the connection goes on.
+/// Reads once and responses. Returns whether the connection goes on.
 fn step(connection: &mut ServerConnection, task: &Task) -> bool {
     let Some(requests) = connection.receive() else { return false };
     (0..requests).all(|_| {
@@ -132,7 +132,7 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let goes_on = match task.work {
             RequestWork::Timer(us) => connection.receive().map(|requests| {
-                // Read to know when the answers are due.
+                // Read to know when the responses are due.
                 let due = Instant::now() + Duration::from_micros(us.into());
                 self.timers.extend((0..requests).map(|_| (due, id)));
             }),
@@ -144,7 +144,7 @@ impl EventLoop {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        // Read to sleep until the first answer is due.
+        // Read to sleep until the first response is due.
         self.timers.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
     }
 

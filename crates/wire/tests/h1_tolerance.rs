@@ -7,7 +7,7 @@ use dyno_wire::h1::{Http1Error, request};
 /// An accepted answer: its status, its body, and its end; `None`: it continues until the close.
 type Answer = (u16, Vec<u8>, Option<End>);
 
-/// Reads an answer whole and byte by byte, which must come to the same.
+/// Reads a response whole and byte by byte, which must come to the same.
 fn answer(bytes: &[u8], kind: RequestKind) -> Result<Answer, Http1Error> {
     let whole = read(&[bytes], kind);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();

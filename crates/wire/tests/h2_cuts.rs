@@ -92,7 +92,7 @@ fn side() -> impl Strategy<Value = Side> {
 /// The next action of a server.
 #[derive(Clone, Debug)]
 enum Said {
-    /// The next part of an answer: a head, then so much of a body as the windows allow, then its
+    /// The next part of a response: a head, then so much of a body as the windows allow, then its
     /// end.
     Part {
         pick: usize,

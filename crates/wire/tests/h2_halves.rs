@@ -226,7 +226,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However windows, cuts and turns fall, every request arrives whole and every answer comes
+    /// However windows, cuts and turns fall, every request arrives whole and every response comes
     /// back whole.
     #[test]
     fn what_one_half_sends_the_other_reads(

@@ -91,7 +91,7 @@ enum When {
     RequestKind,
     /// At once; the request's body is not read.
     Unread,
-    /// The stream is reset in place of an answer.
+    /// The stream is reset in place of a response.
     Reset,
     /// It is reset within the body.
     ResetWithin,
@@ -182,7 +182,7 @@ async fn serve(
         }
     }
     if answer.when == When::RequestKind {
-        // The client may cancel the rest of a request whose answer is complete.
+        // The client may cancel the rest of a request whose response is complete.
         match read(&mut body).await {
             Ok(length) => assert_eq!(length, asked.body),
             Err(error) if error.reason() == Some(Reason::NO_ERROR) => {}

@@ -29,7 +29,7 @@ const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
 const OWN: &str = "request.";
 
 /// Most bytes of one `{fill:…}`: each connection keeps the requests that it sends in memory.
-const MOST_FILL: u64 = 16 << 20;
+const MAX_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {
     pub fn new(read: ReadFile<'a>) -> Self {
@@ -224,10 +224,10 @@ pub fn length(text: &[u8]) -> u64 {
 fn fill(size: &str) -> Result<RequestPart, String> {
     let bytes = units::bytes(size)
         .map_err(|_| format!("{{fill:{size}}}: not a size\nhint: write it like {{fill:64KiB}}"))?;
-    if bytes > MOST_FILL {
+    if bytes > MAX_FILL {
         return Err(format!(
             "{{fill:{size}}}: must be at most {} MiB\nhint: use a `body_file` for a longer body",
-            MOST_FILL >> 20
+            MAX_FILL >> 20
         ));
     }
     Ok(RequestPart::Bytes(vec![b'x'; bytes as usize].into()))

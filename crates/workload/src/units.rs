@@ -102,7 +102,7 @@ fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let length = length.map(span).transpose()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     let number = |text: &str| match count(text) {
-        Ok(rate) if rate > MOST_RATE => Err(format!("{text:?}: a rate must be {BOUNDS}")),
+        Ok(rate) if rate > MAX_RATE => Err(format!("{text:?}: a rate must be {BOUNDS}")),
         Ok(rate) if rate >= 0.0 => Ok(rate),
         _ => Err(wrong()),
     };
@@ -110,11 +110,11 @@ fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
 }
 
 /// The highest rate, requests per second.
-const MOST_RATE: f64 = 1e9;
+const MAX_RATE: f64 = 1e9;
 const BOUNDS: &str = "above 0 and at most 1,000,000,000 requests per second";
 
 fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
-    if rate > 0.0 && rate <= MOST_RATE {
+    if rate > 0.0 && rate <= MAX_RATE {
         Ok(rate)
     } else {
         Err(format!("{text:?}: a rate must be {BOUNDS}"))

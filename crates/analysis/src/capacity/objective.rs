@@ -7,7 +7,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::PercentilePlace;
 use crate::load::{Percentiles, SAMPLES_BEYOND};
 use crate::number_format::percent;
-use crate::verdict::MOST_LOST;
+use crate::verdict::MAX_LOST;
 
 /// Percentiles that conditions may name.
 const QUANTILES: [(&str, f64); 8] = [
@@ -95,7 +95,7 @@ fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64)
     }
     let says_errors =
         objective.conditions.iter().any(|condition| matches!(condition, Condition::Errors { .. }));
-    (!says_errors && error_share >= MOST_LOST).then(|| Miss::Failures(errors(error_share)))
+    (!says_errors && error_share >= MAX_LOST).then(|| Miss::Failures(errors(error_share)))
 }
 
 /// The first miss that is known; `Err`: none is, and a percentile is unknown.
@@ -185,10 +185,10 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
         let share =
             bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
         return match share / 100.0 {
-            below if below > MOST_LOST => Err(format!(
+            below if below > MAX_LOST => Err(format!(
                 "{text:?}: above the limit: a load with more than {} of requests without a correct \
                  response is never valid\nhint: use a lower bound",
-                percent(MOST_LOST)
+                percent(MAX_LOST)
             )),
             below if below > 0.0 => Ok(Condition::Errors { below }),
             _ => Err(wrong()),

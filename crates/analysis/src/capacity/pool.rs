@@ -11,7 +11,7 @@ use super::objective::{FAILURES, ObjectiveVerdict, judge};
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code};
 use crate::load::{Percentiles, UnansweredRequests, responses};
-use crate::verdict::{MOST_LOST, with_caveats};
+use crate::verdict::{MAX_LOST, with_caveats};
 
 /// Loads at one rate.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +105,7 @@ fn caveats(all: &[&Pooled], error_share: f64, seconds: f64) -> Vec<Caveat> {
         };
         let its_s: f64 = all.iter().filter(has).map(|one| one.result.duration_s).sum();
         let is_kept = match caveat.code {
-            Code::Errors => error_share >= MOST_LOST,
+            Code::Errors => error_share >= MAX_LOST,
             code => FAILURES.contains(&code) || 2.0 * its_s > seconds,
         };
         if is_kept && !kept.iter().any(|known| known.code == caveat.code) {

@@ -134,11 +134,11 @@ const FARTHER: i32 = 3;
 const ROUNDING: f64 = 1e-4;
 
 /// The lowest rate that is tried for any objective, and the highest; requests per second.
-const LEAST_RPS: f64 = 1.0;
+const MIN_RPS: f64 = 1.0;
 
 /// By how much the lowest rate is raised after a load that was too short.
 const RAISED: f64 = 1.05;
-const MOST_RPS: f64 = 1e8;
+const MAX_RPS: f64 = 1e8;
 
 impl CapacitySearch {
     /// Begins at a rate.
@@ -149,9 +149,9 @@ impl CapacitySearch {
     pub fn new(start_rps: f64, width: Width) -> CapacitySearch {
         assert!(start_rps > 0.0 && width.0 > 0.0, "a search begins above 0, and ends with a width");
         CapacitySearch {
-            start_rps: rate(key(start_rps.clamp(LEAST_RPS, MOST_RPS))),
+            start_rps: rate(key(start_rps.clamp(MIN_RPS, MAX_RPS))),
             width,
-            least_rps: LEAST_RPS,
+            least_rps: MIN_RPS,
             rates: BTreeMap::new(),
             loads: 0,
             confirmations: 0,
@@ -161,7 +161,7 @@ impl CapacitySearch {
     /// The same, but no rate below this is tried, requests per second.
     #[must_use]
     pub fn with_least(self, least_rps: f64) -> CapacitySearch {
-        CapacitySearch { least_rps: rate(key(least_rps.clamp(LEAST_RPS, MOST_RPS))), ..self }
+        CapacitySearch { least_rps: rate(key(least_rps.clamp(MIN_RPS, MAX_RPS))), ..self }
     }
 
     /// Takes the outcomes of a load at a rate: of the load itself, and of all requests at that
@@ -177,7 +177,7 @@ impl CapacitySearch {
             }
             // By chance a load has fewer requests than its rate promises. A higher rate has enough.
             TrialVerdict::TooShort => {
-                self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MOST_RPS)));
+                self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MAX_RPS)));
             }
         }
     }
@@ -284,15 +284,15 @@ impl CapacitySearch {
             // the way there.
             let is_inside = |rate: &f64| (from..=to).contains(rate);
             let middle =
-                expected_rps.filter(is_inside).unwrap_or((from.max(LEAST_RPS) * to).sqrt()).ln();
+                expected_rps.filter(is_inside).unwrap_or((from.max(MIN_RPS) * to).sqrt()).ln();
             open.min_by(|a, b| (a.ln() - middle).abs().total_cmp(&(b.ln() - middle).abs()))
         };
         match (kept_rps, missed_rps) {
-            (None, None) => Some(
-                open_between(0.0, 2.0 * MOST_RPS).unwrap_or(self.start_rps.max(self.least_rps)),
-            ),
-            (Some(low), None) => open_between(low, 2.0 * MOST_RPS)
-                .or_else(|| (low < MOST_RPS).then(|| rate(key((2.0 * low).min(MOST_RPS))))),
+            (None, None) => {
+                Some(open_between(0.0, 2.0 * MAX_RPS).unwrap_or(self.start_rps.max(self.least_rps)))
+            }
+            (Some(low), None) => open_between(low, 2.0 * MAX_RPS)
+                .or_else(|| (low < MAX_RPS).then(|| rate(key((2.0 * low).min(MAX_RPS))))),
             (None, Some(high)) => open_between(0.0, high).or_else(|| {
                 (high > self.least_rps).then(|| rate(key((high / 2.0).max(self.least_rps))))
             }),
@@ -520,9 +520,9 @@ mod tests {
     #[test]
     fn what_is_always_kept_or_never_is_said_to_be() {
         let (all, _) = search_bounds(1000.0, 0.02, |_| true);
-        assert_eq!((all.kept_rps, all.missed_rps, all.settled), (Some(MOST_RPS), None, false));
+        assert_eq!((all.kept_rps, all.missed_rps, all.settled), (Some(MAX_RPS), None, false));
         let (none, loads) = search_bounds(1000.0, 0.02, |_| false);
-        assert_eq!((none.kept_rps, none.missed_rps, none.settled), (None, Some(LEAST_RPS), false));
+        assert_eq!((none.kept_rps, none.missed_rps, none.settled), (None, Some(MIN_RPS), false));
         assert!(loads < 40, "{loads}");
     }
 

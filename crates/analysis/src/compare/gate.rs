@@ -26,7 +26,7 @@ const SHORT: [(&str, &str); 7] = [
 
 /// The smallest share of a gate, in per cent. A gate stores 1 + share, in which smaller shares lose
 /// their digits.
-const LEAST_PERCENT: f64 = 0.001;
+const MIN_PERCENT: f64 = 0.001;
 
 /// The most by which a metric may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,9 +77,9 @@ impl Gate {
                 if wants_above { "lower" } else { "higher" }
             ));
         }
-        if share.abs() < LEAST_PERCENT {
+        if share.abs() < MIN_PERCENT {
             return Err(format!(
-                "{text:?}: too small for any measurement\nhint: use at least {LEAST_PERCENT} %"
+                "{text:?}: too small for any measurement\nhint: use at least {MIN_PERCENT} %"
             ));
         }
         if share <= -100.0 {
@@ -95,7 +95,7 @@ impl Gate {
     #[must_use]
     pub fn text(&self) -> String {
         let sign = if self.ratio > 1.0 { ">+" } else { "<-" };
-        // Rounded to what was written: 1.03 is not exactly 1 + 0.03. See `LEAST_PERCENT`.
+        // Rounded to what was written: 1.03 is not exactly 1 + 0.03. See `MIN_PERCENT`.
         let share = ((self.ratio - 1.0).abs() * 1e10).round() / 1e8;
         format!("{}{sign}{share}%", self.metric.key)
     }

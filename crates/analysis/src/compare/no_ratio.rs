@@ -13,7 +13,7 @@ use crate::stats::REPEATS_FOR_INTERVAL;
 pub enum NoRatioReason {
     /// No repeat of one side counts.
     NoRepeat { a: usize, b: usize },
-    /// In some repeats the percentile lies among the requests that got no answer.
+    /// In some repeats the percentile lies among the requests that got no response.
     Unanswered { a: usize, b: usize },
     /// Some repeats have no value.
     NotMeasured { a: usize, b: usize },

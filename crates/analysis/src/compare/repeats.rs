@@ -316,11 +316,8 @@ fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
     let subject = side.report.subjects.get(key.arm);
-    if subject.is_some_and(|subject| subject.skipped.is_some()) {
-        return (
-            Cause::Measurement,
-            "skipped: this machine lacks a requirement of the server".into(),
-        );
+    if let Some(why) = subject.and_then(|subject| subject.skipped.as_ref()) {
+        return (Cause::Measurement, format!("skipped: {why}"));
     }
     let failures = subject.map_or(&[][..], |subject| &subject.failures);
     // A failure of the server explains the repeat better than one of the machine in another try.

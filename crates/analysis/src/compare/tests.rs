@@ -10,7 +10,8 @@ use crate::series::{RepeatValue, Series};
 
 mod gates;
 
-/// A run of servers, each with its answers per second, repeat by repeat; the last one is a control.
+/// A run of servers, each with its responses per second, repeat by repeat; the last one is a
+/// control.
 fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
     let last = servers.len() - 1;
     let subject = |(index, (name, _)): (usize, &(&str, &[u64]))| Subject {
@@ -342,7 +343,7 @@ fn a_server_that_broke_passes_no_gate() {
     assert_eq!((state, row.unwrap().b_broke), (Some(GateState::Undecided), false));
 }
 
-/// Requests that get no answer are no wrong answers: a machine that stalls loses them, too.
+/// Requests that get no response are no incorrect responses: a machine that stalls loses them, too.
 #[test]
 fn what_was_lost_is_tested_like_any_difference() {
     let steady: &[u64] = &[200, 202, 201, 203, 200];

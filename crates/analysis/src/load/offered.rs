@@ -1,4 +1,4 @@
-//! Whether the answers keep up with an open loop's schedule, at any rate.
+//! Whether the responses keep up with an open loop's schedule, at any rate.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::LoadModel;
@@ -16,10 +16,10 @@ const LEFT_BEHIND: f64 = 0.02;
 const SETTLED: f64 = 3.0;
 
 /// Largest share of the offered requests that chance may leave in flight …
-const MOST_CHANCE: f64 = 0.05;
+const MAX_CHANCE: f64 = 0.05;
 
 /// … or this many requests, if that is more.
-const LEAST_CHANCE: f64 = 5.0;
+const MIN_CHANCE: f64 = 5.0;
 
 /// Offered and answered requests over a stretch of the window. Instants are in seconds since the
 /// load began.
@@ -88,7 +88,7 @@ fn sum_over(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64,
 /// measure.
 fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
-    (last - before).max(0.0) + chance.min((offered * MOST_CHANCE).max(LEAST_CHANCE))
+    (last - before).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE))
 }
 
 impl LoadResult {
@@ -100,7 +100,7 @@ impl LoadResult {
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
-    /// Whether the answers kept up with the offered rate; `None` in a closed loop, which never
+    /// Whether the responses kept up with the offered rate; `None` in a closed loop, which never
     /// offers more than is answered.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {

@@ -280,7 +280,7 @@ mod tests {
         let at =
             |unanswered, q| quantile_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
-        // A quarter of 200 is half of the answers; beyond half of 200 there are no responses.
+        // A quarter of 200 is half of the responses; beyond half of 200 there are no responses.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
     }
 }

@@ -93,7 +93,7 @@ fn a_row_says_what_its_step_cost_and_what_was_checked() {
     for trial in &mut run.trials {
         let answers = trial.load.books.completed;
         for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
-            // 3.6 ms of CPU time for each answer: 1,000 hours for 10⁹.
+            // 3.6 ms of CPU time for each response: 1,000 hours for 10⁹.
             let cpu_ns = Some(share * answers * 3_600_000);
             sample.party_use_mut(Party::SUBJECT).cgroup =
                 Some(CgroupUse { cpu_ns, ..CgroupUse::default() });

@@ -14,9 +14,9 @@ use crate::report::{Report, report};
 #[derive(Clone, Copy)]
 enum Was {
     Valid(u64),
-    /// This many answers, with a generator that had no room.
+    /// This many responses, with a generator that had no room.
     Busy(u64),
-    /// This many answers, and two counts of requests that do not agree.
+    /// This many responses, and two counts of requests that do not agree.
     Doubtful(u64),
     /// Every tenth answer was wrong.
     Wrong(u64),

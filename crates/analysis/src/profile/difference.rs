@@ -41,7 +41,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// `None`: one of the two has no answer or no sample, or the profiles are of waiting threads.
+    /// `None`: one of the two has no response or no sample, or the profiles are of waiting threads.
     /// One long wait is many samples, so their chance differences are unknown.
     fn from_profiles(
         here: &ProfileRecord,

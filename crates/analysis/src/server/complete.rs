@@ -19,12 +19,12 @@ use super::threads::{ServingThreads, ThreadDeltas};
 use super::{PartySample, cpu_between, split_between};
 
 /// Greatest share of a counter that ended threads may have had without making it unknown.
-const MOST_UNREAD: f64 = 0.01;
+const MAX_UNREAD: f64 = 0.01;
 
 /// Greatest share of the CPU time that ended serving threads may have had without invalidating the
 /// states of the living ones. Rules ask for half of the living threads' time, and this much work
 /// elsewhere does not change their result.
-const MOST_SERVED: f64 = 0.1;
+const MAX_SERVED: f64 = 0.1;
 
 /// CPU time that a thread may use between the reading of its group and its own reading.
 const SKEW_S: f64 = 0.001;
@@ -125,12 +125,12 @@ impl EndedBetweenSamples {
         let loses_children = unseen.is_some_and(|n| n >= LOST_BIRTHS)
             && last.each.iter().any(|process| process.ignores_children);
         let has_unseen_births = loses_children || are_the_servers(unseen, responses);
-        let is_accounted = totals_s > MOST_UNREAD * threads.run_s;
+        let is_accounted = totals_s > MAX_UNREAD * threads.run_s;
         // Without totals, the threads decide, because no counter includes the ended ones. The
         // totals of each process that waits to be reaped are rounded down by up to two ticks.
         let rounded_s = totals.zombie_count(last) as f64 * TICKS_S;
-        let is_rounded_off = rounded_s > MOST_UNREAD * (threads.run_s + totals_s);
-        let is_lost_without = !has_totals && gone.run_s > MOST_UNREAD * threads.run_s;
+        let is_rounded_off = rounded_s > MAX_UNREAD * (threads.run_s + totals_s);
+        let is_lost_without = !has_totals && gone.run_s > MAX_UNREAD * threads.run_s;
         EndedBetweenSamples {
             threads: gone.threads,
             processes: gone_processes(samples),
@@ -201,14 +201,14 @@ impl EndedBetweenSamples {
         let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
         let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
         let is_unread = match (cpu_s, unread_s) {
-            (Some(cpu_s), Some(unread_s)) => unread_s > MOST_UNREAD * cpu_s + skew_s(cpu_s),
+            (Some(cpu_s), Some(unread_s)) => unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s),
             // A group that does not count CPU time does not show whether threads are missing.
             _ => first.cgroup.is_none() && !last.threads.is_empty(),
         };
         let switches = threads.switches().unwrap_or(0) as f64;
         let by_probe = threads.ended;
         let has_probe = last.ended.is_some();
-        let share = |part: f64, rest: f64| part > MOST_UNREAD * (part + rest);
+        let share = |part: f64, rest: f64| part > MAX_UNREAD * (part + rest);
         let is_gone = !has_probe
             && (share(self.seen_s, threads.run_s)
                 || share(self.seen_switches as f64, switches)
@@ -233,7 +233,7 @@ impl EndedBetweenSamples {
         }
         let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
         let have_served = share(by_probe.serving_lived_s, working_s)
-            || by_probe.serving_s > MOST_SERVED * threads.run_s;
+            || by_probe.serving_s > MAX_SERVED * threads.run_s;
         if is_unread || is_gone || have_served {
             threads.wanted_s = None;
             threads.working = None;
@@ -411,7 +411,7 @@ impl Totals {
             let unread_s = total.cpu_ns() as f64 / 1e9 - read_s;
             // A process that waits to be reaped has no threads to compare with.
             let is_dead = now.is_empty();
-            if is_dead || unread_s > TICKS_S + MOST_UNREAD * read_s {
+            if is_dead || unread_s > TICKS_S + MAX_UNREAD * read_s {
                 unread_s.max(0.0)
             } else {
                 0.0

@@ -279,7 +279,7 @@ impl ThreadDeltas {
     /// `cpu_s`: CPU time of all threads.
     pub(super) fn attribute(&mut self, cpu_s: Option<f64>) {
         let left_s = cpu_s.unwrap_or(0.0) - self.run_s;
-        if left_s > LEAST_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
+        if left_s > MIN_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
             let role = RoleUse { cpu_s: left_s, ..RoleUse::default() };
             self.roles.insert(roles::UNATTRIBUTED, role);
         }
@@ -304,7 +304,7 @@ const SLACK_NS: u64 = 100_000_000;
 
 /// Least share of the CPU time that is worth a line. Threads are read one after the other, a little
 /// later than their group.
-const LEAST_UNATTRIBUTED: f64 = 0.01;
+const MIN_UNATTRIBUTED: f64 = 0.01;
 
 /// Observed use of threads between two instants.
 struct Difference {

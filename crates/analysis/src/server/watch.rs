@@ -79,10 +79,10 @@ pub struct Syscalls {
 const COUNTING_COST_S: f64 = 300e-9;
 
 /// Least share of a CPU that counting takes, from which on rates are lower bounds.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 fn is_slowed(per_s: f64) -> bool {
-    per_s * COUNTING_COST_S >= LEAST_SHARE
+    per_s * COUNTING_COST_S >= MIN_SHARE
 }
 
 impl Syscalls {
@@ -207,6 +207,11 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
     let cpu_s = cpu_s.or(of_threads_s);
     threads.attribute(cpu_s);
+    // The probes began to see a process that joined at its first sample.
+    let is_seen_from_start = !last.used.has_joined;
+    if !is_seen_from_start {
+        threads.roles.values_mut().for_each(|role| (role.wakeups, role.states_s) = (None, None));
+    }
     let of_threads =
         || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
     let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
@@ -215,8 +220,6 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0);
     let throttled = cgroup_delta(first, last, |c| c.throttled_periods);
-    // The probes began to see a process that joined at its first sample.
-    let is_seen_from_start = !last.used.has_joined;
     let since = |start_ns: u64| start_ns.saturating_sub(began_ns) as f64 / 1e9;
     let network = |pair: (&NetworkUse, &NetworkUse)| TcpLosses::from_readings(pair.0, pair.1);
     Some(WatchRecord {
@@ -352,6 +355,9 @@ mod tests {
         again.party_use_mut(Party::SUBJECT).has_joined = true;
         let here = watch_record(0, &first, &again).unwrap();
         assert_eq!((&here.syscalls, here.wakeups_per_s, here.cpus), (&None, None, Some(0.5)));
+        let of_roles = here.by_thread_role.values();
+        assert!(of_roles.clone().all(|role| role.wakeups.is_none() && role.states_s.is_none()));
+        assert!(of_roles.count() > 0);
         assert!(watch_record(0, &first, &last).unwrap().syscalls.is_some());
         assert!(watch_record(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();

@@ -47,10 +47,10 @@ const NO_QUEUE: f64 = 1.25;
 const ALIKE: f64 = 1.5;
 
 /// Share of the requests in flight whose threads wait for each other that shows where they queue.
-const MOST_REQUESTS: f64 = 0.5;
+const MAX_REQUESTS: f64 = 0.5;
 
 /// Share of the time in which threads wait for peers that shows that the queue is behind them.
-const MOST_OF_TIME: f64 = 0.5;
+const MAX_OF_TIME: f64 = 0.5;
 
 /// Waits for events per response that end without one, from which on requests may wait for time.
 const A_TIMER_EACH: f64 = 0.5;
@@ -61,12 +61,12 @@ const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code:
 
 /// Share of its allowed CPU time that the hypervisor may have taken from a server without changing
 /// the conclusions from its steps: throughput that differs by as much counts as flat.
-const MOST_STOLEN: f64 = FLAT - 1.0;
+const MAX_STOLEN: f64 = FLAT - 1.0;
 
 /// Whether others may have changed the throughput of a step.
 fn is_disturbed(trial: &TrialResult) -> bool {
     let is_stolen = trial.caveats.iter().any(|caveat| caveat.code == Code::Steal)
-        && trial.server.stolen_share().is_none_or(|share| share > MOST_STOLEN);
+        && trial.server.stolen_share().is_none_or(|share| share > MAX_STOLEN);
     is_stolen || trial.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code))
 }
 
@@ -283,7 +283,7 @@ impl Curve {
     fn waits_for_turn(&self, level: &Level) -> bool {
         let without_turn =
             level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
-        without_turn.is_some_and(|threads| threads >= (MOST_REQUESTS * level.in_flight).max(1.0))
+        without_turn.is_some_and(|threads| threads >= (MAX_REQUESTS * level.in_flight).max(1.0))
     }
 
     /// Requests that a queue serves at a time; `None`: no level shows a request that does not wait.
@@ -522,7 +522,7 @@ fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
     let waits_for_peers = server
         .working
         .as_ref()
-        .is_none_or(|working| working.share(ThreadState::Network) >= MOST_OF_TIME);
+        .is_none_or(|working| working.share(ThreadState::Network) >= MAX_OF_TIME);
     if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
 }
 

@@ -10,7 +10,7 @@ use super::other_programs;
 use super::polling::{is_full, polling, polls};
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
-use super::server::{MOST_WAITING, starved_seconds};
+use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
 use crate::backend::BackendUse;
@@ -137,7 +137,8 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let bound = Bound::from_result(load)?;
     let server_share = server.cpu_utilisation;
     (!is_full(load, server)).then(|| {
-        let while_server = |share| format!(", while the server used {} of its CPU", percent(share));
+        let while_server =
+            |share| format!(", while the server used {} of its allowed CPU time", percent(share));
         let of_server = server_share.map_or(String::new(), while_server);
         let sentence = format!("The generator: {}{of_server}.", bound.clause());
         let confidence = match server_share {
@@ -298,7 +299,7 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |behind: &BackendUse| {
         let (used, allowed_s) = (behind.server.cpu_utilisation?, behind.server.cpu_allowed_s?);
         let waited = behind.server.run_delay_s? / allowed_s;
-        (waited > MOST_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
+        (waited > MAX_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
     };
     let of_any = |behind| demand(behind).map(|of| (behind, of));
     let (behind, (used, waited)) = backends.iter().find_map(of_any)?;

@@ -50,11 +50,11 @@ pub(super) fn caveats(
         pauses::stalled(result, record),
         answered_early(result, record),
         streams_not_granted(result),
-        queueing(result),
+        queueing(result, context),
         generator_late(result),
-        generator_starved(result),
+        generator_starved(result, context),
         room::priority_refused(record, result),
-        room::others(result),
+        room::others(result, context),
         room::quota(result),
         clumped(result),
         ceiling(result),
@@ -94,8 +94,8 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
     if let Some(Explained { causes, remedies }) = drops.explanation() {
         let message = format!(
-            "The machine dropped packets while this step ran: {causes}. Connections stall or time \
-             out because of that, whatever the server does. {remedies}"
+            "The machine dropped packets while this step ran: {causes}. Connections may stall or \
+             time out, and the server is not the cause. {remedies}"
         );
         return Some(caveat(Severity::Invalid, message));
     }
@@ -254,13 +254,13 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
 
 /// Largest share of due requests that may get no response. With more, the rest is not the load that
 /// was asked for.
-pub(crate) const MOST_LOST: f64 = 0.01;
+pub(crate) const MAX_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let exchanges = result.exchanges;
     let lost = exchanges.lost_count();
     let share = lost as f64 / exchanges.due().max(1) as f64;
-    let is_due = exchanges.failed > 0 || share > MOST_LOST;
+    let is_due = exchanges.failed > 0 || share > MAX_LOST;
     (is_due && !is_refused(result, context)).then(|| {
         let at_end =
             [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
@@ -278,7 +278,7 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
             percent(share),
             classes.join(", ")
         );
-        let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
+        let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Warning };
         if result.outcomes.get(Outcome::AddressExhausted) > 0 {
             message.push_str(
                 " No local port was left to connect from (EADDRNOTAVAIL). Keep connections alive, \
@@ -416,7 +416,7 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
         let of_any: u64 = result.outcomes.statuses[3..].iter().sum();
         let refused = early.refusals.unwrap_or(of_any);
         let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
-        let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
+        let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({
             "responses": early.responses, "unsent_bytes": early.unsent_bytes,
             "refusals": early.refusals, "completed": completed,
@@ -482,18 +482,20 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
 }
 
 /// Requests waited before they were sent: for a free connection, or for a late generator.
-fn queueing(result: &LoadResult) -> Option<Caveat> {
+fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
     (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
         let (in_flight, places) = (result.in_flight.mean, result.places());
         let is_full = in_flight >= 0.5 * places as f64;
-        let is_late = generator_late(result).is_some() || generator_starved(result).is_some();
+        let is_late =
+            generator_late(result).is_some() || generator_starved(result, context).is_some();
         let why = match (is_full, is_late) {
             (true, false) => "Use more connections to find the server's own limit.".to_string(),
             (_, true) => format!(
                 "The generator was late: on average, {in_flight:.1} of {places} possible requests \
-                 were in flight. Give the generator a CPU of its own (`--cpus`), or use a quieter \
-                 machine."
+                 were in flight. Give the generator a CPU of its own ({}), or use a quieter \
+                 machine.",
+                context.cpus_setting()
             ),
             (false, false) => format!(
                 "On average, {in_flight:.1} of {places} possible requests were in flight. All were \
@@ -502,8 +504,9 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
             ),
         };
         let message = format!(
-            "Slow requests mostly waited in the generator before they were sent. Their p99 is \
-             {response:.0} µs from the intended start and {service:.0} µs from sending. {why}"
+            "Slow requests mostly waited in the generator before they were sent. The p99 of all \
+             requests is {response:.0} µs from the intended start and {service:.0} µs from \
+             sending. {why}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
@@ -530,15 +533,16 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
 }
 
 /// A generator that waits for a CPU that others use looks idle, and stamps late.
-fn generator_starved(result: &LoadResult) -> Option<Caveat> {
+fn generator_starved(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let share = waited_for_cpu(result)?;
-    (share > room::MOST_WAITING).then(|| {
+    (share > room::MAX_WAITING).then(|| {
         let message = format!(
             "For {} of the time the generator waited for a CPU that another program used{}. \
              Throughput is a lower bound, and response times include the wait. Give the generator \
-             a CPU of its own (`--cpus`), or use a quieter machine.",
+             a CPU of its own ({}), or use a quieter machine.",
             percent(share),
-            room::process_names(result)
+            room::process_names(result),
+            context.cpus_setting()
         );
         Caveat::new(
             Code::GeneratorStarved,
@@ -653,11 +657,11 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
 /// first, and its connections then have nothing to do.
 fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     /// Least share of the places that have a request in flight on average.
-    const LEAST_BUSY: f64 = 0.8;
+    const MIN_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;
     let is_closed = result.config.model == LoadModel::Closed;
-    (divides && is_closed && mean < LEAST_BUSY * places).then(|| {
+    (divides && is_closed && mean < MIN_BUSY * places).then(|| {
         let message = format!(
             "The requests were divided among the generator's threads before the load, and some \
              threads finished early. On average, {mean:.2} of {places:.0} requests were in flight, \

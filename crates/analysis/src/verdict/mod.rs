@@ -32,7 +32,7 @@ pub use thresholds::GENERATOR_BUSY;
 pub(crate) use thresholds::STEAL;
 
 pub(crate) use levels::THROUGHPUT_LEVELS;
-pub(crate) use load::MOST_LOST;
+pub(crate) use load::MAX_LOST;
 pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
@@ -64,6 +64,23 @@ impl Context<'_> {
     /// The server's CPU utilisation, if it needed all of its CPU.
     fn full_server(&self, load: &LoadResult) -> Option<f64> {
         self.server.filter(|server| polling::is_full(load, server))?.cpu_utilisation
+    }
+
+    /// The setting that chooses the generator's CPUs: a suite has no option for it, and its
+    /// generator gets the CPUs that the servers leave.
+    const fn cpus_setting(&self) -> &'static str {
+        match self.server {
+            Some(_) => "a smaller `cpuset` under `[limits]` leaves it the others",
+            None => "`--cpus`",
+        }
+    }
+
+    /// The setting for this number of generator threads.
+    fn threads_setting(&self, threads: usize) -> String {
+        match self.server {
+            Some(_) => format!("`threads = {threads}` under `[load]`"),
+            None => format!("`--threads {threads}`"),
+        }
     }
 
     /// Severity of a generator without room.

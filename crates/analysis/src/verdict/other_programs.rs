@@ -6,7 +6,7 @@ use super::limiter::{Limiter, is_generator_starved, verdict};
 use super::polling::is_full;
 use super::resource::{Confidence, Resource};
 use super::room::Bound;
-use super::server::{MOST_WAITING, starved_seconds};
+use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{SERVER_BUSY, STEAL};
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
@@ -40,7 +40,7 @@ fn share_of_generators_cpus(load: &LoadResult, server: &ServerUse) -> Option<f64
 pub(super) fn share_waited_for(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let is_by_waiting =
         matches!(Bound::from_result(load)?, Bound::Crowded { .. } | Bound::Waiting { .. });
-    share_of_generators_cpus(load, server).filter(|others| is_by_waiting && *others > MOST_WAITING)
+    share_of_generators_cpus(load, server).filter(|others| is_by_waiting && *others > MAX_WAITING)
 }
 
 /// Other programs filled the generator's CPUs. `None`: the generator had room, the server was full,

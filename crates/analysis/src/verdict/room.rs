@@ -14,11 +14,11 @@ use crate::number_format::percent;
 const CPUS_FULL: f64 = 0.95;
 
 /// Share of the window that a thread may wait for a CPU.
-pub(super) const MOST_WAITING: f64 = 0.05;
+pub(super) const MAX_WAITING: f64 = 0.05;
 
 /// Share of a quota's periods in which it may hold the generator back. Small, because such a pause
 /// may last a whole period.
-const MOST_THROTTLED: f64 = 0.02;
+const MAX_THROTTLED: f64 = 0.02;
 
 /// Share of the generator's CPUs, used by others, above which a caveat is given.
 const OTHERS_WORTH_TELLING: f64 = 0.05;
@@ -44,7 +44,7 @@ impl Bound {
     pub fn from_result(result: &LoadResult) -> Option<Bound> {
         let (client, room) = (&result.client, &result.client.room);
         let work = client.busiest_thread_utilisation;
-        if let Some(throttled) = room.throttled.filter(|share| *share > MOST_THROTTLED) {
+        if let Some(throttled) = room.throttled.filter(|share| *share > MAX_THROTTLED) {
             return Some(Bound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
         }
         if work > GENERATOR_BUSY {
@@ -82,8 +82,8 @@ impl Bound {
                 format!("its threads used {} of a CPU that they share", percent(work))
             }
             Bound::Crowded { busy, others, waiting } => format!(
-                "its CPUs were busy for {} of the time, for {} with other programs, and it waited \
-                 for them for {}",
+                "its CPUs were busy for {} of the time, for {} with other programs, and its \
+                 threads waited for a CPU for {}",
                 percent(busy),
                 percent(others),
                 percent(waiting)
@@ -106,14 +106,17 @@ impl Bound {
             Bound::Quota { .. } => {
                 "Raise the quota of dyno's group, or run dyno outside of that group.".to_string()
             }
-            Bound::Thread { .. } if context.server.is_some() => {
-                format!("Use a machine with more CPUs, and `threads = {more}` under `[load]`.")
+            Bound::Thread { .. } => {
+                format!(
+                    "Give the generator another CPU: {}.",
+                    context.threads_setting(more as usize)
+                )
             }
-            Bound::Thread { .. } => format!("Give the generator another CPU: `--threads {more}`."),
             Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
-                "Give the generator CPUs that no other program uses{} (`--cpus`), and no more \
-                 threads than CPUs.",
-                result.client.room.processes_text()
+                "Give the generator CPUs that no other program uses{} ({}), and no more threads \
+                 than CPUs.",
+                result.client.room.processes_text(),
+                context.cpus_setting()
             ),
         }
     }
@@ -125,7 +128,7 @@ fn crowded(result: &LoadResult) -> Option<Bound> {
     let room = &result.client.room;
     let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
     let others = room.others.unwrap_or(0.0);
-    let has_waited = room.waiting.map_or(others > MOST_WAITING, |waiting| waiting > MOST_WAITING);
+    let has_waited = room.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
     let may_be_less = result.keeps_up() != Some(true);
     (has_waited && may_be_less).then_some(Bound::Crowded {
         busy,
@@ -170,10 +173,10 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "{threads} threads of the generator share {cpus} CPU{}. They wait for each other, each \
-             time for up to a time slice of the scheduler. Use no more threads than CPUs: \
-             `--threads {cpus}`.",
-            if cpus == 1 { "" } else { "s" }
+            "The generator has {threads} threads on {cpus} CPU{}. Each may wait for another, each \
+             time for up to a time slice of the scheduler. Use no more threads than CPUs: {}.",
+            if cpus == 1 { "" } else { "s" },
+            context.threads_setting(cpus)
         );
         let severity = match Bound::from_result(result) {
             Some(_) => context.weight_of_room(result),
@@ -206,14 +209,15 @@ pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Opti
 }
 
 /// Other programs on the generator's CPUs: usually a server.
-pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
+pub(super) fn others(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let room = &result.client.room;
     let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;
     let message = format!(
         "Another program used {} of the generator's CPUs{}. If it is the server, each slows the \
-         other. Use `--cpus` to give the generator CPUs of its own.",
+         other. Give the generator CPUs of its own ({}).",
         percent(share),
-        room.processes_text()
+        room.processes_text(),
+        context.cpus_setting()
     );
     Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
 }
@@ -222,7 +226,7 @@ pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
 pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
     let cpus =
-        room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MOST_THROTTLED))?;
+        room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
     let message = format!(
         "dyno's own control group has a quota of {cpus:.2} CPUs, which throttled it in {} of the \
          periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",

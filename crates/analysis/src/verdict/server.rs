@@ -11,7 +11,7 @@ use crate::number_format::{cpus, percent};
 use crate::server::{RuntimeMetrics, ServerUse, strays};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
-pub(super) const MOST_WAITING: f64 = 0.1;
+pub(super) const MAX_WAITING: f64 = 0.1;
 
 /// Least CPU time of others on the machine for the server to have waited for them, as a share of
 /// its allowed CPU time.
@@ -175,7 +175,7 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let (busy, allowed_s, waited_s) =
         (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
     let count = allowed_s / server.window_s;
-    (busy as f64 > count.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
+    (busy as f64 > count.ceil() && waited_s > MAX_WAITING * allowed_s).then(|| {
         let message = format!(
             "{busy} busy threads of the server took turns on {}. They waited {waited_s:.2} s for a \
              CPU in {:.2} s. High percentiles show the scheduler's time slices. Start the server \
@@ -196,7 +196,7 @@ pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
         || server.throttling.is_some_and(|t| t.share() > THROTTLED)
         || server.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
-    (waited_s > MOST_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
+    (waited_s > MAX_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
 }
 
 /// A server that waits for CPUs that others use looks idle.
@@ -230,9 +230,9 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
         |seconds| format!("{seconds:.2} s of CPU time"),
     );
     let message = format!(
-        "Threads or processes of the server ended before their counters were read, and {used} is \
-         not counted. Between two samples, {} threads and {} processes ended. Unknown counters: \
-         {}. Use keep-alive connections or a server that keeps its threads.",
+        "Threads or processes of the server ended before their counters were read. They used \
+         {used}. Seen in a sample and gone by the last one: {} threads and {} processes. Unknown \
+         counters: {}. Use keep-alive connections or a server that keeps its threads.",
         unread.threads,
         unread.processes,
         unread.unknown.join(", ")

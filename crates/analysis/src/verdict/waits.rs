@@ -13,7 +13,7 @@ use crate::server::{Call, ServerUse, ServingThreads};
 
 /// Share of their time that threads wait for one thing from which on that is what holds requests
 /// up.
-const MOST_OF_TIME: f64 = 0.5;
+const MAX_OF_TIME: f64 = 0.5;
 
 /// Share of their time that threads wait for a disk from which on it matters.
 const MUCH_OF_TIME: f64 = 0.3;
@@ -28,18 +28,18 @@ const MAJOR_FAULTS_EACH: f64 = 1.0;
 /// Share of the server's CPU time that its garbage collector may use without being its limit.
 const GC_SHARE: f64 = 0.3;
 
-/// Linux delays an acknowledgement by 40 ms at least, and the answer comes a little after it.
+/// Linux delays an acknowledgement by 40 ms at least, and the response comes a little after it.
 const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 
 /// Requests per connection and second when each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
 /// Least share of new connections that found the queue full which holds a load up.
-const LEAST_OVERFLOWS: f64 = 0.001;
+const MIN_OVERFLOWS: f64 = 0.001;
 
 /// Share of the requests in flight that wait in a listener's queue from which on that holds them
 /// up.
-const MOST_QUEUED: f64 = 0.5;
+const MAX_QUEUED: f64 = 0.5;
 
 /// Sleeping calls per response from which on requests sleep. Slices of the window count them, so
 /// that a response may miss its own.
@@ -51,7 +51,7 @@ const ONE_HOLDER: f64 = 1.5;
 /// Requests per thread from which on requests wait for threads.
 const MORE_REQUESTS: f64 = 1.2;
 
-/// Writes per response from which on an answer does not leave in one piece.
+/// Writes per response from which on a response does not leave in one piece.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
 /// The garbage collector: the server is busy, and much of that is collecting.
@@ -72,9 +72,9 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     )
 }
 
-/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each answer
-/// is written in parts, the first is sent, and the second waits for 40 ms (RFC 896, RFC 1122
-/// 4.2.3.2).
+/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each
+/// response is written in parts, the first is sent, and the second waits for 40 ms (RFC 896, RFC
+/// 1122 4.2.3.2).
 pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     has_room(server)?;
     // Few responses have no percentile.
@@ -91,7 +91,7 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
     let segments = load.tcp.data_segments_per_response;
     let in_parts = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
-    // Where it is set, or an answer is written and comes in one piece, nothing waits for an
+    // Where it is set, or a response is written and comes in one piece, nothing waits for an
     // acknowledgement.
     if nodelay.is_some_and(|share| share > 0.5) || !in_parts(writes) || !in_parts(segments) {
         return None;
@@ -126,7 +126,7 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     let replaced = load.connections.opened.saturating_sub(load.config.connections.into());
     let are_new = replaced > 0 && 2 * replaced >= load.exchanges.completed;
     load.config.requests_per_connection.map(|_| ()).or(are_new.then_some(()))?;
-    let is_many = |n: &u64| *n > 0 && *n as f64 >= LEAST_OVERFLOWS * load.connections.opened as f64;
+    let is_many = |n: &u64| *n > 0 && *n as f64 >= MIN_OVERFLOWS * load.connections.opened as f64;
     let overflows = server.network.and_then(|network| network.listen_overflows).filter(is_many);
     let queued = queued_connections(load, server);
     let seen = match (overflows, queued) {
@@ -160,7 +160,7 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     let queued: u64 =
         server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
-    (queued > 1 && queued as f64 >= MOST_QUEUED * load.in_flight.mean).then_some(queued)
+    (queued > 1 && queued as f64 >= MAX_QUEUED * load.in_flight.mean).then_some(queued)
 }
 
 /// Memory that was written out, or let go, and has to be read again.
@@ -211,7 +211,7 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let holders = wait.at_work(server);
     let (confidence, advice) = if !wait.is_each_with_a_request() {
         (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
-    } else if holders < MOST_OF_TIME {
+    } else if holders < MAX_OF_TIME {
         (
             Confidence::Medium,
             " No thread seems to hold it, so they may instead wait for a response of an \
@@ -356,7 +356,7 @@ impl<'a> Wait<'a> {
         // With fewer requests than threads some of them have nothing to do, and wait for work: so
         // much of the time is theirs.
         let idle = (1.0 - requests / working.threads as f64).max(0.0);
-        let is_held_up = share - idle >= MOST_OF_TIME;
+        let is_held_up = share - idle >= MAX_OF_TIME;
         let futex_waits = futex_waits(server).map(|call| call.per_response);
         let is_disturbed = is_disturbed(load, server);
         is_held_up.then_some(Wait { working, share, requests, used, futex_waits, is_disturbed })

@@ -25,7 +25,7 @@ pub struct Load {
     pub connect_timeout_ns: u64,
     /// How long what is in flight may go on after the measured window.
     pub drain_ns: u64,
-    /// From sent to the first byte; `None`: only the whole answer has a limit.
+    /// From sent to the first byte; `None`: only the whole response has a limit.
     pub first_byte_timeout_ns: Option<u64>,
     /// `None`: as long as the server likes.
     pub requests_per_connection: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Load {
     /// begins.
     pub ramp_connections_ns: Option<u64>,
     pub reconnect: Reconnect,
-    /// Interval of full checks: one in this many answers; 1: every one, 0: none.
+    /// Interval of full checks: one in this many responses; 1: every one, 0: none.
     pub check_one_in: u64,
     pub spin: Spin,
     /// Priority of the generator's workers.
@@ -172,13 +172,13 @@ pub struct Http2 {
     pub window_bits: u8,
     /// The same for a connection's streams together.
     pub connection_window_bits: u8,
-    /// Bytes of the table in which a server may keep headers of its answers
+    /// Bytes of the table in which a server may keep headers of its responses
     /// (SETTINGS_HEADER_TABLE_SIZE).
     pub header_table_size: u32,
 }
 
 impl Default for Http2 {
-    /// Windows as large as h2load's, so that no answer waits for a WINDOW_UPDATE; the table as
+    /// Windows as large as h2load's, so that no response waits for a WINDOW_UPDATE; the table as
     /// large as RFC 7541 has it.
     fn default() -> Self {
         Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
@@ -191,7 +191,7 @@ pub struct Step {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
     pub streams: u32,
-    /// Requests in flight per connection without waiting for answers.
+    /// Requests in flight per connection without waiting for responses.
     pub pipeline: u32,
     pub arrivals: Arrivals,
     /// Number of this step among otherwise equal steps, from 1.

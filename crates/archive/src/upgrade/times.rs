@@ -1,4 +1,4 @@
-//! Percentiles of older archives, which included exchanges without a correct answer.
+//! Percentiles of older archives, which included exchanges without a correct response.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::load::UnansweredAges;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
-/// Returns a trial of `dyno.run/2` or before. Its response times held correct answers, and
+/// Returns a trial of `dyno.run/2` or before. Its response times held correct responses, and
 /// time-outs at no less than their limit. The ages of requests in flight at the end were separate.
 /// No other waiting times were kept.
 pub(super) fn trial_of_2(mut trial: Value) -> Value {
@@ -28,9 +28,9 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
     trial
 }
 
-/// Time-outs are the longest of an interval's times: no right answer takes longer than the limit,
-/// but for what waited for a connection, which was there with them. Returns how long those of the
-/// measured window had taken.
+/// Time-outs are the longest of an interval's times: no correct response takes longer than the
+/// limit, but for what waited for a connection, which was there with them. Returns how long those
+/// of the measured window had taken.
 fn remove_timeouts(interval: &mut Value) -> Times {
     let timed_out = |outcomes: &Value| -> u64 {
         let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());

@@ -174,7 +174,7 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));
-        bad(format!("--save {folder}: cannot be written: {why:#}\nhint: name another folder"))
+        bad(format!("--save {folder}: {why:#}\nhint: name another folder"))
     })
 }
 

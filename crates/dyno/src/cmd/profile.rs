@@ -75,7 +75,7 @@ impl ChosenProfile<'_> {
                 ))
             })?;
         if let Some(why) = &profile.failure {
-            return Err(bad(format!("--trial {trial}: has no profile: {why}")));
+            return Err(bad(format!("{}: has no profile of trial {trial}: {why}", path.display())));
         }
         let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
         Ok(ChosenProfile { profile, title })
@@ -140,8 +140,8 @@ fn write(
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
             return Err(bad(
-                "--beside: this format cannot show differences\nhint: use --format html or \
-                 --format collapsed",
+                "--format speedscope and pprof: cannot show differences\nhint: use --format html \
+                 or --format collapsed",
             ));
         }
     };
@@ -153,7 +153,8 @@ fn html(
     there: Option<&ChosenProfile<'_>>,
     side: SampleKind,
 ) -> anyhow::Result<String> {
-    let none = || bad("profile: has no samples of this kind");
+    let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
+    let none = || bad(format!("{}: has no samples of {kind} threads", here.title));
     let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
     if side == SampleKind::Waiting {

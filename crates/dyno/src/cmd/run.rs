@@ -258,7 +258,10 @@ fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
         return error;
     };
     let path = terminal::quote(&run.display().to_string());
-    anyhow::anyhow!("{error:#}\nhint: free disk space, then resume with: dyno run --resume {path}")
+    anyhow::anyhow!(
+        "{error:#}\nhint: finished steps are saved. Free disk space, then resume with: dyno run \
+         --resume {path}"
+    )
 }
 
 /// The result of one trial alone, for its line on the screen.

@@ -80,8 +80,8 @@ const METRICS: &str = "use --metrics ADDRESS";
 const SAVE: &str = "use --save FOLDER, which keeps the whole load for `dyno report`";
 const EXPECT: &str = "use --expect-body TEXT or --expect-contains TEXT";
 const NO_LIMIT: &str = "not available, because responses are read whole";
-const NO_ABORT: &str =
-    "not available, because failures are counted, make the result invalid, and do not end the load";
+const NO_ABORT: &str = "not available, because failures are counted and do not end the load. \
+                        More than 1 % make the result invalid";
 const NO_LABELS: &str =
     "not available (name the file with -o FILE, or the folder with --save FOLDER)";
 const NO_DEBUG: &str = "not available (try one request with curl -v)";

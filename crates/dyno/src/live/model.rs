@@ -7,7 +7,7 @@ const POINTS_KEPT: usize = 600;
 
 /// The least ratio between the ends of a histogram. A narrower one would show gaps between the
 /// values that can be recorded.
-const LEAST_RATIO: f64 = 2.0;
+const MIN_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
 pub struct LiveModel {
@@ -204,7 +204,7 @@ impl Bins {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
         let last = counted.next_back().unwrap_or(first);
-        let (low_ns, high_ns) = widen(first, last, LEAST_RATIO);
+        let (low_ns, high_ns) = widen(first, last, MIN_RATIO);
         let mut result = Bins { low_ns, high_ns, counts: vec![0; bins] };
         for &(ns, n) in histogram {
             let bin = result.bin(ns as f64);

@@ -1,4 +1,4 @@
-//! A server that breaks every rule a known number of times, between correct answers. Each fault
+//! A server that breaks every rule a known number of times, between correct responses. Each fault
 //! must be classified and counted exactly, and the books must balance: over keep-alive, pipelined
 //! and TLS, on both drivers.
 

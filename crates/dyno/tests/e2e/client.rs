@@ -71,7 +71,7 @@ fn load(place: &Place, arguments: &[&str]) -> (Value, String) {
     (result, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A server that closes after its answer, and answers twice.
+/// A server that closes after its response, and responses twice.
 #[test]
 fn answers_behind_the_last_of_a_connection_answer_nothing() {
     let place = Place::new();

@@ -334,7 +334,7 @@ impl Server {
         Server::start_command(command, &[])
     }
 
-    /// The same with so many rounds of work more per answer.
+    /// The same with so many rounds of work more per response.
     pub fn null_that_works(rounds: u32) -> Server {
         let mut command = Command::new(DYNO);
         command.arg("serve-null");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{Place, Server, text};
 
-/// dyno's own responder, with twenty microseconds of work more per answer: several times what an
+/// dyno's own responder, with twenty microseconds of work more per response: several times what an
 /// answer costs.
 #[test]
 fn toggle_has_effect_with_reason_and_twin_has_none() {
@@ -105,7 +105,7 @@ fn the_size_of_a_body_is_a_dose() {
     );
 }
 
-/// A repository in which a server got dearer by some thirty microseconds of work per answer, and
+/// A repository in which a server got dearer by some thirty microseconds of work per response, and
 /// its work tree as it was before.
 fn repository_of_two_commits(place: &Place) -> PathBuf {
     let repository = place.path().join("repository");
@@ -291,7 +291,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
         (&["--rev", "before"], "is the same in before and worktree"),
-        (&["--rev", "main", "--only", "null"], "null has no revisions"),
+        (&["--rev", "main", "--only", "null"], "null: not in a folder of subjects"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
         (&["--only", "web", "other"], "--only: is for measurements with --rev"),
         (&[], "<B>"),
@@ -304,7 +304,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
     assert!(place.run_folder().is_none(), "nothing is measured");
 }
 
-/// A server with a millisecond of work per answer serves fewer than a thousand requests a second,
+/// A server with a millisecond of work per response serves fewer than a thousand requests a second,
 /// whatever the machine.
 #[test]
 fn a_capacity_is_a_bracket_that_loads_decided() {

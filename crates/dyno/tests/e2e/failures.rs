@@ -270,7 +270,8 @@ fn what_a_server_writes_is_shown_and_never_obeyed() {
     place.write_suite(&["bad"], "");
     let output = place.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    // The wrong answer, by its writer's colours (which go) and its title (which is made visible).
+    // The incorrect response, by its writer's colours (which go) and its title (which is made
+    // visible).
     assert_nothing_to_obey(&output, "52;c;aGk=");
     assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
     let run = place.run_folder().unwrap();

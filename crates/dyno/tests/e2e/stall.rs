@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::drive::{DYNO, Place, Server, send_signal};
 
 /// An h2c server is stopped for 1.2 s under a time-out of 1 s. One request on each connection times
-/// out and takes its neighbours with it: a good tenth of all requests get no answer, and nothing
+/// out and takes its neighbours with it: a good tenth of all requests get no response, and nothing
 /// about that may look like a quick server.
 #[test]
 fn a_stall_longer_than_the_time_out_is_in_the_percentiles() {

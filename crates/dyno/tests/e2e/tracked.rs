@@ -17,7 +17,7 @@ const NETLINK_NETFILTER: isize = 12;
 const CREATE_ENTRY: u16 = 1 << 8;
 
 /// Most entries that a test makes: each takes some 300 bytes of the kernel's memory.
-const MOST_ENTRIES: u64 = 1 << 20;
+const MAX_ENTRIES: u64 = 1 << 20;
 
 const RULES: &str = "table inet tracked { chain in { type filter hook input priority 0; \
                      ct state established accept; }; }";
@@ -42,7 +42,7 @@ fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
                 return unavailable(&format!("nft: {error}; `scripts/setup test` gets it"));
             }
         }
-        let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MOST_ENTRIES) else {
+        let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MAX_ENTRIES) else {
             return unavailable("the table of tracked connections is too large to be filled");
         };
         fill(most - free);

@@ -74,7 +74,7 @@ struct Server {
     #[serde(default)]
     faults: BTreeMap<String, f64>,
     max_streams: Option<u32>,
-    /// CPU time of each answer.
+    /// CPU time of each response.
     #[serde(default)]
     cpu_us: f64,
     #[serde(default)]
@@ -253,7 +253,7 @@ impl Server {
         ServerModel { faults, max_streams: self.max_streams, ..ServerModel::new(service, queue) }
     }
 
-    /// Sample of its use after so many answers.
+    /// Sample of its use after so many responses.
     fn sample(&self, at_ns: u64, answers: u64) -> Sample {
         let cpu_ns = (answers as f64 * self.cpu_us * 1e3) as u64;
         let generator_ns = answers * GENERATOR_NS;
@@ -321,7 +321,7 @@ fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRe
     SchedulerRecord { states, wakeups, migrations: 0, modes: None }
 }
 
-/// A read and a write per answer, and a wait for every four.
+/// A read and a write per response, and a wait for every four.
 fn calls(counted_ns: u64, answers: u64) -> CallsUse {
     let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
     let calls = [

@@ -586,8 +586,8 @@ fn archives_of_earlier_formats_are_read() {
             let report = dyno_analysis::report::report(&run);
             for (then, now) in report.trials.iter().zip(&now.trials) {
                 assert_eq!(then.load.throughput_rps, now.load.throughput_rps);
-                // Every exchange that they counted and that got no right answer is unanswered, as
-                // it is today.
+                // Every exchange that they counted and that got no correct response is unanswered,
+                // as it is today.
                 let due = then.load.exchanges.scheduled;
                 let times = &then.load.response_time_us;
                 assert_eq!(times.count + times.unanswered, due);

@@ -167,7 +167,7 @@ enum Event {
 #[derive(Debug, Default)]
 struct Delivery {
     bytes: Vec<u8>,
-    /// The request whose right answer is complete with these bytes.
+    /// The request whose correct response is complete with these bytes.
     answers: Option<RequestIdentity>,
 }
 

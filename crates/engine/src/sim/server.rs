@@ -23,7 +23,7 @@ pub enum Queue {
     /// One request at a time, first come, first served: with Poisson arrivals and exponential
     /// service, M/M/1.
     Single,
-    /// Each connection has a server of its own; with HTTP/2, each stream, so that answers may
+    /// Each connection has a server of its own; with HTTP/2, each stream, so that responses may
     /// overtake each other.
     PerConnection,
 }
@@ -50,11 +50,11 @@ pub enum Fault {
     Garbage,
     /// No answer, ever: on this connection of HTTP/1.1, or on this stream of HTTP/2.
     Silence,
-    /// HTTP/1.1: a right answer with `Connection: close`, and the close.
+    /// HTTP/1.1: a correct response with `Connection: close`, and the close.
     PoliteClose,
-    /// HTTP/1.1: a right answer, and the close, which nothing announced.
+    /// HTTP/1.1: a correct response, and the close, which nothing announced.
     QuietClose,
-    /// HTTP/1.1: a right answer, and the same again.
+    /// HTTP/1.1: a correct response, and the same again.
     Twice,
     /// HTTP/2: the stream is reset.
     StreamReset,
@@ -102,7 +102,7 @@ impl Fault {
             Fault::Garbage | Fault::Malformed => Outcome::ProtocolError,
             Fault::Silence => Outcome::Timeout,
             Fault::StreamReset => Outcome::StreamReset,
-            // The next try, or the last answer, is a right one.
+            // The next try, or the last response, is a right one.
             Fault::PoliteClose
             | Fault::QuietClose
             | Fault::Twice
@@ -174,7 +174,7 @@ pub struct Truth {
     pub faults: BTreeMap<Fault, u64>,
     /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
     pub bodies: BTreeMap<Vec<u8>, u64>,
-    /// Right answers that the generator took, in that order, to requests that carry an
+    /// Correct responses that the generator took, in that order, to requests that carry an
     /// [`RequestIdentity`].
     pub answered: Vec<Answered>,
     /// Requests that the generator has given up by a reset of their streams. An answer may have
@@ -182,7 +182,7 @@ pub struct Truth {
     pub given_up: Vec<RequestIdentity>,
 }
 
-/// A right answer that the generator took.
+/// A correct response that the generator took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub to: RequestIdentity,
@@ -213,7 +213,7 @@ pub(super) enum ServerAction {
         at_ns: u64,
         bytes: Vec<u8>,
         then: NextConnectionState,
-        /// The request whose right answer is complete with these bytes.
+        /// The request whose correct response is complete with these bytes.
         answers: Option<RequestIdentity>,
     },
     /// Work on a stream of HTTP/2. [`SimulatedServer::finish`] must be called at its end.

@@ -240,7 +240,7 @@ impl Worker {
         self.slots[conn as usize].disconnect();
     }
 
-    /// Continues with a connection after answers, or replaces it if it has served its share.
+    /// Continues with a connection after responses, or replaces it if it has served its share.
     pub(super) fn continue_or_replace<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -263,8 +263,8 @@ impl Worker {
                 self.count_try(conn, Outcome::StreamRefused, now);
             }
             if !answered {
-                // A server that sends connections away before their first answer is not asked in an
-                // endless hurry.
+                // A server that sends connections away before their first response is not asked in
+                // an endless hurry.
                 self.slots[conn as usize].failures += 1;
                 return self.retry(conn, now, driver);
             }

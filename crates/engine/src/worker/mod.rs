@@ -67,7 +67,7 @@ pub struct WorkerConfig {
     /// other.
     pub page_connections: Option<u32>,
     pub draws: Draws,
-    /// One in this many answers is checked in full; 1: every one, 0: none.
+    /// One in this many responses is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
     pub policy: Policy,
     /// `None`: plain connections.
@@ -146,7 +146,7 @@ pub struct WorkerReport {
     pub cpu: ThreadUse,
     pub edges: Edges,
     pub unanswered: UnansweredAges,
-    /// Number of protocol violations in answers, by kind.
+    /// Number of protocol violations in responses, by kind.
     pub protocol_errors: BTreeMap<String, u64>,
     /// Number of faults found by full checks, by the fault in words.
     pub unexpected: BTreeMap<String, u64>,

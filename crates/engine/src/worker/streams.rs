@@ -231,13 +231,13 @@ impl Worker {
             self.cookies.look(|| fields.iter());
         }
         if std::mem::replace(&mut stream.holds_body, false) {
-            // The body is not sent any more: the stream is reset once its answer is complete.
+            // The body is not sent any more: the stream is reset once its response is complete.
             self.count_answered_instead(status);
         }
         Ok(())
     }
 
-    /// A stream has its whole answer.
+    /// A stream has its whole response.
     #[inline]
     fn end_stream(
         &mut self,
@@ -407,7 +407,7 @@ impl Worker {
             }
             overdue.push((key, outcome));
             if h2.received < stream.exchange.sent {
-                // Nothing at all has come since: not a slow answer, but a silent server. Or it
+                // Nothing at all has come since: not a slow response, but a silent server. Or it
                 // could not even leave.
                 silent = Some(outcome);
             }
@@ -466,7 +466,7 @@ fn talk(mut client: Client<StreamExchange>, streams: u32, now: Instant) -> Proto
     }))
 }
 
-/// Whether the fields of an answer will be checked.
+/// Whether the fields of a response will be checked.
 fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     request.expect.may_be_coded || (exchange.in_full && !request.expect.deep.is_empty())
 }

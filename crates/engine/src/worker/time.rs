@@ -20,8 +20,8 @@ impl Worker {
         let spin_from = match self.config.spin {
             SpinPolicy::Always => Instant(0),
             SpinPolicy::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
-                // Polling pays where a request must leave on time, and where an answer may come any
-                // moment: for a while after the last hand-over the wait is all polling.
+                // Polling pays where a request must leave on time, and where a response may come
+                // any moment: for a while after the last hand-over the wait is all polling.
                 let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
                 let answer_due = self.recorder.in_flight() > 0
                     && self.woke < self.last_handed.plus(limits::SPIN_AFTER_NS);

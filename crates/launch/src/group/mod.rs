@@ -93,7 +93,7 @@ impl Groups {
         match (left.is_empty(), pids.as_str()) {
             (true, _) => None,
             (_, "") => {
-                Some(format!("its control groups cannot be removed\nhint: `rmdir` them: {folders}"))
+                Some(format!("its control groups cannot be removed: {folders}\nhint: use rmdir"))
             }
             _ => Some(format!(
                 "it left processes that cannot be ended and disturb later measurements: {pids} in \

@@ -84,7 +84,7 @@ fn removal_failure_is_reported() {
     fs::write(below.join("file"), "").unwrap();
     assert!(!destroy(&group, 2 * GROUP_GLANCE));
     let left = groups.remaining_groups_text(3).unwrap();
-    assert!(left.contains("`rmdir` them: ") && left.contains("-3-abc"), "{left}");
+    assert!(left.contains("cannot be removed: ") && left.contains("-3-abc"), "{left}");
     assert_eq!(groups.remaining_groups_text(33), None);
     fs::remove_file(below.join("file")).unwrap();
     assert!(destroy(&group, GROUP));

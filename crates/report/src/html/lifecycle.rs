@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
 use super::{figure, noise, note, repeats_of, swatch};
-use crate::format::{bytes, millis, number, percent, seconds};
+use crate::format::{bytes, in_line, millis, number, percent, seconds};
 use crate::overview::killed_starts;
 
 pub(super) fn lifecycle_section(report: &Report) -> Markup {
@@ -199,7 +199,7 @@ fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
     html! {
         p.bad {
             b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": "
-            (f.failure.message)
+            (in_line(&f.failure.message))
         }
         "\n"
         @if let Some(log) = &f.log_tail {

@@ -138,7 +138,7 @@ fn noise(report: &Report, metric: &str) -> String {
     );
     match floor.detectable {
         Some(least) => format!(
-            "{seen}. Four of five such runs find a difference of {}, if they test nothing else.",
+            "{seen}. Smallest detectable difference: {} (power 0.8, if nothing else is tested).",
             percent(least)
         ),
         None => format!("{seen}."),

@@ -1,4 +1,4 @@
-//! The head of the page, its answer, and the table of subjects.
+//! The head of the page, its response, and the table of subjects.
 
 use dyno_analysis::overview::{BackendRow, OverviewRow, RowRatios};
 use dyno_analysis::report::Report;

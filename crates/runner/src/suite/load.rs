@@ -13,7 +13,7 @@ use dyno_workload::workloads::{
 };
 use serde::Deserialize;
 
-use crate::limits::{LEAST_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
+use crate::limits::{MIN_WARMUP_LIMIT_NS, SEARCH_WIDTH, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{default_load, drain_ns};
 
 /// The load of a suite. The number of threads depends on the machine if the suite names none.
@@ -283,7 +283,7 @@ impl RawLoad {
             };
         }
         let limit_ns = time("warmup_limit", &self.warmup_limit, WARMUP_LIMIT_NS)?;
-        if limit_ns < LEAST_WARMUP_LIMIT_NS {
+        if limit_ns < MIN_WARMUP_LIMIT_NS {
             return Err(mistake(
                 "warmup_limit",
                 "`warmup_limit`: must be at least 1s, to detect the steady state",

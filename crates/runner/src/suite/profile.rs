@@ -61,8 +61,8 @@ impl<'s> SuiteWithoutProfiles<'s> {
                 .unwrap_or_default();
             if name == NONE {
                 let message = format!(
-                    "profile {NONE:?}: is reserved, because `--{PROFILE} {NONE}` turns profiles \
-                     off\nhint: give it another name"
+                    "profile {NONE:?}: is reserved, because `--{PROFILE} {NONE}` turns the \
+                     profile of the machine off\nhint: give it another name"
                 );
                 return Err(mistake(PROFILE, message).with_child(NONE).locate(path, source));
             }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::SuiteFile;
 use super::load::{RawLoad, SuiteLoad, check_pages, locate_in_load};
 use crate::limits::{
-    INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
+    INTERVALS, INTERVALS_OF_SLICE, MAX_TURN_NS, MIN_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
 };
 
 /// The order of subjects, as suites write it.
@@ -68,7 +68,7 @@ fn read_turns(
     }
     let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
     let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
-    if (LEAST_TURN_NS..=MOST_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_OF_SLICE) {
+    if (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_OF_SLICE) {
         return Ok(Turns::Taken(Some(ns)));
     }
     Err(of_suite(

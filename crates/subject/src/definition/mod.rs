@@ -154,8 +154,9 @@ impl Definition {
         let over_tls = at(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
         if let Some(i) = over_tls.filter(|_| !has_tls_port) {
             let protocol = self.protocols[i];
-            let message =
-                format!("protocol {protocol}: needs {{tls_port}} in the start, which has none");
+            let message = format!(
+                "protocol {protocol}: no TLS port\nhint: use {{tls_port}} or `tls_port` in [start]"
+            );
             all.push(wrong(&message).with_child(i));
         }
         all

@@ -14,10 +14,10 @@ use crate::limits::TEMPLATE_BYTES;
 
 /// Most bytes that are read of a file behind a link. A larger one may be a data set that servers
 /// share: its length and time of change stand for its contents.
-const MOST_LINKED_BYTES: u64 = 16 << 20;
+const MAX_LINKED_BYTES: u64 = 16 << 20;
 
 /// Most entries of linked folders that count.
-const MOST_LINKED_ENTRIES: usize = 10_000;
+const MAX_LINKED_ENTRIES: usize = 10_000;
 
 impl Definition {
     /// Visits the files that decide how it is started, each by its path below its folder: its
@@ -113,7 +113,7 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
-    let mut walk = Walk { folder, counts, entered, linked_left: MOST_LINKED_ENTRIES, visit };
+    let mut walk = Walk { folder, counts, entered, linked_left: MAX_LINKED_ENTRIES, visit };
     walk.walk_folder(Path::new(""), false)
 }
 
@@ -185,7 +185,7 @@ fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry>
 
 /// The contents of a file, or a substitute for them; nothing if there is no readable file.
 fn linked_contents(path: &Path) -> Vec<u8> {
-    let of_file = |file: Metadata| match file.len() > MOST_LINKED_BYTES {
+    let of_file = |file: Metadata| match file.len() > MAX_LINKED_BYTES {
         true => Ok(format!("{} {} {}", file.len(), file.mtime(), file.mtime_nsec()).into_bytes()),
         false => std::fs::read(path),
     };

@@ -73,7 +73,7 @@ fn mistakes_are_named() {
     assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
     assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("can be used for loads only"));
     assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols`: the list must have"));
-    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("needs {tls_port}"));
+    assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("no TLS port"));
     let mute = "[variants.mute]\nprotocols = [\"h1-tls\"]\n";
     assert!(error(&format!("{GOOD}{mute}")).contains("variant \"mute\": protocol h1-tls"));
     let ready = "[ready]\ndeadline = \"5\"\n";
@@ -111,7 +111,7 @@ fn mistake_points_at_its_own_line_and_column() {
             "\"auto\"",
             "can be used for loads only",
         ),
-        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "needs {tls_port}"),
+        (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "no TLS port"),
         (GOOD.replace("[\"h1\"]", "[]"), "4:13", "[]", "`protocols`: the list must have"),
         (GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"), "5:20", "\"hallo\"", "not found"),
         (
@@ -226,7 +226,7 @@ fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
         "toml:3:25: back end \"d.e\": its name",
         "toml:5:11: invalid type",
         "toml:9:14: variant \"auto\": protocol \"auto\"",
-        "toml:11:20: variant \"tls\": protocol h2: needs {tls_port}",
+        "toml:11:20: variant \"tls\": protocol h2: no TLS port",
         "toml:13:13: variant \"none\": `protocols`: the list",
         "toml:14:1: variant \"a/b\": its name",
         "toml:15:16: \"A=\": the name of a variable must",

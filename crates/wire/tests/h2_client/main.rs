@@ -59,7 +59,7 @@ fn breaks(name: &'static str, steps: impl Into<Vec<Step>>, why: E, code: ErrorCo
     case(name, steps, [Error(why, code)])
 }
 
-/// One request has been asked, and its answer is malformed.
+/// One request has been asked, and its response is malformed.
 fn malformed(name: &'static str, steps: impl Into<Vec<Step>>, why: M) -> Case {
     case(name, steps, [Malformed(1, why, ErrorCode::ProtocolError)])
 }

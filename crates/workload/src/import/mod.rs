@@ -216,7 +216,10 @@ fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
              file".into()
         );
     }
-    read(path).map_err(|why| format!("{path}: cannot be read: {why}\nhint: check the path"))
+    read(path).map_err(|why| {
+        let hint = if why.contains("\nhint: ") { "" } else { "\nhint: check the path" };
+        format!("{path}: cannot be read: {why}{hint}")
+    })
 }
 
 /// As in a form: `application/x-www-form-urlencoded`.

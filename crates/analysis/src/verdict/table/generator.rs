@@ -25,8 +25,8 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
-        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound. Use \
-               a machine with more CPUs, and `threads = 2` under",
+        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound. Give \
+               the generator another CPU: `threads = 2` under `[load]`.",
         evidence: r#"{"busiest_thread_utilisation": 0.850000001, "need": 0.850000001}"#,
         trips: |w| w.generate(&[(850 * MS + 1, 0)]),
         just_not: |w| w.generate(&[(850 * MS, 0)]),
@@ -52,7 +52,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
         severity: Severity::Invalid,
         says: "one of its threads was busy for 50 % of the time, and waited for a CPU for 35 %. \
                Throughput is a lower bound. Give the generator CPUs that no other program uses \
-               (`--cpus`)",
+               (a smaller `cpuset` under `[limits]` leaves it the others)",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trips: |w| w.generate(&[(500 * MS, 350 * MS + 1)]),
         just_not: |w| w.generate(&[(500 * MS, 350 * MS)]),
@@ -171,9 +171,9 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "its CPUs were busy for 95 % of the time, for 65 % with other programs, and it \
-               waited for them for 5.0 %. Throughput is a lower bound. Give the generator CPUs \
-               that no other program uses (nginx 0.50 s) (`--cpus`)",
+        says: "its CPUs were busy for 95 % of the time, for 65 % with other programs, and its \
+               threads waited for a CPU for 5.0 %. Throughput is a lower bound. Give the generator \
+               CPUs that no other program uses (nginx 0.50 s) (a smaller `cpuset` under",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trips: |w| crowd(w, 950 * MS, Some(50 * MS + 1)),
         just_not: |w| crowd(w, 950 * MS, Some(50 * MS)),
@@ -192,7 +192,7 @@ pub(super) const BOUNDS: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        says: "for 5.0 % with other programs, and it waited for them for 0 %",
+        says: "for 5.0 % with other programs, and its threads waited for a CPU for 0 %",
         evidence: r#"{"waiting": null}"#,
         trips: |w| {
             crowd(w, 950 * MS, None);
@@ -309,8 +309,8 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "2 threads of the generator share 1 CPU. They wait for each other, each time for up \
-               to a time slice of the scheduler. Use no more threads than CPUs: `--threads 1`.",
+        says: "The generator has 2 threads on 1 CPU. Each may wait for another, each time for up \
+               to a time slice of the scheduler. Use no more threads than CPUs: `threads = 1`",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trips: |w| w.generate_on_one(&[(300 * MS, 0), (300 * MS, 0)]),
         just_not: |w| w.generate(&[(300 * MS, 0), (300 * MS, 0)]),
@@ -319,7 +319,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "3 threads of the generator share 2 CPUs.",
+        says: "The generator has 3 threads on 2 CPUs.",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(300 * MS, 0), (300 * MS, 0)]);
@@ -335,7 +335,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Invalid,
-        says: "share 1 CPU.",
+        says: "2 threads on 1 CPU.",
         evidence: "{}",
         trips: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS + 1, 0)]),
         just_not: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS, 0)]),
@@ -344,7 +344,7 @@ pub(super) const BESIDE: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        says: "share 1 CPU.",
+        says: "2 threads on 1 CPU.",
         evidence: "{}",
         trips: |w| {
             w.generate_on_one(&[(500 * MS, 0), (400 * MS, 0)]);

@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
         resource: Resource::Generator,
         confidence: Confidence::High,
         says: "The generator: its busiest thread was busy for 85 % of the time, while the server \
-               used 50 % of its CPU.",
+               used 50 % of its allowed CPU time.",
         evidence: r#"{"generator_utilisation": 0.850000001, "generator_need": 0.850000001, "server_utilisation": 0.5}"#,
         trips: |w| w.generate(&[(850 * MS + 1, 0)]),
         just_not: |w| w.generate(&[(850 * MS, 0)]),
@@ -119,7 +119,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
-        says: "while the server used 90 % of its CPU.",
+        says: "while the server used 90 % of its allowed CPU time.",
         evidence: "{}",
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
@@ -134,7 +134,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Medium,
-        says: "while the server used 95 % of its CPU. This is likely, not certain.",
+        says: "while the server used 95 % of its allowed CPU time. This is likely, not certain.",
         evidence: r#"{"server_utilisation": 0.949999999}"#,
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);

@@ -230,7 +230,7 @@ pub(super) const CASES: &[Case] = &[
         resource: Resource::Generator,
         confidence: Confidence::Low,
         says: "The generator: one of its threads was busy for 60 % of the time, and waited for a \
-               CPU for 30 %, while the server used 1.0 % of its CPU. This is a guess.",
+               CPU for 30 %, while the server used 1.0 % of its allowed CPU time. This is a guess.",
         evidence: r#"{"generator_utilisation": 0.6}"#,
         trips: |w| {
             w.generate(&[(600 * MS, 300 * MS)]);

@@ -148,7 +148,7 @@ pub(super) const STALLED: &[Case<JudgedWorld>] = &[
             },
         )
     },
-    // Requests take 1 ms: half of the window without an answer would be 0.49 s for the hundredth
+    // Requests take 1 ms: half of the window without a response would be 0.49 s for the hundredth
     // that waits longest.
     Case {
         says: "for 0.50 s, from 0.20 s after the load began, although 4 requests were in flight. \

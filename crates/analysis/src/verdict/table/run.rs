@@ -416,7 +416,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
 /// A run, and the peaks of its subjects.
 pub(super) struct RunWorld {
     run: Run,
-    /// Workload, subject and right answers per second.
+    /// Workload, subject and correct responses per second.
     peaks: Vec<(&'static str, &'static str, f64)>,
     /// Throughput of each repeat, of all of them.
     repeats: Vec<f64>,

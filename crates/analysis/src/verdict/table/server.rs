@@ -178,8 +178,8 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::CountersUnread,
         severity: Severity::Warning,
-        says: "ended before their counters were read, and 0.25 s of CPU time is not counted. \
-               Between two samples, 0 threads and 0 processes",
+        says: "ended before their counters were read. They used 0.25 s of CPU time. Seen in a \
+               sample and gone by the last one: 0 threads and 0 processes.",
         evidence: r#"{"threads": 0, "processes": 0, "cpu_s": 0.249999999, "unknown": ["run delay", "context switches", "thread states"]}"#,
         // The group used half a second; its living thread accounts for the greater part.
         trips: |w| w.used().threads[0].run_ns = 250 * MS + 1,

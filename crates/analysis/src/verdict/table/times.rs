@@ -13,8 +13,8 @@ use crate::caveat::{Code, Severity};
 
 /// Caveats from what an open loop offered, and what was answered.
 pub(super) const PACE: &[Case<JudgedWorld>] = &[
-    // After three service times of 1 ms 997 are offered. A fiftieth of them may lack an answer, and
-    // two standard deviations of the two in flight.
+    // After three service times of 1 ms 997 are offered. A fiftieth of them may lack a response,
+    // and two standard deviations of the two in flight.
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
@@ -188,7 +188,7 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
-        says: "Their p99 is 2 µs from the intended start and 1 µs from sending. On \
+        says: "The p99 of all requests is 2 µs from the intended start and 1 µs from sending. On \
                average, 2.0 of 64 possible requests were in flight",
         evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
         trips: |w| {
@@ -378,8 +378,8 @@ fn law(w: &mut JudgedWorld, by_count: u64, by_times: u64) {
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
 }
 
-/// One second in flight within the window: 1 s of answers, less 0.2 s before it and 0.1 s after it,
-/// plus 0.3 s of exchanges that do not belong to it.
+/// One second in flight within the window: 1 s of responses, less 0.2 s before it and 0.1 s after
+/// it, plus 0.3 s of exchanges that do not belong to it.
 fn spread(w: &mut JudgedWorld) {
     w.interval().times.response = mixed(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;

@@ -98,7 +98,7 @@ impl Judged for JudgedWorld {
 }
 
 impl JudgedWorld {
-    /// The default world with this many answers.
+    /// The default world with this many responses.
     pub(super) fn with_answers(answers: u64) -> JudgedWorld {
         let mut record = fixture::record(answers);
         record.tcp = Some(TcpCounters::default());
@@ -317,7 +317,7 @@ impl JudgedWorld {
         self.used().threads.push(collector);
     }
 
-    /// Has every answer take so long on each of so many connections, and be written in so many
+    /// Has every response take so long on each of so many connections, and be written in so many
     /// parts.
     pub(super) fn delay(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
         let answers = u64::from(connections) * 1000 / ms;
@@ -341,7 +341,7 @@ impl JudgedWorld {
         self.used().threads.push(compiler);
     }
 
-    /// Replaces the load by one second per entry: number of answers, and the server's CPU time in
+    /// Replaces the load by one second per entry: number of responses, and the server's CPU time in
     /// ns.
     pub(super) fn set_seconds(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
@@ -413,7 +413,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
     }
 }
 
-/// A read and a write per answer, counted all the time.
+/// A read and a write per response, counted all the time.
 fn calls(seconds: u64) -> CallsUse {
     let call =
         CallUse { count: 1000 * seconds, returned: Some(100_000 * seconds), ..CallUse::default() };

@@ -252,10 +252,11 @@ fn read_import(
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| reach.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
-        bad(format!(
-            "{path}: {error}\nhint: the file was read as {name}. Set another format with \
-             --import-format"
-        ))
+        let hint = match error.contains("\nhint: ") {
+            true => "",
+            false => "\nhint: set another format with --import-format",
+        };
+        bad(format!("{path} (read as {name}): {error}{hint}"))
     })
 }
 
@@ -330,7 +331,7 @@ impl Adopted {
             let reason = if is_of_tls && !is_https {
                 "the load has no TLS"
             } else if name == "resolve" && args.url.is_some() {
-                "the URL names another server"
+                "the URL of the command line is used"
             } else if name != "resolve" && is_taken {
                 "an option or an earlier command sets it"
             } else {
@@ -556,7 +557,7 @@ mod tests {
             "{lines}"
         );
         assert!(
-            lines.contains("--resolve h:80:127.0.0.1 (the URL names another server)"),
+            lines.contains("--resolve h:80:127.0.0.1 (the URL of the command line is used)"),
             "{lines}"
         );
     }

@@ -151,7 +151,7 @@ fn plan_as(
         (pilot.swaps_cpus != plan.swaps_cpus, "CPUs"),
         (pilot.load != plan.load, "loads"),
         (pilot.search != plan.search, "searches"),
-        (arms(pilot) != arms(&plan), "conditions of its subjects"),
+        (arms(pilot) != arms(&plan), "subject conditions"),
         (backends(pilot) != backends(&plan), "back ends"),
         (pilot.stop.is_some() != plan.stop.is_some(), "stop rules"),
     ];

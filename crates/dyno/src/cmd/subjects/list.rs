@@ -23,7 +23,7 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         let state = chosen
             .folders
             .unavailable_reason(d, &here)
-            .map_or("yes".into(), |why| format!("no: {why}"));
+            .map_or("yes".into(), |why| format!("no: {}", why.lines().next().unwrap_or_default()));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", escape_controls(&words));

@@ -26,7 +26,7 @@ use server::WatchedServer;
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Largest number of samples on a page. Pairs of samples are merged above it.
-const MOST_LOOKS: usize = 2000;
+const MAX_LOOKS: usize = 2000;
 
 pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
@@ -89,7 +89,7 @@ impl WatchResult {
         if is_for_page {
             self.looks.push(look);
         }
-        if self.looks.len() > MOST_LOOKS {
+        if self.looks.len() > MAX_LOOKS {
             let pairs = self.looks.chunks(2).map(|pair| match pair {
                 [one, next] => one.clone().and(next),
                 rest => rest[0].clone(),
@@ -219,8 +219,8 @@ mod tests {
             cpus: Some(0.5),
             ..WatchRecord::default()
         };
-        (0..=MOST_LOOKS).for_each(|i| seen.add(look(i), true));
-        assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MOST_LOOKS / 2 + 1, 2.0));
+        (0..=MAX_LOOKS).for_each(|i| seen.add(look(i), true));
+        assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MAX_LOOKS / 2 + 1, 2.0));
         assert_eq!((seen.whole.unwrap().end_s, seen.looks.last().unwrap().end_s), (2001.0, 2001.0));
         let mut without = WatchResult::default();
         (0..3).for_each(|i| without.add(look(i), false));

@@ -6,7 +6,7 @@ use super::numbers::trim_zeros;
 use crate::live::model::widen;
 
 /// The least ratio between the ends of the axis of response times, so that noise does not fill it.
-const LEAST_RATIO: f64 = 4.0;
+const MIN_RATIO: f64 = 4.0;
 
 /// Round times in seconds: for the distance between ticks, and for the length of an axis.
 pub(super) const ROUND_S: [f64; 20] = [
@@ -26,7 +26,7 @@ impl Scale {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
             Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
         })?;
-        let (low, high) = widen(low, high, LEAST_RATIO);
+        let (low, high) = widen(low, high, MIN_RATIO);
         Some(Scale { low, high })
     }
 
