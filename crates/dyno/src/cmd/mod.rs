@@ -173,8 +173,8 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
 /// on an unwritable folder.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
-        let (folder, why) = (folder.display(), anyhow::Error::new(error));
-        bad(format!("--save {folder}: {why:#}\nhint: name another folder"))
+        let why = anyhow::Error::new(error);
+        bad(format!("--save {why:#}\nhint: name another folder"))
     })
 }
 

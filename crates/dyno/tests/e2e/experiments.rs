@@ -291,7 +291,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
         (&["--rev", "before"], "is the same in before and worktree"),
-        (&["--rev", "main", "--only", "null"], "null: not in a folder of subjects"),
+        (&["--rev", "main", "--only", "null"], "null: has no revisions"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
         (&["--only", "web", "other"], "--only: is for measurements with --rev"),
         (&[], "<B>"),
