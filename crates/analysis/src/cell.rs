@@ -133,3 +133,29 @@ impl Shape {
         format!("{} connection{plural}{streams}{pipeline}{rate}{pass}", self.connections)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Gaps;
+
+    use super::*;
+
+    #[test]
+    fn warm_up_is_no_stretch_of_a_schedule() {
+        let change = |segments: &[(f64, f64)]| {
+            let segment =
+                |&(from_rate, to_rate)| Segment { from_rate, to_rate, duration_ns: 1_000_000_000 };
+            let segments = segments.iter().map(segment).collect();
+            RateChange::from_arrivals(&Arrivals::Shaped { segments, gaps: Gaps::Even }).unwrap()
+        };
+        let label = |segments: &[(f64, f64)]| change(segments).label(|rate| format!("{rate}"));
+        assert_eq!(label(&[(500.0, 1500.0)]), "500–1500/s");
+        assert_eq!(label(&[(500.0, 500.0), (500.0, 1500.0)]), "500–1500/s");
+        assert_eq!(label(&[(500.0, 500.0), (1500.0, 1500.0)]), "500…1500/s in 2 stretches");
+        assert_eq!(
+            label(&[(500.0, 500.0), (500.0, 500.0), (1500.0, 1500.0)]),
+            "500…1500/s in 2 stretches"
+        );
+        assert_eq!(RateChange::from_arrivals(&Arrivals::Constant { rate: 5.0 }), None);
+    }
+}

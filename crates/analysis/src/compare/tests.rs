@@ -1,5 +1,5 @@
 use dyno_archive::StartRecord;
-use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
+use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Subject, Trial};
 
 use super::order::Confounding;
 use super::*;
@@ -53,6 +53,35 @@ fn compared(
 
 fn throughput(compared: &ComparisonResult) -> &ComparisonRow {
     compared.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
+}
+
+/// Two pulses with the same ends: an older archive has both as first passes.
+#[test]
+fn passes_of_an_older_archive_have_counterparts() {
+    let pulse = |peak: f64, pass: u32| {
+        let segment = |rate: f64| Segment { from_rate: rate, to_rate: rate, duration_ns: 1 };
+        let segments = [1000.0, peak, 1000.0].map(segment).to_vec();
+        let arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
+        Step { pass, ..fixture::step(arrivals) }
+    };
+    let with = |steps: Vec<Step>| {
+        let mut run = run_of("r", &[("x", &[200, 201]), NULL]);
+        run.header.plan.load.steps = steps;
+        run
+    };
+    let older = with(vec![pulse(5000.0, 1), pulse(9000.0, 1), pulse(5000.0, 2)]);
+    let newer = with(vec![pulse(5000.0, 1), pulse(9000.0, 2), pulse(5000.0, 3)]);
+    let (of_older, of_newer) = (report(&older), report(&newer));
+    let side = |run, report| Side { run, report, arm: None };
+    let (a, b) = (side(&older, &of_older), side(&newer, &of_newer));
+    for step in 0..3 {
+        let key = CellKey { arm: 0, workload: 0, step };
+        assert_eq!(counterpart(a, key, b, 0), Some(key));
+    }
+    let fewer = with(vec![pulse(9000.0, 1)]);
+    let of_fewer = report(&fewer);
+    let key = CellKey { arm: 0, workload: 0, step: 0 };
+    assert_eq!(counterpart(a, key, side(&fewer, &of_fewer), 0), None);
 }
 
 #[test]

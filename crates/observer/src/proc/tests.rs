@@ -15,7 +15,13 @@ fn a_stat_line_is_parsed_whatever_the_name_holds() {
     assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
     assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
     assert_eq!((stat.faults_minor, stat.faults_major), (10, 0));
-    assert!(!stat.ignores_children);
+    assert!(!stat.ignores_children && !stat.is_exiting);
+    // PF_EXITING, with one thread left or two.
+    let exiting = |threads: &str| {
+        let text = text.replace(" 4194560 ", " 4194564 ").replace(" 20 0 1 ", threads);
+        Stat::parse(&text).unwrap().is_exiting
+    };
+    assert!(exiting(" 20 0 1 ") && !exiting(" 20 0 2 "));
     let ignores = |sigignore: u64| {
         let text = format!("7 (x) S {}{sigignore} 0 0 0 0\n", "1 ".repeat(29));
         Stat::parse(&text).unwrap().ignores_children
