@@ -281,7 +281,13 @@ mod tests {
         let said = text(&result);
         assert!(said.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"), "{said}");
         assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
-        // Failures at the only rate are no matter of the load's length.
+        let short =
+            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
+        assert!(line(&short).ends_with("unknown: too few requests for p99"));
+    }
+    /// They are no matter of the load's length.
+    #[test]
+    fn failures_at_the_only_rate_are_named() {
         let only = CapacityTrial {
             by_failures: true,
             error_share: 0.025,
@@ -293,13 +299,13 @@ mod tests {
             missed_rps: Some(1000.0),
             missed_together: Some(only),
             failures_at_any_rate: None,
-            ..result
+            kept_rps: None,
+            confirmed: false,
+            least_rps: Some(1000.0),
+            ..settled()
         };
         let said = text(&alone);
         assert!(said.contains("at the only rate that was tried: 50 of 2,000 requests"), "{said}");
         assert!(!said.contains("too short for a percentile"), "{said}");
-        let short =
-            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
-        assert!(line(&short).ends_with("unknown: too few requests for p99"));
     }
 }
