@@ -15,6 +15,7 @@ mod check;
 pub mod dir;
 pub mod drops;
 pub mod facts;
+pub mod hint;
 pub mod interval;
 pub mod limits;
 pub mod load;

@@ -291,14 +291,6 @@ pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
-/// A message in one line, with its hint in parentheses.
-pub(crate) fn in_line(message: &str) -> String {
-    match message.split_once("\nhint: ") {
-        Some((problem, hint)) => format!("{problem} ({hint})"),
-        None => message.into(),
-    }
-}
-
 /// A share without decimals: `61 %`.
 #[must_use]
 pub fn whole_percent(share: f64) -> String {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use dyno_archive::hint::one_line;
 use dyno_archive::plan::{Backend, Placement, Subject};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{Folders, NoDefinition};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
 use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::{FileError, one_line};
+use dyno_workload::text::FileError;
 
 use crate::plan::{UnmetNeed, check_cpuset};
 use crate::suite::profile;

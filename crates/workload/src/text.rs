@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use dyno_archive::hint;
 use serde::de::{self, DeserializeOwned, Deserializer};
 
 /// A mistake in a suite or subject file.
@@ -49,12 +50,13 @@ impl FileError {
     /// Returns a mistake in the file as a whole. A last line `hint: …` of the message becomes the
     /// hint.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        let (message, hint) = split_hint(message.into());
+        let message = message.into();
+        let (problem, hint) = hint::split(&message);
         FileError {
             path: path.into(),
             position: None,
-            message,
-            hint,
+            message: problem.into(),
+            hint: hint.map(Into::into),
             excerpt: None,
             more: Vec::new(),
         }
@@ -99,23 +101,6 @@ impl FileError {
         let mut errors = errors.into_iter();
         let first = errors.next()?;
         Some(FileError { more: errors.collect(), ..first })
-    }
-}
-
-/// Splits a message into the problem and the hint after it.
-fn split_hint(message: String) -> (String, Option<Box<str>>) {
-    match message.split_once("\nhint: ") {
-        Some((problem, hint)) => (problem.into(), Some(hint.into())),
-        None => (message, None),
-    }
-}
-
-/// Returns a message in one line, with its hint in parentheses, for tables and sentences.
-#[must_use]
-pub fn one_line(message: &str) -> String {
-    match message.split_once("\nhint: ") {
-        Some((problem, hint)) => format!("{problem} ({hint})"),
-        None => message.into(),
     }
 }
 

@@ -4,13 +4,14 @@ use dyno_analysis::backend::BackendResult;
 use dyno_analysis::noise::STARTUP;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
+use dyno_archive::hint::one_line;
 use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
 use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
 use super::{figure, noise, note, repeats_of, swatch};
-use crate::format::{bytes, in_line, millis, number, percent, seconds};
+use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed_starts;
 
 pub(super) fn lifecycle_section(report: &Report) -> Markup {
@@ -199,7 +200,7 @@ fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
     html! {
         p.bad {
             b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": "
-            (in_line(&f.failure.message))
+            (one_line(&f.failure.message))
         }
         "\n"
         @if let Some(log) = &f.log_tail {

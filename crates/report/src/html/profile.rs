@@ -3,13 +3,14 @@
 use dyno_analysis::cell::CellKey;
 use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
 use dyno_analysis::report::Report;
+use dyno_archive::hint::one_line;
 use maud::{Markup, html};
 
 use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{TableRow, table, text, value};
 use super::{more, note, swatch};
-use crate::format::{count, in_line, micros, percent, seconds};
+use crate::format::{count, micros, percent, seconds};
 
 /// Profiles of all cells; nothing where none were made.
 pub(super) fn profiles(report: &Report) -> Markup {
@@ -45,7 +46,7 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             }
             "\n"
             @for failure in &profile.failures {
-                p.note { "No profile of some trial: " (in_line(failure)) "." } "\n"
+                p.note { "No profile of some trial: " (one_line(failure)) "." } "\n"
             }
             @for why in &profile.unnamed {
                 p.note { "Code compiled just in time may lack names: " (why) "." } "\n"

@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use dyno_archive::hint;
 use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
@@ -225,7 +226,7 @@ fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
         asked: String::new(),
         expected: String::new(),
         // The caveat that quotes it has its own advice.
-        got: mismatch.words.lines().next().unwrap_or_default().into(),
+        got: hint::split(&mismatch.words).0.into(),
     })
 }
 

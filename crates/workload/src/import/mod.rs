@@ -23,6 +23,7 @@ pub use urls::urls;
 pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
+use dyno_archive::hint;
 
 use crate::ReadFile;
 use crate::compile::is_framing;
@@ -216,10 +217,9 @@ fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
              file".into()
         );
     }
-    read(path).map_err(|why| {
-        let hint = if why.contains("\nhint: ") { "" } else { "\nhint: check the path" };
-        format!("{path}: cannot be read: {why}{hint}")
-    })
+    let failed =
+        |why| hint::with_default(format!("{path}: cannot be read: {why}"), "check the path");
+    read(path).map_err(failed)
 }
 
 /// As in a form: `application/x-www-form-urlencoded`.

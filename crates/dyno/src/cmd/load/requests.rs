@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
+use dyno_archive::hint;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
 use dyno_workload::import::{
@@ -252,11 +253,8 @@ fn read_import(
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| reach.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
-        let hint = match error.contains("\nhint: ") {
-            true => "",
-            false => "\nhint: set another format with --import-format",
-        };
-        bad(format!("{path} (read as {name}): {error}{hint}"))
+        let message = format!("{path} (read as {name}): {error}");
+        bad(hint::with_default(message, "set another format with --import-format"))
     })
 }
 
