@@ -116,17 +116,22 @@ impl Shape {
         }
     }
 
+    /// Returns text such as ` at 1000/s` or ` at 500–1500/s`; empty in a closed loop.
+    #[must_use]
+    pub fn rate_text(self, number: impl Fn(f64) -> String) -> String {
+        match (self.rate, self.schedule) {
+            (Some(rate), _) => format!(" at {}/s", number(rate)),
+            (None, Some(schedule)) => format!(" at {}", schedule.label(number)),
+            (None, None) => String::new(),
+        }
+    }
+
     /// Returns text such as `64 connections`, `1 connection × 10 streams at 1000/s`.
     pub(crate) fn in_words(self) -> String {
         let plural = if self.connections == 1 { "" } else { "s" };
         let times =
             |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
-        let whole = |rate: f64| format!("{rate:.0}");
-        let rate = match (self.rate, self.schedule) {
-            (Some(rate), _) => format!(" at {}/s", whole(rate)),
-            (None, Some(schedule)) => format!(" at {}", schedule.label(whole)),
-            (None, None) => String::new(),
-        };
+        let rate = self.rate_text(|rate| format!("{rate:.0}"));
         let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
         let (streams, pipeline) =
             (times(self.streams, "streams"), times(self.pipeline, "pipelined"));

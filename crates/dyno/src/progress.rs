@@ -220,12 +220,7 @@ pub fn shape(plan: &Plan, trial: usize) -> String {
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
     let streams =
         if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
-    let at = Shape::from_step(step);
-    let rate = match (at.rate, at.schedule) {
-        (Some(rate), _) => format!(" at {}/s", count(rate as u64)),
-        (None, Some(schedule)) => format!(" at {}", schedule.label(number)),
-        (None, None) => String::new(),
-    };
+    let rate = Shape::from_step(step).rate_text(|rate| count(rate as u64));
     let workload = match plan.workloads.as_slice() {
         [_] => String::new(),
         all => format!("{} · ", all[plan.trials[trial].workload].name),

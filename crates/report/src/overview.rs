@@ -261,7 +261,7 @@ pub(crate) fn notes(rows: &[OverviewRow]) -> String {
 /// rate and a first pass are left out.
 pub(crate) fn label(at: Shape) -> String {
     let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
-    let rate = rate_text(at);
+    let rate = at.rate_text(number);
     let pass = if at.pass > 1 { format!(" ({})", at.pass) } else { String::new() };
     format!(
         "{}{}{}{rate}{pass}",
@@ -269,15 +269,6 @@ pub(crate) fn label(at: Shape) -> String {
         times(at.streams, "streams"),
         times(at.pipeline, "pipelined")
     )
-}
-
-/// ` at 1,000/s`, ` at 500–1,500/s`; empty in a closed loop.
-pub(crate) fn rate_text(at: Shape) -> String {
-    match (at.rate, at.schedule) {
-        (Some(rate), _) => format!(" at {}/s", number(rate)),
-        (None, Some(schedule)) => format!(" at {}", schedule.label(number)),
-        (None, None) => String::new(),
-    }
 }
 
 /// `1,000`, `500–1,500/s`; `–` in a closed loop.

@@ -18,7 +18,7 @@ use super::profile::profiles;
 use super::swatch;
 use super::table::{TableCell, TableRow, table, text, value};
 use crate::format::{number, quantity};
-use crate::overview::{label_in_words, rate_text};
+use crate::overview::label_in_words;
 
 pub(super) fn limiters_section(report: &Report) -> Markup {
     let steps = |subject: &SubjectResult| -> Vec<&Summary> {
@@ -98,7 +98,7 @@ fn step_label(report: &Report, s: &Summary) -> String {
     let at = s.shape();
     let Shape { connections, streams, pipeline, pass, .. } = at;
     let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
-    let rate = rate_text(at);
+    let rate = at.rate_text(number);
     let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
     format!("{workload}{connections}{}{}{rate}{pass}", times(streams), times(pipeline))
 }
