@@ -68,7 +68,7 @@ pub fn text(result: &CapacityResult) -> String {
     let mut lines = vec![outcome(result), format!("  {how}")];
     lines.extend(holds(result));
     lines.extend(result.failures_at_any_rate.as_ref().map(failures));
-    let failed = failures_at_lowest(result);
+    let failed = failures_at_only_rate(result);
     let is_too_short = failed.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
     lines.extend(failed);
     if let Some(least) = result.least_rps.filter(|_| is_too_short) {
@@ -145,7 +145,7 @@ fn outcome(result: &CapacityResult) -> String {
 
 /// Advice if requests failed at the only rate that was tried. `None`: they did not, or other rates
 /// were tried.
-fn failures_at_lowest(result: &CapacityResult) -> Option<String> {
+fn failures_at_only_rate(result: &CapacityResult) -> Option<String> {
     let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);
     is_only.then(|| {

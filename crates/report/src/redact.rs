@@ -81,7 +81,7 @@ pub fn plan(plan: &Plan) -> serde_json::Result<(serde_json::Value, Withheld)> {
         secrets.json_fields("", &mut json[member]);
     }
     secrets.erase_from_json(&mut json);
-    // Names of arms may hold values of varied settings.
+    // A text of the user: values that could be ordinary words are erased there, too.
     let shown = secrets.erase_from_foreign(&shared.suite.source);
     json["suite"]["source"] = secrets.erase(&shown).into();
     Ok((json, Withheld(secrets.found)))

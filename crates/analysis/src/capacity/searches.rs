@@ -477,7 +477,7 @@ mod tests {
                 assert_eq!((result.kept_rps, result.settled), (None, false), "{case}");
                 let Some(shares) = result.failures_at_any_rate else {
                     // Without another rate nothing is compared.
-                    let is_missed = |trial: &super::super::CapacityTrial| {
+                    let is_missed = |trial: &crate::capacity::CapacityTrial| {
                         Some(trial.rate_rps) == result.missed_rps
                     };
                     assert!(result.trials.iter().all(is_missed), "{case}");

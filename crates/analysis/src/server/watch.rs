@@ -23,8 +23,9 @@ pub struct WatchRecord {
     pub start_s: f64,
     pub end_s: f64,
     /// CPU time ÷ time: in CPUs. `None`: not known, as for all fields below. Without a control
-    /// group, ended threads count by their process's totals. Ended processes count if another
-    /// process of the server waited for them.
+    /// group, the probes count ended threads and processes. Without probes, ended threads count by
+    /// their process's totals, and ended processes if another process of the server waited for
+    /// them.
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,

@@ -300,9 +300,9 @@ impl Watching {
         used.ended = Some(program.ended_threads(self.party));
     }
 
-    /// Adds the counts of a slice in which so many answers came. Without a count of responses, each
-    /// slice stands for the stretch of time that it ends: idle times are counted from end to end
-    /// and busy ones in slices, so idle times would otherwise weigh more.
+    /// Adds the counts of a slice in which so many responses came. Without a count of responses,
+    /// each slice stands for the stretch of time that it ends: idle times are counted from end to
+    /// end and busy ones in slices, so idle times would otherwise weigh more.
     fn add_slice(
         &self,
         before: &CallCounts,
