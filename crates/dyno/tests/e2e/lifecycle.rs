@@ -165,12 +165,12 @@ fn each_fault_breaks_the_promise_that_it_is_against() {
         (
             "silent",
             vec!["a line for each"],
-            "the server printed \"GET /item HTTP/1.1\" 200 0 times, and its output was: nothing",
+            "the server printed \"GET /item HTTP/1.1\" 200 0 times and nothing else",
         ),
         (
             "forgets",
             vec!["asks the store each time, and for JSON once at most"],
-            "GET /json 2 times, and all of its requests were:\nGET /plaintext HTTP/1.1",
+            "GET /json 2 times, and its first requests were:\nGET /plaintext HTTP/1.1",
         ),
         (
             "careless",

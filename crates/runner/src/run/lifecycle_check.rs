@@ -489,20 +489,14 @@ fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<
     for sighting in prints {
         let n = sighting.count(lines.iter().map(Vec::as_slice), port);
         if !sighting.times.admits(n) {
-            let shown: Vec<String> = lines
-                .iter()
-                .rev()
-                .take(SHOWN)
-                .rev()
-                .map(|line| String::from_utf8_lossy(line).into_owned())
-                .collect();
-            let shown = if shown.is_empty() {
-                " nothing".into()
-            } else {
-                format!("\n{}", shown.join("\n"))
+            let last = &lines[lines.len().saturating_sub(SHOWN)..];
+            let last: Vec<_> = last.iter().map(|line| String::from_utf8_lossy(line)).collect();
+            let shown = match last.is_empty() {
+                true => " and nothing else".into(),
+                false => format!("; its last lines were:\n{}", last.join("\n")),
             };
             return Err(Problem::Wrong(format!(
-                "the server printed {} {n} times, and the end of its output was:{shown}",
+                "the server printed {} {n} times{shown}",
                 sighting.matches
             )));
         }
