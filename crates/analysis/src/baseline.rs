@@ -194,7 +194,7 @@ mod tests {
     use crate::stats::draws::Normal;
 
     #[test]
-    fn a_comparison_is_of_pairs_within_blocks() {
+    fn comparison_is_of_pairs_within_blocks() {
         let comparisons = reported().comparisons;
         assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
         assert_eq!(comparisons.len(), 2 * 2 * 2);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_is_the_named_arm_or_the_first_no_control() {
+    fn baseline_is_the_named_arm_or_the_first_no_control() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let control = |name: &str| Subject { control: true, ..named(name) };
         let trials = reported().trials;

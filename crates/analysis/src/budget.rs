@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_spent_on_starts_where_nothing_else_is_known() {
+    fn budget_is_spent_on_starts_where_nothing_else_is_known() {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_is_the_throughput_of_its_shape() {
+    fn ceiling_is_the_throughput_of_its_shape() {
         let mut control =
             measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
         control.of.load.steps[0].pipeline = 16;

@@ -81,7 +81,7 @@ mod tests {
     use crate::fixture::five_blocks;
 
     #[test]
-    fn the_canary_is_listed_by_start() {
+    fn canary_is_listed_by_start() {
         let mut run = five_blocks();
         assert_eq!(canary(&run), None);
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_is_compared_with_itself() {
+    fn cpu_is_compared_with_itself() {
         let mut run = five_blocks();
         run.header.plan.swaps_cpus = true;
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 1_000_000 };

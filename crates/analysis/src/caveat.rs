@@ -368,7 +368,7 @@ mod tests {
 
     /// The methodology and the reports explain each code in the same words.
     #[test]
-    fn the_methodology_explains_every_code() {
+    fn methodology_explains_every_code() {
         let lines = include_str!("../../../docs/methodology/caveats.md").lines();
         let methodology = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         for code in Code::ALL {

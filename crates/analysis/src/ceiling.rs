@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_has_the_ceiling_of_its_kind() {
+    fn load_has_the_ceiling_of_its_kind() {
         assert_eq!(ceiling_throughput(|_, _| {}), Some(1.0));
         assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 2), Some(2.0));
         assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_that_is_no_number_of_answers_is_none() {
+    fn ceiling_that_is_no_number_of_answers_is_none() {
         let (asked, record) = (fixture::config(Arrivals::Closed), fixture::record(1));
         let of = |throughput_rps: f64| {
             let known = kind(Protocol::H1, false);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_got_faster_counts_by_its_last_level() {
+    fn server_that_got_faster_counts_by_its_last_level() {
         let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
         assert_eq!(counts_from_s(&warms, COMPILES), Some(6));
         let later = with_later_window(&warms, 6 * S);

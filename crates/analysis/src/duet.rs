@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_compared_piece_by_piece() {
+    fn window_is_compared_piece_by_piece() {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         let duet = &duets(&run)[3];
         // Three intervals are the fewest that last half a second, and one is left over.
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_valid_repeats_is_still_reported() {
+    fn server_without_valid_repeats_is_still_reported() {
         let report = crate::report::report(&run(&[[0, 1].as_slice(); 5]));
         let of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
         let sentences: Vec<&str> = of_c.answers.iter().map(|answer| &*answer.sentence).collect();
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_alone_is_none_of_those_in_turns() {
+    fn repeat_alone_is_none_of_those_in_turns() {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         for trial in &mut run.trials {
             let turns = (trial.trial != 4).then(|| vec![(0, 100 * MS)]);

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dose_is_the_effect_of_doubling() {
+    fn dose_is_the_effect_of_doubling() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_sets_single_changes_against_each_other() {
+    fn matrix_sets_single_changes_against_each_other() {
         let arms: [(&str, u64, fn(&mut Arm)); 4] = [
             ("neither", 100, as_it_is),
             ("cpus", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_could_not_be_set_is_no_reason() {
+    fn limit_that_could_not_be_set_is_no_reason() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
             [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut run = run(ExperimentKind::Toggle, &arms);
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_named_only_where_something_is_shown() {
+    fn cause_is_named_only_where_something_is_shown() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
             [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut effect = result(ExperimentKind::Toggle, &arms).effects.remove(0);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_is_left_out_only_if_nothing_at_all_is_known_of_it() {
+    fn metric_is_left_out_only_if_nothing_at_all_is_known_of_it() {
         let mut trials: Vec<TrialResult> = reported().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         for trial in &mut trials {

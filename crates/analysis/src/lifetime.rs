@@ -161,7 +161,7 @@ mod tests {
     use crate::fixture::five_blocks;
 
     #[test]
-    fn a_life_counts_from_exec_to_the_end_of_its_last_trial() {
+    fn life_counts_from_exec_to_the_end_of_its_last_trial() {
         let mut run = five_blocks();
         run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36, ..Cost::default() });
         let launch =

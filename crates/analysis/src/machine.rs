@@ -195,7 +195,7 @@ mod tests {
     use dyno_archive::sample::PressureUse;
 
     #[test]
-    fn the_machine_is_measured_between_the_windows_edges() {
+    fn machine_is_measured_between_the_windows_edges() {
         let mut record = observed(&[(500, 0)]);
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {

@@ -64,7 +64,7 @@ mod tests {
     use crate::fixture::reported;
 
     #[test]
-    fn a_slope_is_that_of_the_line_through_the_steps() {
+    fn slope_is_that_of_the_line_through_the_steps() {
         let line = [(1.0, 1050.0), (8.0, 1400.0), (64.0, 4200.0)];
         assert!((slope(&line).unwrap() - 50.0).abs() < 1e-9);
         assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_anything_to_divide_by_is_not_known() {
+    fn metric_without_anything_to_divide_by_is_not_known() {
         let no_answers = |t: &mut TrialResult| {
             (t.load.tcp.retransmits, t.load.bytes.responses) = (Some(3), 0);
         };

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_does_half_has_half() {
+    fn factor_that_does_half_has_half() {
         // Levels at ±1 have the variance 1, like the noise.
         let shares: Vec<(f64, f64)> = (0..200)
             .map(|seed| {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_does_nothing_has_none_and_is_seldom_shown() {
+    fn factor_that_does_nothing_has_none_and_is_seldom_shown() {
         const WORLDS: u64 = 2000;
         for factor in [cpus(), Factor::Line((0..40).map(|i| f64::from(i % 20)).collect())] {
             let of = |seed| factor.share(&values(|_, normal| normal.draw(), seed), 38).unwrap();

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_share_is_not_nothing() {
+    fn small_share_is_not_nothing() {
         let said = [0.0, 0.00038, 0.004, 0.00096, 0.0996, 0.38, 1e-6].map(percent);
         assert_eq!(said, ["0 %", "0.038 %", "0.4 %", "0.1 %", "10 %", "38 %", "0.00010 %"]);
     }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_by_pairs_whichever_came_first() {
+    fn price_is_by_pairs_whichever_came_first() {
         let slices = vec![
             slice(false, 1000, Some(1_000_000)),
             slice(true, 980, Some(1_000_000)),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_a_repeat_did_not_make_counts_as_none_there() {
+    fn call_that_a_repeat_did_not_make_counts_as_none_there() {
         let servers = [server(Some(1.0), 0.5), server(None, 1.5)];
         let all = syscalls(&servers.each_ref());
         assert_eq!(all["read"].per_response.values, [1.0, 0.0]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_difference_comes_first() {
+    fn largest_difference_comes_first() {
         let of = |read, write| {
             let call =
                 |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_is_compared_with_the_same_pass() {
+    fn pass_is_compared_with_the_same_pass() {
         let all = compared(
             plan(&["a"]),
             &[
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_has_the_same_requests_and_the_same_tls() {
+    fn baseline_has_the_same_requests_and_the_same_tls() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
         let mut other = workload("other", Protocol::H1);

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_says_what_was_done_of_what_was_planned() {
+    fn run_says_what_was_done_of_what_was_planned() {
         let mut run = five_blocks();
         for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
             load.window_ns.1 *= 2;
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_belongs_to_the_start_that_served_it() {
+    fn trial_belongs_to_the_start_that_served_it() {
         let mut run = five_blocks();
         let start = |start, name: &str| {
             let part =

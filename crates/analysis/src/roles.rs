@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_threads_with_one_name_has_its_own_role() {
+    fn first_of_threads_with_one_name_has_its_own_role() {
         assert_eq!(
             (thread_role("node", "node", true), thread_role("node", "node", false)),
             ("work", "v8_worker")

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coefficient_that_is_held_at_nothing_has_no_interval() {
+    fn coefficient_that_is_held_at_nothing_has_no_interval() {
         // The cost of each other is far below the noise. Some simulations find it, and their
         // interval contains the true value.
         let truth = Law { kappa: 1e-6, ..TRUTH };
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_a_curve_per_arm_and_workload() {
+    fn run_has_a_curve_per_arm_and_workload() {
         let report = fixture::reported();
         let grid = Grid::new(&report.trials);
         let run = fixture::five_blocks();

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_without_a_ratio_leaves_none() {
+    fn pair_without_a_ratio_leaves_none() {
         let own = series(&[2.0, 4.0]);
         for spoilt in [Beyond, Missing, Known(0.0)] {
             let base = series_from_points(&[(1, Known(1.0)), (2, spoilt)]);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_steady_from_the_start_pays_a_second() {
+    fn server_that_is_steady_from_the_start_pays_a_second() {
         assert_eq!(ends_after(480, |_| round_of(90e3)), Some(ROUNDS));
         let wobbling = |i: usize| round_of(90e3 * (1.0 + 0.02 * (noise(i, 1) - 0.5)));
         assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
@@ -249,7 +249,7 @@ mod tests {
     /// As measured with Armeria: 578, 1,004 and 1,298 responses per second, half a second each, and
     /// 34,800 in the end.
     #[test]
-    fn a_cold_virtual_machine_is_warmed_until_it_is_warm() {
+    fn cold_virtual_machine_is_warmed_until_it_is_warm() {
         let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
         let rounds: Vec<Round> = seen.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
         assert!(
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plateau_during_which_it_compiles_is_not_the_end() {
+    fn plateau_during_which_it_compiles_is_not_the_end() {
         let plateau = |jit| move |_: usize| Round { jit_share: Some(jit), ..round_of(3000.0) };
         assert_eq!(ends_after(480, plateau(0.34)), None);
         assert_eq!(ends_after(480, plateau(0.11)), None);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_machine_speed_prolongs_the_warm_up_briefly() {
+    fn change_of_machine_speed_prolongs_the_warm_up_briefly() {
         let slows = |i: usize| {
             round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
         };
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_needs_as_many_rising_pairs_as_mann_and_kendall() {
+    fn trend_needs_as_many_rising_pairs_as_mann_and_kendall() {
         // 0.84 standard deviations √(n(n−1)(2n+5)/18), plus 1 for continuity.
         for (n, needed) in [(8, 8), (12, 14), (15, 18), (16, 20)] {
             assert!(
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_never_answers_is_not_waited_for() {
+    fn server_that_never_answers_is_not_waited_for() {
         let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
         assert_eq!(state(&nothing), WarmUpState::Unanswered);
         assert_eq!(state(&nothing[1..]), WarmUpState::Early);
@@ -459,7 +459,7 @@ mod tests {
         }
 
         #[test]
-        fn a_rise_is_found_whatever_the_unit(scale in 1e-3f64..1e6, factor in 1.02f64..2.0) {
+        fn rise_is_found_whatever_the_unit(scale in 1e-3f64..1e6, factor in 1.02f64..2.0) {
             let rising: Vec<f64> = (0..8).map(|i| scale * factor.powi(i)).collect();
             let found = growth(&rising).unwrap();
             prop_assert!((found / factor.powi(7) - 1.0).abs() < 1e-6);

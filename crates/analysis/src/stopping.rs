@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_when_arms_differ_or_agree_within_a_margin() {
+    fn run_ends_when_arms_differ_or_agree_within_a_margin() {
         let large = answered_after(1.2, None).unwrap();
         let small = answered_after(1.04, None).unwrap();
         assert!(large >= 5 && small > large, "{large} {small}");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_no_part_is_not_waited_for() {
+    fn server_that_takes_no_part_is_not_waited_for() {
         let mut run = run(8, 1.2, None);
         run.header.plan.subjects[1].skipped = Some("no".into());
         assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_reported_whatever_the_start_does_later() {
+    fn refusal_is_reported_whatever_the_start_does_later() {
         let refused = |number: usize, kind: Option<FailureKind>, message: &str| {
             let mut part = PartStart::new(Party::SUBJECT, "own".into());
             part.checks_before = vec![CheckResult {
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_start_of_the_launch_clears_failures_of_others() {
+    fn later_start_of_the_launch_clears_failures_of_others() {
         use FailureKind::{BackendFailed, Crashed, Harness, Interrupted};
         let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
             let starts =
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_is_good_if_it_never_failed() {
+    fn check_is_good_if_it_never_failed() {
         let mut record = start(0, (1, 0), None);
         let mut part = PartStart::new(Party::SUBJECT, "own".into());
         part.checks_before = vec![check("length", true, "5"), check("date", true, "now")];

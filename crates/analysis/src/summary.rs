@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_without_a_majority_is_the_first_and_a_guess() {
+    fn verdict_without_a_majority_is_the_first_and_a_guess() {
         use Confidence::{High, Low};
         use Resource::{Concurrency, Generator, ServerCpu};
         for (resources, resource, confidence) in [

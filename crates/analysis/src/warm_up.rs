@@ -75,7 +75,7 @@ mod tests {
     use crate::fixture::warm_up;
 
     #[test]
-    fn the_report_shows_what_a_warm_up_was_made_of() {
+    fn report_shows_what_a_warm_up_was_made_of() {
         let start = warm_up(WarmUpEnd::Steady, 12_000_000, Some(120_000_000));
         let all = results(&[(3, start.subject().unwrap())]);
         assert_eq!((all[0].repeat, all[0].slices.len(), all[0].judged_by_cpu), (3, 10, true));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_has_its_time_and_rate() {
+    fn point_has_its_time_and_rate() {
         let start = warm_up(WarmUpEnd::Limit, 12_000_000, Some(120_000_000));
         let took = &results(&[(1, start.subject().unwrap())])[0];
         assert_eq!(

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_no_level_and_pieces_have_times() {
+    fn stall_is_no_level_and_pieces_have_times() {
         let mut rates = vec![1000.0; 20];
         rates[7] = 100.0;
         assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);
@@ -443,7 +443,7 @@ mod tests {
 
     /// A server that died in the middle of the window once had one level.
     #[test]
-    fn a_busy_server_that_stops_has_a_level_of_nothing() {
+    fn busy_server_that_stops_has_a_level_of_nothing() {
         let found = steadiness(&intervals(&[[1000.0; 10], [0.0; 10]].concat())).unwrap();
         let levels: Vec<f64> =
             found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
@@ -454,7 +454,7 @@ mod tests {
 
     /// An interval in which nothing was answered once hid the levels of all others.
     #[test]
-    fn a_stall_of_an_interval_hides_no_level() {
+    fn stall_of_an_interval_hides_no_level() {
         let mut rates = [vec![400.0; 12], vec![1900.0; 18]].concat();
         rates[5] = 0.0;
         let found = steadiness(&intervals(&rates)).unwrap();

@@ -78,7 +78,7 @@ mod tests {
     use crate::fixture::reported;
 
     #[test]
-    fn a_subject_has_a_row_per_protocol_over_all_its_trials() {
+    fn subject_has_a_row_per_protocol_over_all_its_trials() {
         let mut trials = reported().trials;
         let last = trials.last_mut().expect("there are some");
         last.load.config.protocol = Protocol::H2c;

@@ -352,7 +352,7 @@ proptest! {
 
     /// Whatever a request could have been, it makes no percentile better to fail.
     #[test]
-    fn a_failure_never_lowers_a_percentile(
+    fn failure_never_lowers_a_percentile(
         values in proptest::collection::vec(1u64..10_000_000_000, 1..3000),
         failures in 0u64..300,
         turned in 1usize..200,
@@ -384,7 +384,7 @@ proptest! {
 /// ms that begins 100 ms before the window: up to a hundred are under way as it opens, and every
 /// one of them has waited for more than half a second.
 #[test]
-fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
+fn stall_that_began_in_the_warm_up_is_in_the_window() {
     for protocol in [Protocol::H1, Protocol::H2c] {
         let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
@@ -416,7 +416,7 @@ fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
 /// HTTP/2: 6 % of the requests wait, and most of them are cancelled because another request of
 /// their connection timed out. The percentiles include their waits all the same.
 #[test]
-fn a_stall_longer_than_the_time_out_does_not_vanish() {
+fn stall_longer_than_the_time_out_does_not_vanish() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 5 * SECOND, for_ns: 1200 * MS });
     let arrivals = Arrivals::Constant { rate: 1000.0 };
@@ -457,7 +457,7 @@ fn littles_law_finds_times_that_are_missing() {
 }
 
 #[test]
-fn a_median_beyond_the_window_refuses_the_step() {
+fn median_beyond_the_window_refuses_the_step() {
     for (service_ms, refused) in [(1900, true), (100, false)] {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);

@@ -68,7 +68,7 @@ fn no_explanation_is_left_over() {
 }
 
 #[test]
-fn the_caveats_are_documented() {
+fn caveats_are_documented() {
     let mut index = String::from(
         "# Caveats\n\nReports mark numbers with these caveats. `dyno explain CODE` prints the \
          same texts. A step\nwith a caveat of severity `invalid` does not count. This page is \
@@ -92,7 +92,7 @@ fn the_caveats_are_documented() {
 }
 
 #[test]
-fn the_limiters_are_documented() {
+fn limiters_are_documented() {
     let mut page = String::from(
         "# Limiters\n\nA limiter is the resource that bound a step. Reports name the first rule \
          that holds. `dyno explain\nCODE` prints the same texts. This page is generated.\n",

@@ -33,27 +33,27 @@ fn check(name: &str, schema: &Schema) {
 }
 
 #[test]
-fn the_schema_of_a_load_is_documented() {
+fn schema_of_a_load_is_documented() {
     check("load.schema.json", &written::<LoadResult>());
 }
 
 #[test]
-fn the_schema_of_a_report_is_documented() {
+fn schema_of_a_report_is_documented() {
     check("report.schema.json", &written::<Report>());
 }
 
 #[test]
-fn the_schema_of_a_look_at_a_running_server_is_documented() {
+fn schema_of_a_look_at_a_running_server_is_documented() {
     check("watch.schema.json", &written::<WatchRecord>());
 }
 
 #[test]
-fn the_schema_of_a_comparison_is_documented() {
+fn schema_of_a_comparison_is_documented() {
     check("compare.schema.json", &written::<ComparisonResult>());
 }
 
 #[test]
-fn the_schema_of_a_search_for_capacity_is_documented() {
+fn schema_of_a_search_for_capacity_is_documented() {
     check("find.schema.json", &written::<CapacityResult>());
     check("budget.schema.json", &written::<Budget>());
 }

@@ -446,7 +446,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_profile_that_does_not_fit_is_refused() {
+    fn profile_that_does_not_fit_is_refused() {
         let frame =
             |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
         let stack = |frames: &[u32], samples| Stack {

@@ -632,7 +632,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arm_changes_of_the_load_what_it_names() {
+    fn arm_changes_of_the_load_what_it_names() {
         let load = Load {
             warmup_ns: 1,
             until_steady: None,

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_in_a_file_is_no_name() {
+    fn place_in_a_file_is_no_name() {
         assert!(!Frame::from_offset("h2o", 0x5f470).is_named());
         let frame = |name: Option<&str>| Frame {
             name: name.map(String::from),

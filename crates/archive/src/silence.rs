@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_worker_hides_no_silence_and_makes_none() {
+    fn idle_worker_hides_no_silence_and_makes_none() {
         let stuck = silence(100, 900, 1);
         let idle = Silence {
             start_ns: 50,

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_cpus_is_counted_as_it_is_written() {
+    fn list_of_cpus_is_counted_as_it_is_written() {
         assert_eq!(cpu_list_text(&[0, 1, 5]), "0,1,5");
         assert_eq!(count_cpus(&cpu_list_text(&[0, 1, 5])), Some(3));
     }

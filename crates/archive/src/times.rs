@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_distribution_has_no_values() {
+    fn empty_distribution_has_no_values() {
         let times = Times::new();
         assert_eq!(
             (times.quantile(0.5), times.min(), times.max(), times.mean()),
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_can_be_taken_off() {
+    fn longest_can_be_taken_off() {
         let all = times(&[10, 20, 20, 30]);
         assert_eq!(all.split_longest(2), (times(&[10, 20]), times(&[20, 30])));
         assert_eq!(all.split_longest(0), (all.clone(), Times::new()));
@@ -545,7 +545,7 @@ mod tests {
         }
 
         #[test]
-        fn a_round_trip_changes_nothing(values in durations(50)) {
+        fn round_trip_changes_nothing(values in durations(50)) {
             let times = times(&values);
             let text = serde_json::to_string(&times).unwrap();
             prop_assert_eq!(serde_json::from_str::<Times>(&text).unwrap(), times);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_of_each_subjects_own_has_no_one_length() {
+    fn body_of_each_subjects_own_has_no_one_length() {
         let of =
             |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
         assert_eq!(

@@ -58,7 +58,7 @@ fn assert_refused(place: &str, said: &str, change: &dyn Fn(&mut Value)) {
 }
 
 #[test]
-fn the_golden_run_is_read() {
+fn golden_run_is_read() {
     assert_eq!(refusal(&|_| ()), None);
 }
 
@@ -180,7 +180,7 @@ fn changed_distributions_and_bytes_are_refused() {
 
 /// The last sample of a counter is less than the one before.
 #[test]
-fn a_counter_that_falls_is_refused() {
+fn counter_that_falls_is_refused() {
     let subject = "/parties/0";
     let cases = [
         "/host/busy_ns",
@@ -252,7 +252,7 @@ fn falling_counter_of_machine_network_or_process_is_refused() {
 /// Counters of another thread of the same number, or of an older archive without start ticks, begin
 /// anew.
 #[test]
-fn a_counter_that_begins_anew_is_read() {
+fn counter_that_begins_anew_is_read() {
     let anew = |began: Option<[u64; 2]>| {
         refusal(&|load| {
             let samples = load["samples"].as_array_mut().unwrap();

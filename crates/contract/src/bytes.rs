@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_closing_is_late_and_not_wrong() {
+    fn late_closing_is_late_and_not_wrong() {
         let close = || vec![request("GET", &[("Connection", "close")])];
         let never = |mut stream: TcpStream| {
             read(&mut stream);

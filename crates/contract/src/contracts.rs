@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_without_checks_is_a_mistake() {
+    fn contract_without_checks_is_a_mistake() {
         for source in ["", "checks = []", "checks = 5"] {
             let message = parse(source).unwrap_err();
             assert!(
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_requests_is_not_asked_in_several_streams() {
+    fn list_of_requests_is_not_asked_in_several_streams() {
         let source = |streams: u32| {
             format!(
                 "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" \
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_is_found_nearest_to_its_subject() {
+    fn contract_is_found_nearest_to_its_subject() {
         let root = tempfile::tempdir().unwrap();
         let subject = root.path().join("subjects/x");
         let own = subject.join("contracts");

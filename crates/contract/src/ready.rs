@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_shows_a_server_ready_as_its_file_says() {
+    fn status_shows_a_server_ready_as_its_file_says() {
         let met = |status: Status| [200, 302, 404, 503].map(|seen| status.is_met_by(seen));
         assert_eq!(met(Status::Success), [true, true, false, false]);
         assert_eq!(met(Status::Any), [true, true, true, false]);

@@ -171,7 +171,7 @@ fn early_of<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
 
 /// The server read a kilobyte of each body: nothing near the whole can have left.
 #[test]
-fn a_response_before_the_body_is_sent_is_counted() {
+fn response_before_the_body_is_sent_is_counted() {
     const UPLOADS: u64 = 10;
     for (early, sent) in [
         early(Epoll::new(&serve_unread().into(), 1).unwrap(), UPLOADS),
@@ -184,7 +184,7 @@ fn a_response_before_the_body_is_sent_is_counted() {
 }
 
 #[test]
-fn a_response_after_the_whole_body_is_not_early() {
+fn response_after_the_whole_body_is_not_early() {
     for (early, sent) in [
         early(Epoll::new(&serve().into(), 1).unwrap(), 10),
         early(Uring::new(&serve().into(), 1).unwrap(), 10),
@@ -220,7 +220,7 @@ fn serve_unread_streams() -> SocketAddr {
 }
 
 #[test]
-fn a_response_before_a_stream_is_sent_is_counted() {
+fn response_before_a_stream_is_sent_is_counted() {
     const UPLOADS: u64 = 10;
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/")]

@@ -465,7 +465,7 @@ fn with_each(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
 }
 
 #[test]
-fn a_unix_socket_is_as_good_as_a_port() {
+fn unix_socket_is_as_good_as_a_port() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
@@ -534,7 +534,7 @@ fn proxy_header_is_the_first_thing_sent() {
 }
 
 #[test]
-fn the_kernel_stamps_what_it_received() {
+fn kernel_stamps_what_it_received() {
     let endpoint = Endpoint { stamps: Stamps::Kernel, ..serve(None).into() };
     let mut log = Log::new(Epoll::new(&endpoint, 1).unwrap());
     log.connect(0);

@@ -226,7 +226,7 @@ fn what_waits_for_a_server_that_floods_and_does_not_read_is_bounded() {
 }
 
 #[test]
-fn a_server_that_reads_may_ping_as_often_as_it_likes() {
+fn server_that_reads_may_ping_as_often_as_it_likes() {
     let (addr, done) = serve(ask_and_read);
     let (report, _) = run(Uring::new(&addr.into(), 1).unwrap(), &done);
     assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);

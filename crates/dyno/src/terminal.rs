@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_is_one_word_for_a_shell() {
+    fn argument_is_one_word_for_a_shell() {
         for text in ["runs/a b", "it's", "", "$HOME", "a;b", "plain-1.2/x"] {
             let command = format!("printf %s {}", quote(text));
             let echoed = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();

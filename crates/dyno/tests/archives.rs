@@ -230,7 +230,7 @@ fn broken_plans() -> Vec<Broken> {
 }
 
 #[test]
-fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
+fn archive_that_does_not_hold_together_is_refused_with_the_place() {
     for (file, place, value, said) in broken() {
         let copy = Copy::new();
         copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
@@ -251,7 +251,7 @@ fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_trial_of_another_run_is_refused() {
+fn trial_of_another_run_is_refused() {
     let copy = Copy::new();
     copy.change("trials/0004.json", |trial| trial["trial"] = json!(40));
     let error = copy.read().map(drop).unwrap_err().to_string();
@@ -378,7 +378,7 @@ fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
 }
 
 #[test]
-fn a_report_holds_no_secret_and_says_so() {
+fn report_holds_no_secret_and_says_so() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
         run["command"] =

@@ -78,7 +78,7 @@ fn exit_statuses_have_their_sections() {
 }
 
 #[test]
-fn the_exit_statuses_are_documented() {
+fn exit_statuses_are_documented() {
     let mut page = String::from(
         "# Exit statuses\n\nScripts may rely on these statuses. `dyno explain STATUS` prints the \
          same texts. This page is\ngenerated.\n",

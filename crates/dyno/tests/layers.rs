@@ -96,7 +96,7 @@ fn crates_depend_only_on_what_the_architecture_allows() {
 }
 
 #[test]
-fn the_architecture_names_every_crate() {
+fn architecture_names_every_crate() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let text = std::fs::read_to_string(format!("{root}/ARCHITECTURE.md")).unwrap();
     for entry in std::fs::read_dir(format!("{root}/crates")).unwrap() {
@@ -175,7 +175,7 @@ fn without_texts(line: &str, is_in_text: &mut bool) -> String {
 }
 
 #[test]
-fn a_text_is_not_taken_for_a_computation() {
+fn text_is_not_taken_for_a_computation() {
     let mut is_in_text = false;
     let mut shown = |line: &str| without_texts(line, &mut is_in_text);
     assert_eq!(shown(r#"let a = "p50 / p99"; // b / c"#), "let a = \"\"; ");

@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheap_expectations_come_first() {
+    fn cheap_expectations_come_first() {
         let expect = Expectation {
             status: Some(201),
             ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() })

@@ -626,7 +626,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_mix_are_the_whole() {
+    fn parts_of_a_mix_are_the_whole() {
         const MS: u64 = 1_000_000;
         let began = Instant::default();
         let window = Window {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_does_not_drift() {
+    fn constant_rate_does_not_drift() {
         let times = take(&Arrivals::Constant { rate: 3.0 }, 0, ALONE, 3_600 * SECOND);
         assert_eq!(times.len(), 3 * 3600 + 1);
         let off = times[3 * 3600].abs_diff(3_600 * SECOND);
@@ -250,7 +250,7 @@ mod tests {
 
     /// From 0 to 100 per second over 10 s: t seconds in, 5 t² arrivals have been.
     #[test]
-    fn a_ramp_follows_the_integral_of_its_rate() {
+    fn ramp_follows_the_integral_of_its_rate() {
         let times = take(&shaped(vec![segment(0.0, 100.0, 10)], Gaps::Even), 0, ALONE, 12 * SECOND);
         for n in [1usize, 20, 125, 499] {
             let truth = (n as f64 / 5.0).sqrt() * 1e9;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_ramp_has_as_many_arrivals_as_expected() {
+    fn random_ramp_has_as_many_arrivals_as_expected() {
         let ramp = shaped(vec![segment(0.0, 2000.0, 100)], Gaps::Exponential);
         let times = take(&ramp, 5, ALONE, 100 * SECOND);
         // 100,000 expected, standard deviation 316; a quarter of them in the first half.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_played_as_recorded_and_then_ends() {
+    fn trace_is_played_as_recorded_and_then_ends() {
         let trace: Arc<[u64]> = Arc::from([0, 5, 5, 90]);
         let arrivals = Arrivals::Trace { file: String::new(), count: 4, sha256: String::new() };
         let mut parts = Vec::new();

@@ -90,7 +90,7 @@ mod tests {
         }
 
         #[test]
-        fn the_next_is_the_first_that_is_not_over(of in 1u32..5, seed: u64, now in 0u64..20_000) {
+        fn next_is_the_first_that_is_not_over(of in 1u32..5, seed: u64, now in 0u64..20_000) {
             for own in all(of, seed) {
                 let listed = own.slices_between(0, 40_000).into_iter().find(|(_, end)| *end > now);
                 prop_assert_eq!(Some(own.next(now)), listed);

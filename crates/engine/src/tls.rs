@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_server_receives_an_alert() {
+    fn refused_server_receives_an_alert() {
         let mut pair = pair(&["http/1.1"], false);
         assert!(pair.exchange(10_000).is_err());
         let alert = pair.session.pending().to_vec();

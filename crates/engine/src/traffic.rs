@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_made_again_is_the_same() {
+    fn request_that_is_made_again_is_the_same() {
         let template = Template::Varying {
             head: vec![RequestPart::Sequence, RequestPart::Uuid, RequestPart::Random(0, 99)],
             body: vec![],

@@ -88,7 +88,7 @@ fn responses_that_come_twice_put_all_before_them_in_doubt() {
 }
 
 #[test]
-fn a_response_after_the_last_is_seen() {
+fn response_after_the_last_is_seen() {
     for seed in 0..40 {
         let mut world = World::new(seed, faulty(&[(Fault::Twice, 1.0)]));
         world.net.cut = 1.0;
@@ -107,7 +107,7 @@ fn a_response_after_the_last_is_seen() {
 /// A server that pauses, as several workers see it: the silence is the pause, whichever worker
 /// waits.
 #[test]
-fn a_pause_of_the_server_is_a_silence_of_all_workers() {
+fn pause_of_the_server_is_a_silence_of_all_workers() {
     let workers = (1..4).map(|seed| {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: 300 * MS, for_ns: 200 * MS });
@@ -122,7 +122,7 @@ fn a_pause_of_the_server_is_a_silence_of_all_workers() {
 
 /// One connection, pipelined requests, and a pause at the edge of the window are no exceptions.
 #[test]
-fn a_pause_is_a_silence_whatever_is_in_flight() {
+fn pause_is_a_silence_whatever_is_in_flight() {
     for (connections, pipeline, at_ms) in
         [(1, 1, 300), (1, 8, 300), (4, 8, 300), (1, 1, 950), (1, 8, 950)]
     {
@@ -147,7 +147,7 @@ fn a_pause_is_a_silence_whatever_is_in_flight() {
 
 /// Requests that time out, and the waits before the next attempts, do not cut a pause in pieces.
 #[test]
-fn a_pause_in_which_requests_fail_is_one_silence() {
+fn pause_in_which_requests_fail_is_one_silence() {
     for (timeout_ms, at_ms) in [(20, 300), (80, 300), (20, 700), (250, 700)] {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 400 * MS });
@@ -188,7 +188,7 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: sim\r\nContent-Length: 2\r\n\r\nok"
 
 /// The simulated server leaves the connection open: nothing but the request says that it ends.
 #[test]
-fn a_request_that_says_close_is_the_last_of_its_connection() {
+fn request_that_says_close_is_the_last_of_its_connection() {
     for pipeline in [1, 8] {
         let played =
             sim::play(World::new(1, faulty(&[])), config_of(4, pipeline, 200, &[GET_CLOSE]));
@@ -289,7 +289,7 @@ fn open_loop_books_balance_where_reopening_fails() {
 
 /// Even by a server that never does anything else.
 #[test]
-fn a_pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
+fn pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
     let played = sim::play(
         World::new(1, faulty(&[(Fault::PoliteClose, 1.0)])),
         config_of(1, 32, 500, &[GET]),
@@ -345,7 +345,7 @@ fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
 /// A server that answers the first request and reads no more: the second never leaves, and its
 /// time-out counts from where it was queued.
 #[test]
-fn a_request_that_cannot_leave_times_out() {
+fn request_that_cannot_leave_times_out() {
     let mut model = faulty(&[]);
     model.reads = Some(1);
     let mut config = config_of(2, 1, 20, &[POST]);
@@ -364,7 +364,7 @@ fn a_request_that_cannot_leave_times_out() {
 
 /// The oldest is overdue, and its connection is closed.
 #[test]
-fn a_pipeline_that_cannot_leave_times_out() {
+fn pipeline_that_cannot_leave_times_out() {
     let mut model = faulty(&[]);
     model.reads = Some(1);
     let mut config = config_of(3, 4, 300, &[GET]);
@@ -380,7 +380,7 @@ fn a_pipeline_that_cannot_leave_times_out() {
 /// Bodies with the number of the request and something drawn: each number once, however often it
 /// was sent.
 #[test]
-fn a_request_that_is_asked_for_again_is_the_same() {
+fn request_that_is_asked_for_again_is_the_same() {
     let body =
         vec![RequestPart::Sequence, RequestPart::Bytes(Box::from(&b" "[..])), RequestPart::Uuid];
     let mut config = config_of(4, 1, 2000, &[GET]);
@@ -404,7 +404,7 @@ fn a_request_that_is_asked_for_again_is_the_same() {
 /// Nothing ever comes, and nothing is due for hours: who cuts the load short is heard all the same,
 /// and the drain is short.
 #[test]
-fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
+fn load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
     const HOUR: u64 = 3600 * SECOND;
     let mut config = world::config(4, &Arrivals::Closed, 2 * 3600);
     config.policy.timeout_ns = HOUR;
@@ -426,7 +426,7 @@ fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
 
 /// Also when the window is over, and what waits is the drain.
 #[test]
-fn a_drain_is_cut_short_too() {
+fn drain_is_cut_short_too() {
     const HOUR: u64 = 3600 * SECOND;
     let mut config = world::config(4, &Arrivals::Closed, 1);
     config.policy.timeout_ns = HOUR;
@@ -447,7 +447,7 @@ proptest! {
     /// Closes of all kinds, in pipelines of requests of all kinds: the books balance, and nothing
     /// is asked for again that must not be.
     #[test]
-    fn the_books_balance_whatever_closes(
+    fn books_balance_whatever_closes(
         seed in any::<u64>(),
         connections in 1u32..6,
         pipeline in 1u32..12,

@@ -286,7 +286,7 @@ fn assert_ended(kernel: Kernel, says: &[u8]) {
 }
 
 #[test]
-fn a_flood_of_pings_with_unread_answers_ends_the_connection() {
+fn flood_of_pings_with_unread_answers_ends_the_connection() {
     for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {
         assert_ended(kernel, &ping().repeat(2000));
     }
@@ -316,7 +316,7 @@ fn outcomes(report: &WorkerReport) -> Vec<(&str, u64)> {
 
 /// The connection is not silent, but what is queued on it does not leave.
 #[test]
-fn a_server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
+fn server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
     for kernel in [Kernel::Only(0), Kernel::Only(30)] {
         let mut driver = Scripted::new(kernel, ping());
         let report = run_all(&mut driver, 5);
@@ -329,7 +329,7 @@ fn a_server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
 
 /// However often it says so, and whatever else it says meanwhile.
 #[test]
-fn a_server_that_pings_and_allows_no_stream_refuses_all() {
+fn server_that_pings_and_allows_no_stream_refuses_all() {
     let none = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
     let mut driver = Scripted::new(Kernel::After(0), [none, ping()].concat());
     let report = run_all(&mut driver, 3);
@@ -341,7 +341,7 @@ fn a_server_that_pings_and_allows_no_stream_refuses_all() {
 }
 
 #[test]
-fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
+fn server_that_allows_a_stream_for_a_moment_refuses_all() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
     let mut driver = Scripted::new(Kernel::After(0), [one, none].concat());
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
@@ -349,7 +349,7 @@ fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
 
 /// A connection on which no stream is due meanwhile.
 #[test]
-fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
+fn server_that_bars_streams_now_and_then_keeps_its_connection() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
     // The second bar begins later than the first may last, or is there when the first would have
     // lasted too long.
@@ -375,7 +375,7 @@ fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
 }
 
 #[test]
-fn a_server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
+fn server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
     let mut driver = Scripted::new(Kernel::After(0), frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
     driver.then = Then::Close;
     let report = run_all(&mut driver, 2);

@@ -226,7 +226,7 @@ fn streams_that_are_refused_for_ever_end_as_that() {
 }
 
 #[test]
-fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
+fn stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
     let mut config = config_of(1, 8, 5000);
     config.policy.timeout_ns = 50 * MS;
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
@@ -261,7 +261,7 @@ fn expected_continue_is_waited_for_on_streams() {
 
 /// A connection that is used up is replaced, also if its last event is a time-out.
 #[test]
-fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
+fn connection_that_is_used_up_is_replaced_after_a_time_out_too() {
     for faults in [&[(Fault::Silence, 0.2)][..], &[(Fault::Silence, 0.2), (Fault::GoAway, 0.05)]] {
         let mut config = config_of(2, 3, 2000);
         config.policy.timeout_ns = 20 * MS;
@@ -281,7 +281,7 @@ fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
 }
 
 #[test]
-fn a_silent_stream_misses_its_first_byte_alone() {
+fn silent_stream_misses_its_first_byte_alone() {
     let mut config = config_of(1, 8, 2000);
     config.policy.first_byte_timeout_ns = Some(30 * MS);
     let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
@@ -313,7 +313,7 @@ fn windows_hold_requests_up_and_the_wait_is_recorded() {
 /// Visitors with one connection each: the document, and its twelve resources over the streams there
 /// are.
 #[test]
-fn a_page_takes_its_rounds_over_streams() {
+fn page_takes_its_rounds_over_streams() {
     for (streams, granted, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
         let mut model = fixed(MS);
         model.max_streams = granted;
@@ -428,7 +428,7 @@ fn streams_that_cannot_leave_time_out() {
 /// A server that allows no stream is as good as none: each connection is given up, and what waited
 /// for it has failed.
 #[test]
-fn a_server_that_allows_no_stream_refuses_all() {
+fn server_that_allows_no_stream_refuses_all() {
     for (streams, total) in [(1, 3), (8, 10)] {
         let mut model = fixed(MS);
         model.max_streams = Some(0);
@@ -549,7 +549,7 @@ fn faults_of_connections_are_counted_exactly_as_they_were_made() {
 
 /// A reset takes all streams of its connection, and those of no other.
 #[test]
-fn a_connection_that_breaks_takes_its_streams() {
+fn connection_that_breaks_takes_its_streams() {
     let played =
         sim::play(World::new(1, faulty(&[(Fault::Reset, 0.002)])), config_of(4, 10, 10_000));
     let lost = of_all(&played, Outcome::Reset);
@@ -574,7 +574,7 @@ proptest! {
 
     /// The books balance in every world of HTTP/2, and nothing the server did is missing from them.
     #[test]
-    fn the_books_balance_for_every_seed(
+    fn books_balance_for_every_seed(
         seed in any::<u64>(),
         connections in 1u32..12,
         streams in 1u32..9,
@@ -636,7 +636,7 @@ proptest! {
 
     /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
     #[test]
-    fn the_books_balance_when_a_load_is_cut_late(
+    fn books_balance_when_a_load_is_cut_late(
         seed in any::<u64>(),
         turns in 1u32..400,
         at_ms in 0u64..400,
@@ -662,7 +662,7 @@ proptest! {
 
     /// The same seed gives the same run, to the last bucket.
     #[test]
-    fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
+    fn run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
             let service = ServiceTime::Exponential { mean_ns: 2e6 };
             let mut model = ServerModel::new(service, Queue::PerConnection);
@@ -679,7 +679,7 @@ proptest! {
 
 /// Streams, like requests of HTTP/1.1, are opened in the own slices alone; the connections stay.
 #[test]
-fn a_load_that_alternates_opens_streams_in_its_slices() {
+fn load_that_alternates_opens_streams_in_its_slices() {
     let slices = Slices { length_ns: 40 * MS, of: 2, own: 1, seed: 3 };
     let mut config = config(4, 8, &Arrivals::Closed, 1);
     config.schedule = Schedule::Sliced(slices);

@@ -38,7 +38,7 @@ fn page_times(played: &SimulationResult) -> Times {
 /// Six connections and twelve resources: the document and two rounds, each 1 ms of service and two
 /// delays of 10 µs.
 #[test]
-fn a_page_takes_its_rounds() {
+fn page_takes_its_rounds() {
     let world =
         World::new(1, ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection));
     let played = load(world, 2, 6, 12);

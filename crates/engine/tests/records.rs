@@ -155,26 +155,26 @@ fn status_200() -> Expectation {
 }
 
 #[test]
-fn a_closed_loop_keeps_its_connections() {
+fn closed_loop_keeps_its_connections() {
     hold("keep_alive", robbed(served(Queue::PerConnection, &[])), config(4, &Arrivals::Closed));
 }
 
 #[test]
-fn a_closed_loop_pipelines() {
+fn closed_loop_pipelines() {
     let all_polls =
         WorkerConfig { pipeline: 8, spin: SpinPolicy::Always, ..config(3, &Arrivals::Closed) };
     hold("pipelined", served(Queue::Single, &[]), all_polls);
 }
 
 #[test]
-fn an_open_loop_waits_for_a_server_that_pauses() {
+fn open_loop_waits_for_a_server_that_pauses() {
     let mut world = robbed(served(Queue::Single, &[]));
     world.server.pauses.push(Pause { at_ns: 350 * MS, for_ns: 40 * MS });
     hold("paused", world, config(16, &Arrivals::Constant { rate: 1000.0 }));
 }
 
 #[test]
-fn an_open_loop_overloads() {
+fn open_loop_overloads() {
     let world = served(Queue::Single, &[]);
     hold(
         "overload",
@@ -184,7 +184,7 @@ fn an_open_loop_overloads() {
 }
 
 #[test]
-fn a_rate_changes_and_ends() {
+fn rate_changes_and_ends() {
     let segment = |from_rate, to_rate| Segment { from_rate, to_rate, duration_ns: 150 * MS };
     let segments = vec![segment(0.0, 800.0), segment(200.0, 200.0), segment(200.0, 0.0)];
     let shaped = WorkerConfig {
@@ -216,14 +216,14 @@ fn connections_are_replaced_and_opened_one_by_one() {
 }
 
 #[test]
-fn a_number_of_requests_ends_a_load() {
+fn number_of_requests_ends_a_load() {
     let mut config = WorkerConfig { total: Some(100), ..config(7, &Arrivals::Closed) };
     config.window.duration_ns = None;
     hold("total", served(Queue::PerConnection, &[(Fault::Silence, 0.02)]), config);
 }
 
 #[test]
-fn a_load_is_cut_and_hurried() {
+fn load_is_cut_and_hurried() {
     let world = || served(Queue::PerConnection, &[(Fault::Silence, 0.01)]);
     let mut endless = config(4, &Arrivals::Closed);
     endless.policy.timeout_ns = 10 * SECOND;
@@ -242,7 +242,7 @@ fn a_load_is_cut_and_hurried() {
 }
 
 #[test]
-fn a_server_that_reads_no_more_times_out() {
+fn server_that_reads_no_more_times_out() {
     let mut world = served(Queue::PerConnection, &[]);
     world.server.reads = Some(2000);
     let pipelined = WorkerConfig { pipeline: 4, ..config(3, &Arrivals::Closed) };
@@ -273,7 +273,7 @@ fn mix() -> Arc<Traffic> {
 }
 
 #[test]
-fn a_mix_is_drawn_and_checked() {
+fn mix_is_drawn_and_checked() {
     let mixed = WorkerConfig { traffic: mix(), check_one_in: 7, ..config(4, &Arrivals::Closed) };
     hold("mix", served(Queue::PerConnection, &[(Fault::Status, 0.02)]), mixed);
     let open = WorkerConfig {
@@ -340,7 +340,7 @@ fn streams_are_opened_as_far_as_they_are_granted() {
 }
 
 #[test]
-fn a_server_that_hangs_up_before_anything_is_said_is_asked_again() {
+fn server_that_hangs_up_before_anything_is_said_is_asked_again() {
     let config = WorkerConfig { streams: 5, ..over_http2(4) };
     let faults = [(Fault::GoAway, 0.02)];
     let driver = SimDriver::new(served(Queue::PerConnection, &faults));
@@ -366,7 +366,7 @@ fn whatever_goes_wrong_with_http2_is_counted() {
 }
 
 #[test]
-fn a_server_that_declines_an_upgrade_goes_on_in_http1() {
+fn server_that_declines_an_upgrade_goes_on_in_http1() {
     let upgrade =
         b"GET / HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
         HTTP2-Settings: \r\n\r\n";
@@ -416,7 +416,7 @@ fn connections_are_secured_before_anything_is_asked() {
 }
 
 #[test]
-fn a_server_without_a_trusted_certificate_is_asked_nothing() {
+fn server_without_a_trusted_certificate_is_asked_nothing() {
     let world = served(Queue::PerConnection, &[]);
     let (tls, driver) = pair(SimDriver::new(world), "http/1.1", false, Goodbye::Notice);
     let config = WorkerConfig {

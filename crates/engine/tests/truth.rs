@@ -48,7 +48,7 @@ fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_servi
 /// The same world under a closed loop: the pause is seen once per connection. This is what omission
 /// looks like, and why the test above can fail.
 #[test]
-fn a_closed_loop_omits_what_it_did_not_send() {
+fn closed_loop_omits_what_it_did_not_send() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 16 * MS }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
     let played = sim::play(World::new(1, model), config(16, &Arrivals::Closed, 5));
@@ -69,7 +69,7 @@ fn queueing_test_m_m_1_gives_the_exponential_it_must() {
 }
 
 #[test]
-fn a_generator_robbed_while_working_shows_send_lag_and_not_service_time() {
+fn generator_robbed_while_working_shows_send_lag_and_not_service_time() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: TheftTime::Working });
@@ -82,7 +82,7 @@ fn a_generator_robbed_while_working_shows_send_lag_and_not_service_time() {
 }
 
 #[test]
-fn a_generator_robbed_asleep_shows_wake_lag() {
+fn generator_robbed_asleep_shows_wake_lag() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: TheftTime::Asleep });
@@ -147,7 +147,7 @@ fn closed_loop_throughput_is_what_littles_law_says() {
 /// every response, until the eighth free place of a connection has it filled again: the mean of 32,
 /// 31, … 25.
 #[test]
-fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
+fn pipeline_is_filled_again_when_half_of_it_is_free() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::Single);
     let mut config = config(2, &Arrivals::Closed, 2);
     config.pipeline = 16;
@@ -172,7 +172,7 @@ fn nothing_that_was_due_in_the_window_is_left_out() {
 /// Ten connections over a second: the k-th is there after k tenths, and takes its share of the load
 /// from then on.
 #[test]
-fn a_ramp_opens_connections_one_by_one() {
+fn ramp_opens_connections_one_by_one() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: 9_980_000 }, Queue::PerConnection);
     let mut config = config(10, &Arrivals::Closed, 2);
     config.policy.ramp_ns = Some(SECOND);
@@ -189,7 +189,7 @@ fn a_ramp_opens_connections_one_by_one() {
 }
 
 #[test]
-fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
+fn silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
     for (ns, outcome) in [(150 * MS, Outcome::TimeoutFirstByte), (50 * MS, Outcome::Ok)] {
         let mut config = config(4, &Arrivals::Closed, 1);
         config.policy.first_byte_timeout_ns = Some(100 * MS);
@@ -209,7 +209,7 @@ fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
 }
 
 #[test]
-fn an_overload_fills_the_queue_and_is_counted() {
+fn overload_fills_the_queue_and_is_counted() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: 10 * MS }, Queue::Single);
     let played =
         sim::play(World::new(1, model), config(4, &Arrivals::Constant { rate: 1000.0 }, 10));
@@ -223,7 +223,7 @@ fn an_overload_fills_the_queue_and_is_counted() {
 }
 
 #[test]
-fn the_client_enforces_requests_per_connection() {
+fn client_enforces_requests_per_connection() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut config = config(4, &Arrivals::Closed, 1);
     config.policy.requests_per_connection = Some(5);
@@ -235,7 +235,7 @@ fn the_client_enforces_requests_per_connection() {
 }
 
 #[test]
-fn a_total_of_requests_is_exact() {
+fn total_of_requests_is_exact() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut config = config(7, &Arrivals::Closed, 1);
     config.total = Some(100);
@@ -248,7 +248,7 @@ fn a_total_of_requests_is_exact() {
 }
 
 #[test]
-fn a_closed_port_gives_refusals_and_nothing_else() {
+fn closed_port_gives_refusals_and_nothing_else() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.net.refuse = 1.0;
@@ -261,7 +261,7 @@ fn a_closed_port_gives_refusals_and_nothing_else() {
 }
 
 #[test]
-fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
+fn slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let mut world = World::new(1, model);
     world.net = Net { delay_ns: 20_000, cut: 0.0, refuse: 1.0 };
@@ -319,7 +319,7 @@ proptest! {
 
     /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
     #[test]
-    fn the_books_balance_when_a_load_is_cut_late(
+    fn books_balance_when_a_load_is_cut_late(
         seed in any::<u64>(),
         turns in 1u32..400,
         at_ms in 0u64..400,
@@ -343,7 +343,7 @@ proptest! {
 
     /// The books balance in every world, and nothing the server did is missing from them.
     #[test]
-    fn the_books_balance_for_every_seed(
+    fn books_balance_for_every_seed(
         seed in any::<u64>(),
         connections in 1u32..20,
         pipeline in 1u32..9,
@@ -399,7 +399,7 @@ proptest! {
 
     /// The same seed gives the same run, to the last bucket.
     #[test]
-    fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
+    fn run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
             let service = ServiceTime::Exponential { mean_ns: 2e6 };
             let mut model = ServerModel::new(service, Queue::Single);

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_lists_them_all() {
+    fn documentation_lists_them_all() {
         let docs = include_str!("../../../docs/reference/environment.md");
         let is_there = |name: &str| docs.contains(&format!("`{name}`"));
         // Proxies have their names in capitals too.

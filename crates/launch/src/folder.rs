@@ -257,7 +257,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_folder_is_new_ours_alone_and_not_to_be_guessed() {
+    fn folder_is_new_ours_alone_and_not_to_be_guessed() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_others_could_fill_is_refused() {
+    fn cache_that_others_could_fill_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let cache = root.path().join("a/b");
         make_own(&cache).unwrap();

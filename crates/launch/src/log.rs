@@ -194,7 +194,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn a_log_is_bounded_and_keeps_its_end() {
+    fn log_is_bounded_and_keeps_its_end() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log");
         let log = Log::create(&path).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_one_endless_line_is_bounded() {
+    fn end_of_one_endless_line_is_bounded() {
         let root = tempfile::tempdir().unwrap();
         let log = Log::create(&root.path().join("log")).unwrap();
         log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();

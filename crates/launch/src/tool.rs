@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
+    fn tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
         let why =
             |answer| if let ToolAnswer::None(why) = answer { why } else { panic!("{answer:?}") };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());

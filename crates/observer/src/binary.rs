@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_is_known_by_its_library_or_its_text() {
+    fn allocator_is_known_by_its_library_or_its_text() {
         let with = |library: &str| [library.to_string()];
         assert_eq!(allocator(b"", &with("libjemalloc.so.2")), Some("jemalloc"));
         let says = |sign: &str| format!("…{}…", sign.to_lowercase()).into_bytes();

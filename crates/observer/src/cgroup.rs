@@ -403,7 +403,7 @@ mod tests {
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw";
 
     #[test]
-    fn a_hybrid_layout_is_found_by_its_controllers() {
+    fn hybrid_layout_is_found_by_its_controllers() {
         let layout = Layout::parse(
             V1_MOUNTS,
             "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/\n0::/x",
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_by_any_of_its_folders() {
+    fn group_is_found_by_any_of_its_folders() {
         let (root, mounts) = hierarchies();
         let at = |hierarchy: &str| {
             Group::from_folder(&root.path().join(hierarchy).join("web/app"), &mounts)
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_v2_layout_limits_only_with_its_controllers() {
+    fn pure_v2_layout_limits_only_with_its_controllers() {
         let mounts = "26 24 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let mut layout = Layout::parse(mounts, "0::/user.slice");
         assert_eq!(layout.version(), CgroupVersion::None);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_shows_a_part_of_the_hierarchy_is_followed() {
+    fn mount_that_shows_a_part_of_the_hierarchy_is_followed() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("inner")).unwrap();
         let mounts = format!("26 24 0:25 /outer {} rw - cgroup2 cgroup2 rw", root.path().display());
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_left_the_group_of_one_controller_is_a_stray() {
+    fn process_that_left_the_group_of_one_controller_is_a_stray() {
         let (cpu, memory) =
             (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
         std::fs::create_dir(cpu.path().join("below")).unwrap();
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_quota_above_us_is_ours() {
+    fn tightest_quota_above_us_is_ours() {
         let outer = files(&[
             ("cpu.max", "150000 100000\n"),
             ("cpu.stat", "nr_periods 9\nnr_throttled 4\n"),
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_files_has_no_numbers_instead_of_zeros() {
+    fn group_without_files_has_no_numbers_instead_of_zeros() {
         let empty = tempfile::tempdir().unwrap();
         let group = Group { v1: BTreeMap::new(), v2: Some(empty.path().into()) };
         assert_eq!(group.counters(), CgroupUse::default());

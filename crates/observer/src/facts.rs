@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_of_accounting_is_read_from_the_configuration() {
+    fn way_of_accounting_is_read_from_the_configuration() {
         assert_eq!(
             accounting_of(
                 "CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_facts_of_this_machine_are_read() {
+    fn facts_of_this_machine_are_read() {
         let facts = read_facts("1.2.3", Some("abc"));
         assert!(facts.cpus >= 1);
         assert!(facts.memory_bytes.unwrap() > 1 << 20);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_anew_each_time() {
+    fn file_is_read_anew_each_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let files = Files::default();

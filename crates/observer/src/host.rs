@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stat_file_is_parsed() {
+    fn stat_file_is_parsed() {
         let text = "cpu  10 1 20 300 4 5 6 7 99 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 1\nctxt 12345\n";
         let host = parse(text, 10).unwrap();
         assert_eq!(

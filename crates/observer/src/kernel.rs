@@ -111,7 +111,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_container_has_numbers_of_its_own() {
+    fn container_has_numbers_of_its_own() {
         assert!(is_first_namespace(Path::new("pid:[4026531836]")));
         assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
         assert!(!is_first_namespace(Path::new("")));

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_among_the_unanswered_says_how_long_was_waited_at_least() {
+    fn percentile_among_the_unanswered_says_how_long_was_waited_at_least() {
         let p = Percentiles {
             count: 9410,
             unanswered: 590,
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_reads_as_a_sentence() {
+    fn list_reads_as_a_sentence() {
         let list_of =
             |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!([list_of(&[]), list_of(&["a"])], ["", "a"]);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_has_the_lines_that_plotters_read() {
+    fn distribution_has_the_lines_that_plotters_read() {
         let text = hgrm(&times((1..=1000).map(|i| i * 1_000_000)), 0);
         let rows: Vec<Vec<f64>> = text
             .lines()
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_a_line_per_interval_with_its_whole_histogram() {
+    fn log_has_a_line_per_interval_with_its_whole_histogram() {
         let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
         interval.times.response = times([1_000_000, 3_000_000]);
         let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };

@@ -92,7 +92,7 @@ mod tests {
     use dyno_archive::{Phase, Times};
 
     #[test]
-    fn a_line_of_the_stream_holds_the_interval() {
+    fn line_of_the_stream_holds_the_interval() {
         let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
         interval.outcomes.count(Outcome::Ok);
         interval.outcomes.count(Outcome::Timeout);

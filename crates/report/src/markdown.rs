@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_block_ends_at_its_own_fence() {
+    fn code_block_ends_at_its_own_fence() {
         assert_eq!(code_block("dyno run x"), "```sh\ndyno run x\n```\n");
         assert_eq!(code_block("a ```` b"), "`````sh\na ```` b\n`````\n");
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_shown_without_links_that_lead_nowhere() {
+    fn section_is_shown_without_links_that_lead_nowhere() {
         let own = caveat_section(Code::AtOnce).unwrap();
         let page = own.html(&[own]);
         assert!(

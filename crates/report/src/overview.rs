@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_is_said_in_what_all_rows_share() {
+    fn reference_is_said_in_what_all_rows_share() {
         use Reference::{Connections, InFlight};
         assert_eq!(common_reference(&[Connections(64), Connections(64)]), Some(Connections(64)));
         assert_eq!(common_reference(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_named_by_what_is_not_one() {
+    fn step_is_named_by_what_is_not_one() {
         let at = |connections, streams, pipeline, rate| Shape {
             connections,
             streams,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_says_how_sure_it_is() {
+    fn limit_says_how_sure_it_is() {
         assert_eq!(limiter_text(Resource::ServerCpu, Confidence::High), "server cpu");
         assert_eq!(limiter_text(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
         assert_eq!(limiter_text(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_made_again_with_its_seed() {
+    fn run_is_made_again_with_its_seed() {
         let again = |line: &str| rerun_command(&shlex::split(line).unwrap(), 7);
         assert_eq!(again("dyno run a.toml"), "dyno run a.toml --seed 7");
         for line in [
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_comes_back_word_by_word() {
+    fn command_comes_back_word_by_word() {
         let words = [
             "dyno",
             "run",

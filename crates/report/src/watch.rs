@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_known_and_nothing_of_the_rest() {
+    fn line_says_what_is_known_and_nothing_of_the_rest() {
         let line = line(&watch_record());
         assert_eq!(
             line,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_metrics_has_what_was_measured_and_ends() {
+    fn page_of_metrics_has_what_was_measured_and_ends() {
         let text = openmetrics(&watch_record());
         assert!(
             text.contains("\ndyno_watch_cpus 0.5\n") && !text.contains("dyno_watch_steal_ratio"),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_from_elsewhere_is_text() {
+    fn title_from_elsewhere_is_text() {
         assert!(page("<script>", &watch_record(), &[watch_record()]).contains("&lt;script&gt;"));
         assert!(summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains("writev 100"));
         assert!(!summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains('\u{1b}'));

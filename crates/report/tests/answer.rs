@@ -43,7 +43,7 @@ fn ratios(report: &mut Report, values: &[f64]) {
 }
 
 #[test]
-fn the_first_sentence_compares_the_best_with_the_baseline() {
+fn first_sentence_compares_the_best_with_the_baseline() {
     let more = |values: &'static [f64]| said_of(move |r| ratios(r, values)).remove(0);
     for (values, times, over) in [
         (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 valid repeats, too few for an interval"),
@@ -116,7 +116,7 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
 }
 
 #[test]
-fn a_ratio_beside_refused_repeats_is_a_bound() {
+fn ratio_beside_refused_repeats_is_a_bound() {
     let of = |bound| {
         said_of(move |r| {
             ratios(r, &[2.0, 2.1, 2.3]);
@@ -135,7 +135,7 @@ fn a_ratio_beside_refused_repeats_is_a_bound() {
 }
 
 #[test]
-fn a_lower_bound_is_served_at_least_and_tied_as_such() {
+fn lower_bound_is_served_at_least_and_tied_as_such() {
     let alone = said_of(|r| {
         r.overview.retain(|row| row.subject == "fast");
         let row = &mut r.overview[0];
@@ -160,7 +160,7 @@ fn a_lower_bound_is_served_at_least_and_tied_as_such() {
 
 /// Throughput that jumped from 376 to 1,625/s within the window was once "at most 878".
 #[test]
-fn a_mean_of_levels_is_no_most() {
+fn mean_of_levels_is_no_most() {
     let mixture = |changed, repeats| {
         Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 })
     };
@@ -241,7 +241,7 @@ fn offered_rate_reports_shares_of_it() {
 }
 
 #[test]
-fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
+fn baseline_that_is_the_best_has_the_next_compared_with_it() {
     let first = said_of(|r| {
         r.overview.swap(0, 1);
         let cell = r.overview[1].reference_cell;
@@ -288,7 +288,7 @@ fn subject_alone_is_not_compared() {
 }
 
 #[test]
-fn a_sentence_names_its_workload_where_there_are_several() {
+fn sentence_names_its_workload_where_there_are_several() {
     let with = |names: [&str; 2], protocol: Protocol| {
         let words = said_of(move |r| {
             let mut second = r.run.workloads[0].clone();

@@ -120,7 +120,7 @@ fn control_characters_are_visible_in_every_form() {
 }
 
 #[test]
-fn a_row_without_any_numbers_is_of_every_workload() {
+fn row_without_any_numbers_is_of_every_workload() {
     let of_rows = |page: &str| -> Vec<String> {
         overview_rows(page)
             .iter()
@@ -141,7 +141,7 @@ fn a_row_without_any_numbers_is_of_every_workload() {
 }
 
 #[test]
-fn a_card_gives_the_reason_of_each_workloads_busiest_step() {
+fn card_gives_the_reason_of_each_workloads_busiest_step() {
     let sentences = |page: &str| -> Vec<String> {
         let cards = section(page, "why");
         cards.split("<p>").skip(1).map(|p| p.split_once(':').unwrap().0.to_string()).collect()

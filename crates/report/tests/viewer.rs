@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 #[test]
-fn the_embedded_viewer_is_fresh() {
+fn embedded_viewer_is_fresh() {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
     let mut names: Vec<String> = fs::read_dir(web.join("src"))
         .unwrap()
@@ -37,7 +37,7 @@ fn the_embedded_viewer_is_fresh() {
 }
 
 #[test]
-fn the_viewers_types_are_made_from_the_schema_of_a_report() {
+fn viewers_types_are_made_from_the_schema_of_a_report() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let schema = fs::read(root.join("docs/schema/report.schema.json")).unwrap();
     let types = fs::read_to_string(root.join("web/src/schema.ts")).unwrap();

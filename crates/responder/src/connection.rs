@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_begins_like_the_preface_is_http1() {
+    fn method_that_begins_like_the_preface_is_http1() {
         let (out, _) = say(&encode::request("PRIZE", "/json", "h", &[], b"").unwrap(), 1);
         assert!(out.ends_with(br#"{"message":"Hello, World!"}"#));
     }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_reset_is_forgotten() {
+    fn request_that_was_reset_is_forgotten() {
         let mut requests = request(1, 3, "/json", false);
         frame::put_reset(1, dyno_wire::h2::ErrorCode::Cancel, &mut requests);
         requests.extend(request(3, 2, "/plaintext", true));

@@ -128,7 +128,7 @@ fn get(path: &str) -> (&str, &str, Vec<u8>) {
 }
 
 #[test]
-fn the_contract_is_kept_over_both_protocols() {
+fn contract_is_kept_over_both_protocols() {
     for writes in Writes::ALL {
         let addr = serve(writes);
         let head = ("HEAD", "/plaintext", Vec::new());

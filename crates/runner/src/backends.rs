@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_that_is_nowhere_costs_the_subject_that_names_it() {
+    fn back_end_that_is_nowhere_costs_the_subject_that_names_it() {
         let nowhere = |backends: &[(&str, &str)], subject: &str| {
             let suite_backends = chosen(backends, subject, "").unwrap();
             let backends = suite_backends.to_plan(&Placement::default(), &[0], &|_| None);

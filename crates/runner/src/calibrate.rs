@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_what_its_measurement_asks_for() {
+    fn load_is_what_its_measurement_asks_for() {
         let addr = SocketAddr::from(([127, 0, 0, 1], 1));
         let placed = placement(&[0, 1]);
         for of in measurements(S) {

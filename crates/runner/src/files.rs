@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_in_the_current_folder_has_that_as_its_own() {
+    fn suite_in_the_current_folder_has_that_as_its_own() {
         assert_eq!(Folder::from_suite(Path::new("suite.toml")).path, Path::new("."));
         assert_eq!(Folder::from_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
     }

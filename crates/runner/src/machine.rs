@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_read_at_both_edges() {
+    fn machine_is_read_at_both_edges() {
         let mut watch = MachineWatch::new(&[]);
         watch.open();
         let mut x = 1u64;

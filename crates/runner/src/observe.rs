@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_turns_each_probe_on_or_off() {
+    fn suite_turns_each_probe_on_or_off() {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
         assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
         assert_eq!(RawObserve::default().probes(), default_probes());

@@ -125,7 +125,7 @@ mod tests {
     /// A client that trusts the authority accepts the server's chain for the name and both
     /// addresses.
     #[test]
-    fn a_client_that_trusts_the_authority_believes_the_subject() {
+    fn client_that_trusts_the_authority_believes_the_subject() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_name_is_one_part() {
+    fn name_is_one_part() {
         assert!(Name::parse("go-nethttp").is_ok());
         for text in ["", ".", "..", "a/b", "/a", "a/", "../a"] {
             assert!(Name::parse(text).is_err(), "{text}");

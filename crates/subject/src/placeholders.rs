@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_a_shell_would_split_is_refused() {
+    fn value_that_a_shell_would_split_is_refused() {
         let places = Placeholders(vec![("out".into(), "/a b".into())]);
         assert!(places.fill_command("ls {out}").unwrap_err().contains("--cache FOLDER"));
         assert_eq!(places.fill_command("ls {{out}}").unwrap(), "ls {out}");

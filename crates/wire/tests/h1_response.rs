@@ -94,7 +94,7 @@ fn connection_options_decide_reuse() {
 }
 
 #[test]
-fn a_missing_reason_is_accepted() {
+fn missing_reason_is_accepted() {
     assert_eq!(whole("HTTP/1.1 204\r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
     assert_eq!(whole("HTTP/1.1 204 \r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
 }
@@ -159,7 +159,7 @@ fn bodies_until_close() {
 }
 
 #[test]
-fn an_early_close_is_named_by_where_it_came() {
+fn early_close_is_named_by_where_it_came() {
     let closed = |bytes: &str| read(&[bytes.as_bytes()], RequestKind::Other, true).pop().unwrap();
     assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
     assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Http1Error::ClosedInHead));

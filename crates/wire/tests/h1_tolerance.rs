@@ -195,7 +195,7 @@ fn trailers_are_passed_over() {
 }
 
 #[test]
-fn a_bare_carriage_return_is_refused_wherever_it_stands() {
+fn bare_carriage_return_is_refused_wherever_it_stands() {
     for head in [
         "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\rx",
@@ -219,7 +219,7 @@ fn a_bare_carriage_return_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn a_bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
+fn bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
     for before in [65_533, 65_534, 65_535, 65_536, 65_537] {
         let head = format!("HTTP/1.1 200 OK\r\nA: {}\rx", "b".repeat(before - 20));
         let error = if before + 2 <= 65_536 {

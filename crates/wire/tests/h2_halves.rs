@@ -271,7 +271,7 @@ proptest! {
 
     /// Nothing makes a server panic, and it says and fails alike wherever its input is cut.
     #[test]
-    fn a_server_reads_anything_in_any_pieces(
+    fn server_reads_anything_in_any_pieces(
         begins_right in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200),
         frames in proptest::collection::vec((0u8..11, any::<u8>(), 0u32..6, 0usize..20), 0..20),
         piece in 1usize..30,
@@ -361,7 +361,7 @@ fn kinds(mut bytes: &[u8]) -> Vec<(Kind, u8, u32)> {
 }
 
 #[test]
-fn the_preface_tells_the_protocol_as_soon_as_it_can() {
+fn preface_tells_the_protocol_as_soon_as_it_can() {
     assert_eq!(server::is_spoken(b""), None);
     assert_eq!(server::is_spoken(b"P"), None);
     assert_eq!(server::is_spoken(b"PO"), Some(false));
@@ -424,7 +424,7 @@ fn trailers_end_a_body_and_are_no_request() {
 }
 
 #[test]
-fn a_window_of_a_stream_that_is_over_is_forgotten() {
+fn window_of_a_stream_that_is_over_is_forgotten() {
     let (mut server, mut out) = begun();
     server.next(&get(1, true), &mut out).unwrap();
     server.answer(1, &EncodedAnswer::new(&[(":status", "200")], b"x", Cut::Two), &mut out);
@@ -435,7 +435,7 @@ fn a_window_of_a_stream_that_is_over_is_forgotten() {
 }
 
 #[test]
-fn a_deferred_stream_keeps_its_window() {
+fn deferred_stream_keeps_its_window() {
     let (mut server, mut out) = begun();
     let mut input = Vec::new();
     // SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent but by a WINDOW_UPDATE.
@@ -473,7 +473,7 @@ fn after_go_away_later_streams_are_passed_over() {
 }
 
 #[test]
-fn a_client_may_say_that_it_takes_pushes() {
+fn client_may_say_that_it_takes_pushes() {
     let (mut server, mut out) = begun();
     let mut input = Vec::new();
     frame::put_header(Kind::Settings, 0, 0, 6, &mut input);

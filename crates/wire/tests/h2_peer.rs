@@ -556,7 +556,7 @@ proptest! {
     /// A server that shuts down deals with what it took, and the rest is known not to be dealt
     /// with.
     #[test]
-    fn a_graceful_shutdown_loses_nothing(
+    fn graceful_shutdown_loses_nothing(
         setting in setting(),
         all in proptest::collection::vec((request(), answer()), 1..30),
         after in 1..30usize,
@@ -585,7 +585,7 @@ proptest! {
 
     /// A server that gives up says so, and nothing that it says until then is wrong.
     #[test]
-    fn an_abrupt_shutdown_is_understood(
+    fn abrupt_shutdown_is_understood(
         setting in setting(),
         all in proptest::collection::vec((request(), answer()), 1..20),
         after in 1..20usize,

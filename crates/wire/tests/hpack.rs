@@ -256,7 +256,7 @@ fn integers_beyond_32_bits_are_refused() {
 }
 
 #[test]
-fn a_block_that_ends_early_is_refused() {
+fn block_that_ends_early_is_refused() {
     let block = unhex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 40 01 61 01 62");
     let whole_fields = [0, 1, 2, 3, 17, 22];
     for end in 0..=block.len() {
@@ -283,7 +283,7 @@ fn size_updates_are_only_accepted_where_they_belong() {
 }
 
 #[test]
-fn a_lower_limit_must_be_followed_by_a_size_update() {
+fn lower_limit_must_be_followed_by_a_size_update() {
     let lowered = |limits: &[u32]| {
         let mut decoder = Decoder::new(4096);
         for limit in limits {
@@ -365,7 +365,7 @@ fn bad_huffman_is_refused() {
 // The table.
 
 #[test]
-fn a_name_may_come_from_the_entry_that_its_field_evicts() {
+fn name_may_come_from_the_entry_that_its_field_evicts() {
     let mut decoder = Decoder::new(100);
     let name = "n".repeat(40);
     let mut block = Vec::new();
@@ -377,7 +377,7 @@ fn a_name_may_come_from_the_entry_that_its_field_evicts() {
 }
 
 #[test]
-fn an_entry_larger_than_the_table_empties_it() {
+fn entry_larger_than_the_table_empties_it() {
     let mut decoder = Decoder::new(64);
     assert!(decode(&mut decoder, &unhex("40 01 61 01 62")).is_ok());
     assert_eq!(table(&mut decoder).len(), 1);
@@ -388,7 +388,7 @@ fn an_entry_larger_than_the_table_empties_it() {
 }
 
 #[test]
-fn the_generation_tells_of_every_change_and_of_nothing_else() {
+fn generation_tells_of_every_change_and_of_nothing_else() {
     let mut decoder = Decoder::new(4096);
     let changes = |decoder: &mut Decoder, block: &[u8]| {
         let before = decoder.generation();

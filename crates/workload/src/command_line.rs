@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_weight_method_path_and_body() {
+    fn mix_is_weight_method_path_and_body() {
         let request = parse_mix_entry("20 POST /a/{seq} {\"n\": 1, \"m\": 2}", &read).unwrap();
         assert_eq!(
             (request.weight, request.method.as_str(), request.path.as_str()),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_a_name_and_a_value_and_frames_nothing() {
+    fn header_is_a_name_and_a_value_and_frames_nothing() {
         assert_eq!(header(" X-A : b: c ").unwrap(), ("X-A".into(), "b: c".into()));
         assert_eq!(header(":path: /").unwrap(), (":path".into(), "/".into()));
         assert!(header("X-A").unwrap_err().contains("'Name: value'"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expected_header_may_have_any_value() {
+    fn expected_header_may_have_any_value() {
         assert_eq!(expected_header(" ETag "), ("ETag".into(), None));
         assert_eq!(expected_header("Server: a: b"), ("Server".into(), Some("a: b".into())));
     }

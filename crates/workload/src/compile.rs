@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_placeholders_is_the_same_bytes_every_time() {
+    fn request_without_placeholders_is_the_same_bytes_every_time() {
         let mut plain = request("GET", "/a", None);
         plain.headers.clear();
         let traffic = compile(plain).unwrap();
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_body_may_follow_a_made_head() {
+    fn fixed_body_may_follow_a_made_head() {
         let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
         assert_eq!(
             bytes,

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_shown_where_its_value_stands() {
+    fn mistake_is_shown_where_its_value_stands() {
         let base = "list = [1]\n[a]\nb = 1\nc = 2\n";
         for (over, message) in [
             ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_file_is_read() {
+    fn right_file_is_read() {
         let read =
             sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n").unwrap();
         assert_eq!(read, Sample { name: "a".into(), sizes: vec![1], parts: vec!["p".into()] });

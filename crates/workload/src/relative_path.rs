@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_within_its_folder() {
+    fn path_stays_within_its_folder() {
         for (text, path) in
             [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")]
         {

@@ -346,7 +346,7 @@ mod tests {
     proptest::proptest! {
         /// Imported text is never taken for a placeholder, for any mixture of braces.
         #[test]
-        fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
+        fn literal_is_sent_as_it_was(words in proptest::collection::vec(
             proptest::sample::select(vec![
                 "{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":",
                 "{rand}", "ä", "\n", "{uuid",

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_underlined_and_corrected() {
+    fn typo_is_underlined_and_corrected() {
         assert_eq!(
             error("# suite\nrepeat = 3\n"),
             "s.toml:2:1: unknown key `repeat`\n  |\n2 | repeat = 3\n  | ^^^^^^\nhint: did you mean \

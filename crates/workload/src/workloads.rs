@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_name_is_the_path() {
+    fn default_name_is_the_path() {
         for (path, name) in [
             ("/queries?n=1", "queries?n=1"),
             ("/a/b/", "a-b"),

@@ -318,7 +318,7 @@ mod tests {
     const NO: bool = false;
 
     #[test]
-    fn a_rate_is_decided_by_most_of_its_repeats() {
+    fn rate_is_decided_by_most_of_its_repeats() {
         let found = bracket_from(&[
             (100.0, &[YES, YES, YES, YES, YES]),
             (200.0, &[YES, NO, YES, YES, YES]),

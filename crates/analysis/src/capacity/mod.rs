@@ -207,7 +207,7 @@ mod tests {
     use crate::fixture::reported;
 
     #[test]
-    fn a_result_says_how_many_loads_it_stands_on() {
+    fn result_says_how_many_loads_it_stands_on() {
         let load = reported().trials.remove(0).load;
         let trial = |rate, judged| CapacityTrial::new(rate, &load, judged);
         let trials = vec![

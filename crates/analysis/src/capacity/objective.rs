@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_waited_a_little_does_not_excuse_a_saturated_server() {
+    fn generator_that_waited_a_little_does_not_excuse_a_saturated_server() {
         fn starved(l: &mut LoadResult) {
             let message = "it waited for a CPU".into();
             let caveat =
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_not_to_be_used_has_kept_nothing() {
+    fn load_that_is_not_to_be_used_has_kept_nothing() {
         let wrong = |l: &mut LoadResult| {
             let message = "3 answers were wrong".into();
             l.caveats.push(Caveat::new(

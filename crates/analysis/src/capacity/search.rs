@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sharp_edge_is_found_wherever_the_search_begins(
+        fn sharp_edge_is_found_wherever_the_search_begins(
             edge in 2.0f64..1e7,
             start in 1.0f64..1e7,
         ) {
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_is_cut_short_tells_both_bounds_that_it_knows() {
+    fn search_that_is_cut_short_tells_both_bounds_that_it_knows() {
         let mut search = CapacitySearch::new(1000.0, Width(0.02));
         let mut tries = 0;
         while let SearchStep::Try(rate) = search.next() {
@@ -545,7 +545,7 @@ mod tests {
     /// In M/M/1 the response time is exponential with mean 1 / (μ − λ), so p99 is below t up to λ =
     /// μ − ln(100) / t.
     #[test]
-    fn the_capacity_of_a_queue_is_that_of_theory() {
+    fn capacity_of_a_queue_is_that_of_theory() {
         let (service, most) = (4000.0, 0.012_5);
         let truth = service - 100f64.ln() / most;
         let mut draw = Normal(33);

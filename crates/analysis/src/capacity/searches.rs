@@ -328,7 +328,7 @@ mod tests {
 
     /// A rate that a load ten times as long does not keep is lowered until one keeps it.
     #[test]
-    fn the_rate_holds_in_a_load_ten_times_as_long() {
+    fn rate_holds_in_a_load_ten_times_as_long() {
         let tires = |lasting: f64| {
             move |rate: f64, seconds: f64| {
                 let edge = if seconds > 1.0 { lasting } else { 9000.0 };
@@ -349,7 +349,7 @@ mod tests {
 
     /// An archive of a version that confirmed nothing says for how long its rate was seen to hold.
     #[test]
-    fn a_search_without_a_longer_load_is_not_confirmed() {
+    fn search_without_a_longer_load_is_not_confirmed() {
         let mut run = run(&[3000.0]);
         run.searches[0].loads.retain(|load| !load.confirms);
         let result = &searches(&run)[0].result;
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_did_not_end_says_so() {
+    fn search_that_did_not_end_says_so() {
         let mut run = run(&[3000.0]);
         run.searches[0].loads.truncate(3);
         run.searches[0].failure = Some("it crashed".into());
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_most_starts_did_not_find_is_none() {
+    fn bound_that_most_starts_did_not_find_is_none() {
         let of = |bounds: &[Option<f64>]| lower_middle(bounds.iter().copied());
         assert_eq!(of(&[Some(5.0), None, Some(7.0)]), Some(5.0));
         assert_eq!(of(&[Some(5.0), None]), None, "no bound in half of the starts");

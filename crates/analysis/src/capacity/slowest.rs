@@ -39,7 +39,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_slowest_decides_for_each_workload_and_controls_do_not() {
+    fn slowest_decides_for_each_workload_and_controls_do_not() {
         let run = fixture::five_blocks();
         let report = crate::report::report(&run);
         let found: Vec<(String, String)> = slowest(&run.header.plan, &report)

@@ -255,7 +255,7 @@ fn undeclared_differences_are_reported_on_every_line() {
 }
 
 #[test]
-fn a_gate_is_missed_only_by_what_is_no_chance() {
+fn gate_is_missed_only_by_what_is_no_chance() {
     let asked = |gate: &str| ComparisonOptions {
         gates: Gate::parse(gate).unwrap(),
         ..ComparisonOptions::default()
@@ -308,7 +308,7 @@ fn gates_are_read_as_they_are_written() {
 }
 
 #[test]
-fn a_control_is_asked_though_sides_are_named() {
+fn control_is_asked_though_sides_are_named() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let slower =
         run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
@@ -341,7 +341,7 @@ fn a_control_is_asked_though_sides_are_named() {
 }
 
 #[test]
-fn a_server_that_broke_passes_no_gate() {
+fn server_that_broke_passes_no_gate() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let asked = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
@@ -411,7 +411,7 @@ fn what_was_lost_is_tested_like_any_difference() {
 }
 
 #[test]
-fn a_server_that_seldom_comes_up_passes_no_gate() {
+fn server_that_seldom_comes_up_passes_no_gate() {
     let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = before.clone();
     after.header.id = "s".into();

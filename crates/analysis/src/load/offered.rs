@@ -227,7 +227,7 @@ mod tests {
     use crate::verdict::{self, Context};
 
     #[test]
-    fn the_offered_rate_is_the_scheduled_rate() {
+    fn offered_rate_is_the_scheduled_rate() {
         for (scheduled, rate, kept) in
             [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)]
         {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_up_is_not_called_late() {
+    fn server_that_keeps_up_is_not_called_late() {
         for (name, load) in [
             ("200 ms each", EASY),
             (
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_backlog_that_melts_is_not_called_late() {
+    fn warm_up_backlog_that_melts_is_not_called_late() {
         for (name, load) in [
             (
                 "a backlog of the warm-up that melts",
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiftieth_may_be_left_behind_and_one_in_hand() {
+    fn fiftieth_may_be_left_behind_and_one_in_hand() {
         assert_eq!(answered_at_once(979).keeps_up(), Some(true));
         assert_eq!(answered_at_once(978).keeps_up(), Some(false));
         let pace = answered_at_once(500).pace().unwrap();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_as_short_as_its_service_times_is_judged_as_a_whole() {
+    fn load_as_short_as_its_service_times_is_judged_as_a_whole() {
         let mut record = fixture::record(1000);
         let mean_us = fixture::result(&record, Some(1000.0)).service_time_us.mean.unwrap();
         let ends_ns = (mean_us * 1e3).round() as u64;
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_named_unless_it_is_the_window() {
+    fn stretch_is_named_unless_it_is_the_window() {
         let result = |warmup_s: f64, service_s: &'static [f64]| {
             result_of(&Load { warmup_s, service_s, rate: |_| 100.0, window_s: 4.0, ..EASY })
         };
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_falls_behind_is_called_late() {
+    fn server_that_falls_behind_is_called_late() {
         for (name, load) in [
             (
                 "a second in one interval, a tenth too slow",

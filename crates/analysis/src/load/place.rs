@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_among_the_unanswered_is_beyond_the_longest_wait() {
+    fn percentile_among_the_unanswered_is_beyond_the_longest_wait() {
         let share = |place| match place {
             PercentilePlace::Beyond(u) => u.share,
             other => panic!("{other:?}"),
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_time_is_known_only_if_all_were_answered() {
+    fn longest_time_is_known_only_if_all_were_answered() {
         let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
         assert_eq!(max(0), PercentilePlace::At(7.0));
         assert!(matches!(max(1), PercentilePlace::Beyond(_)));
     }
 
     #[test]
-    fn a_load_says_which_percentiles_lie_among_the_unanswered() {
+    fn load_says_which_percentiles_lie_among_the_unanswered() {
         let of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
         assert_eq!(
             of(9_410, 590),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_that_failed_never_makes_the_median_better() {
+    fn repeat_that_failed_never_makes_the_median_better() {
         assert_eq!(repeated_percentile(vec![3.0, 1.0], 0).median, Some(2.0));
         let one = repeated_percentile(vec![3.0, 1.0], 1);
         assert_eq!((one.median, one.min, one.spread()), (Some(3.0), Some(1.0), None));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_what_was_due_is_a_higher_one_of_the_answers() {
+    fn percentile_of_what_was_due_is_a_higher_one_of_the_answers() {
         let mut answers = Recording::new();
         (1..=100).for_each(|us| answers.record(us * 1000));
         let answers = answers.seal();

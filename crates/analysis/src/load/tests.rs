@@ -38,7 +38,7 @@ fn twenty_samples_beyond_a_percentile_are_enough() {
 }
 
 #[test]
-fn a_quantile_is_of_all_that_was_due() {
+fn quantile_is_of_all_that_was_due() {
     let answers = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     let at = |missing, q| at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_quantile_is_of_all_that_was_due() {
 }
 
 #[test]
-fn a_mix_counts_warm_up_requests_for_each_of_its_requests() {
+fn mix_counts_warm_up_requests_for_each_of_its_requests() {
     let mut record = fixture::record(5);
     let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
     (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
@@ -103,7 +103,7 @@ fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
 }
 
 #[test]
-fn an_answer_without_a_kernel_stamp_improves_no_percentile() {
+fn answer_without_a_kernel_stamp_improves_no_percentile() {
     let mut record = fixture::record(100);
     for (stamped, unanswered, has_p75) in [(100, 0, true), (75, 25, true), (74, 26, false)] {
         let mut times = Recording::new();
@@ -118,7 +118,7 @@ fn an_answer_without_a_kernel_stamp_improves_no_percentile() {
 }
 
 #[test]
-fn a_spectrum_ends_where_samples_end() {
+fn spectrum_ends_where_samples_end() {
     let mut times = Recording::new();
     (0..20_000).for_each(|_| times.record(5000));
     let spectrum = spectrum(&times.seal(), 0);
@@ -226,7 +226,7 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
 }
 
 #[test]
-fn the_generators_cpu_time_excludes_polling() {
+fn generators_cpu_time_excludes_polling() {
     use dyno_archive::interval::WorkerUse;
     use dyno_archive::sample::ThreadUse;
     let thread = |[run, user, sys, delay]: [u64; 4]| ThreadUse {
@@ -288,7 +288,7 @@ fn segments_are_per_complete_answer() {
 }
 
 #[test]
-fn an_interval_counts_what_ended_in_it() {
+fn interval_counts_what_ended_in_it() {
     use dyno_archive::interval::WorkerUse;
     let mut interval = Interval::new(Phase::Measured, 1000 * MS, 3000 * MS);
     for (outcome, own, earlier) in
@@ -353,7 +353,7 @@ fn gaps_vary_by_their_deviation_over_their_mean() {
 }
 
 #[test]
-fn a_spectrum_has_twelve_points_per_decade_of_answers() {
+fn spectrum_has_twelve_points_per_decade_of_answers() {
     let answers = times(&[5; 1000]);
     // Twenty of 2,000 lie beyond the last of two decades.
     let all = spectrum(&times(&[5; 2000]), 0);
@@ -383,7 +383,7 @@ fn times_and_ages_of_each_kind_are_reported() {
 }
 
 #[test]
-fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
+fn load_is_done_when_all_requests_or_all_of_the_time_are_over() {
     let mut record = fixture::record(10);
     let of = |requests, duration_ns| plan::Load { requests, duration_ns, ..fixture::load() };
     for (asked, done) in [

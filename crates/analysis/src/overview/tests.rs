@@ -11,7 +11,7 @@ use crate::report::report;
 use crate::series::RepeatValue;
 
 #[test]
-fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
+fn reference_is_nearest_to_64_in_flight_among_like_steps() {
     let all: Vec<Step> =
         [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
             .map(|(connections, streams, pipeline)| Step {
@@ -47,7 +47,7 @@ fn steps_are_alike_by_pipeline_streams_and_rate() {
 }
 
 #[test]
-fn an_overview_has_the_best_first_and_says_who_is_missing() {
+fn overview_has_the_best_first_and_says_who_is_missing() {
     let report = reported();
     let rows = &report.overview;
     let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
@@ -73,7 +73,7 @@ fn an_overview_has_the_best_first_and_says_who_is_missing() {
 }
 
 #[test]
-fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
+fn peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
     for (steps, wanted) in [
         (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
         (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
@@ -87,7 +87,7 @@ fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
 }
 
 #[test]
-fn a_row_says_what_its_step_cost_and_what_was_checked() {
+fn row_says_what_its_step_cost_and_what_was_checked() {
     let mut run = five_blocks();
     run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
     for trial in &mut run.trials {
@@ -129,7 +129,7 @@ fn workloads_are_named_in_titles_only_where_there_are_several() {
 }
 
 #[test]
-fn a_row_is_divided_by_the_baselines() {
+fn row_is_divided_by_the_baselines() {
     let mut rows = reported().overview;
     rows.truncate(3);
     let mut plan = five_blocks().header.plan;
@@ -158,7 +158,7 @@ fn a_row_is_divided_by_the_baselines() {
 }
 
 #[test]
-fn a_tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
+fn tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
     let row =
         |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
     let first_tie = |group: &[(&str, f64)]| {

@@ -232,7 +232,7 @@ fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
 }
 
 #[test]
-fn the_servers_own_failures_leave_its_peak_exact() {
+fn servers_own_failures_leave_its_peak_exact() {
     let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];
     let report =
         eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
@@ -241,7 +241,7 @@ fn the_servers_own_failures_leave_its_peak_exact() {
 }
 
 #[test]
-fn a_step_that_did_not_run_leaves_the_peak_open() {
+fn step_that_did_not_run_leaves_the_peak_open() {
     let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])],
@@ -269,7 +269,7 @@ fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
 }
 
 #[test]
-fn a_server_with_only_refused_steps_has_a_lower_bound() {
+fn server_with_only_refused_steps_has_a_lower_bound() {
     let report = eval(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
@@ -318,7 +318,7 @@ fn ratios_to_the_baseline_of_bounds_are_bounds() {
 /// The curve of a server bends where the generator refuses its faster repeats. That is neither a
 /// knee nor the end of its growth.
 #[test]
-fn a_curve_whose_top_is_refused_has_no_knee() {
+fn curve_whose_top_is_refused_has_no_knee() {
     let curve = |top: &[Was], connections: &[u32]| {
         let levels = [
             valid(1000),

@@ -100,7 +100,7 @@ fn invisible_parts_are_left_out() {
 }
 
 #[test]
-fn a_difference_is_reported_if_samples_show_it() {
+fn difference_is_reported_if_samples_show_it() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
     // With twice as many responses, each sample is half as much time per response.

@@ -5,7 +5,7 @@ use crate::fixture::observed;
 use dyno_archive::sample::PartyUse;
 
 #[test]
-fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
+fn server_of_which_nothing_can_be_read_has_no_cpu_time() {
     let mut record = observed(&[(500, 0)]);
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let used = |record: &LoadRecord| {
@@ -201,7 +201,7 @@ fn use_is_between_the_samples_at_the_windows_edges() {
 }
 
 #[test]
-fn a_server_over_time_is_shown_by_rates_between_samples() {
+fn server_over_time_is_shown_by_rates_between_samples() {
     let intervals = server_use(&watched(), Party::SUBJECT, 4.0).intervals;
     assert_eq!(intervals.len(), 4);
     let [second, last] = [&intervals[1], &intervals[3]];

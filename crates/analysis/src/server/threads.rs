@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_states_of_a_role_sum_to_the_time_that_its_threads_lived() {
+    fn states_of_a_role_sum_to_the_time_that_its_threads_lived() {
         let first = [thread(1, "h2o", 100, 0), thread(2, "h2o", 0, 100)];
         let last = [thread(1, "h2o", 500, 600), thread(2, "h2o", 250, 850)];
         let at = |living| Threads { at_ns: 0, living, ended: Some(&[]) };

@@ -603,7 +603,7 @@ mod tests {
 
     /// With three launches as well, which have no interval.
     #[test]
-    fn the_chance_of_few_pairs_is_what_it_says() {
+    fn chance_of_few_pairs_is_what_it_says() {
         for n in [3, 4, 6] {
             let alarms = share(30 + n as u64, |normal| {
                 Estimate::chance(Looks::AtTheEnd, &normal.values(n, 1.0, 0.03)).unwrap() < ALPHA

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_of_a_median_lies_between_order_statistics() {
+    fn interval_of_a_median_lies_between_order_statistics() {
         let values: Vec<f64> = (1..=99).map(f64::from).collect();
         let (low, high) = Repeated::new(values.clone()).interval.unwrap();
         // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_interval_holds_the_median_and_lies_in_the_range(
+        fn interval_holds_the_median_and_lies_in_the_range(
             values in proptest::collection::vec(1.0f64..1e6, 5..20),
         ) {
             let q = Repeated::new(values);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_too_small_has_no_bound() {
+    fn sample_too_small_has_no_bound() {
         assert_eq!(
             ranks(5, 0.5),
             (None, None),

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_law_is_found_in_its_own_points() {
+    fn law_is_found_in_its_own_points() {
         for truth in [
             Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 },
             Law { lambda: 40.0, sigma: 0.3, kappa: 0.0 },
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_law_is_found_through_noise() {
+    fn law_is_found_through_noise() {
         let truth = Law { lambda: 1000.0, sigma: 0.05, kappa: 2e-4 };
         let mut normal = Normal(5);
         for _ in 0..50 {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knee_is_where_more_brings_little() {
+    fn knee_is_where_more_brings_little() {
         let of = |values: &[f64]| knee(&repeats(values, 1e-4, 3, &mut Normal(1)));
         let near = |found: Option<f64>, level: f64| (found.unwrap() - level).abs() < 1e-9;
         assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_what_the_last_is_to_the_first() {
+    fn trend_is_what_the_last_is_to_the_first() {
         let rising: Vec<f64> = (0..6).map(|i| 100.0 * 1.02f64.powi(i)).collect();
         let trend = Trend::from_values(&rising).unwrap();
         assert!((trend.ratio - 1.02f64.powi(5)).abs() < 1e-9 && trend.p < 1e-6, "{trend:?}");

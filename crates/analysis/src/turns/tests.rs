@@ -45,7 +45,7 @@ fn sample(at_ns: u64, cpu_ns: u64) -> Sample {
 }
 
 #[test]
-fn a_pace_is_of_the_own_turns_round_by_round() {
+fn pace_is_of_the_own_turns_round_by_round() {
     let mut record = record(0);
     assert_eq!(pace(&record), Some(vec![1.0, 1.0]));
     let is_late = |interval: &Interval| interval.start_ns >= 1600 * MS;
@@ -81,7 +81,7 @@ fn own_time_has_no_gaps_and_loses_no_answer() {
 }
 
 #[test]
-fn a_load_that_had_all_the_time_stays_as_it_is() {
+fn load_that_had_all_the_time_stays_as_it_is() {
     let record = LoadRecord { slices_ns: None, ..record(0) };
     assert_eq!(in_own_time(&record).as_ref(), &record);
     assert_eq!(TurnsResult::new(&record, Party::SUBJECT), None);

@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_reported_in_spite_of_noise() {
+    fn jump_is_reported_in_spite_of_noise() {
         let (load, mut draw) = (load(), Normal(42));
         for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)]
         {

@@ -217,7 +217,7 @@ mod tests {
 
     /// The share of arrivals that wait for longer is 1 %, by counting them one by one.
     #[test]
-    fn the_estimate_is_what_arrivals_would_wait() {
+    fn estimate_is_what_arrivals_would_wait() {
         const WINDOW: u64 = 100_000;
         for stalls in [
             vec![1500],

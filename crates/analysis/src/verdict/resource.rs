@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_how_sure_it_is_if_there_is_one() {
+    fn name_says_how_sure_it_is_if_there_is_one() {
         let marks =
             |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
         assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);

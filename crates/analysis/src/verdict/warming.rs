@@ -436,7 +436,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_trend_within_the_window_is_warming_up_and_noise_is_not() {
+    fn trend_within_the_window_is_warming_up_and_noise_is_not() {
         for case in CASES {
             let cheapness: Option<Vec<f64>> =
                 case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_use_of_the_cpus_keeps_its_numbers() {
+    fn use_of_the_cpus_keeps_its_numbers() {
         let mut trial = json!({"load": {"client": {"ground": {"own_ns": 7}}}});
         machine(&mut trial);
         machine(&mut trial);

@@ -83,7 +83,7 @@ mod tests {
     use crate::trial::CheckResult;
 
     #[test]
-    fn a_check_says_over_what_it_was_asked() {
+    fn check_says_over_what_it_was_asked() {
         for (name, plain, protocol) in [
             ("json", "json", Protocol::H1),
             ("json over h2", "json", Protocol::H2),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_one_folder_has_a_list_of_it() {
+    fn plan_of_one_folder_has_a_list_of_it() {
         let mut plan = json!({
             "subjects_folder": "subjects", "arms": [{"name": "a"}], "backends": [{"name": "db"}],
             "workloads": [{"requests": [{"expect": {"status": 200}}]}]

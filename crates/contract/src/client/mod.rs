@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_kept_up_to_a_bound() {
+    fn body_is_kept_up_to_a_bound() {
         assert_eq!(answer(BODY_BYTES, BodyRetention::Whole).unwrap().body.len(), BODY_BYTES);
         let error = answer(BODY_BYTES + 1, BodyRetention::Whole).unwrap_err().to_string();
         assert!(error.contains("longer than 16 MiB"), "{error}");

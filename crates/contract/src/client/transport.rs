@@ -126,7 +126,7 @@ mod tests {
 
     /// With a peer that reads a byte now and then, no single write waits until the deadline.
     #[test]
-    fn a_write_ends_at_the_deadline_whatever_the_peer_takes() {
+    fn write_ends_at_the_deadline_whatever_the_peer_takes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();

@@ -225,7 +225,7 @@ fn letters_with_another_meaning_here_are_documented() {
 }
 
 #[test]
-fn a_bare_duration_is_in_seconds() {
+fn bare_duration_is_in_seconds() {
     for (words, ns) in
         [(["-d2", "http://h/"], 2_000_000_000), (["-d0.5", "http://h/"], 500_000_000)]
     {

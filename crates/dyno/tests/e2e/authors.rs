@@ -136,7 +136,7 @@ fn wrong_port_error_names_port_and_shows_output() {
 }
 
 #[test]
-fn a_build_that_fails_shows_how_it_ended() {
+fn build_that_fails_shows_how_it_ended() {
     let place = Place::new();
     let build = "[build]\ncommand = \"echo far away; exit 7\"\ninputs = []\n";
     write(&place.path().join("subjects"), "broken", &null_on("{port}", build));
@@ -153,7 +153,7 @@ fn a_build_that_fails_shows_how_it_ended() {
 }
 
 #[test]
-fn an_import_runs_nothing_and_lists_the_steps() {
+fn import_runs_nothing_and_lists_the_steps() {
     let place = Place::new();
     let folder = place.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
@@ -195,7 +195,7 @@ fn an_import_runs_nothing_and_lists_the_steps() {
 }
 
 #[test]
-fn an_import_reads_files_of_its_folder_alone() {
+fn import_reads_files_of_its_folder_alone() {
     let place = Place::new();
     let folder = place.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
@@ -233,7 +233,7 @@ fn an_import_reads_files_of_its_folder_alone() {
 }
 
 #[test]
-fn a_mistake_behind_one_subject_stops_no_other_check() {
+fn mistake_behind_one_subject_stops_no_other_check() {
     let place = Place::new();
     let subjects = place.path().join("subjects");
     write(

@@ -55,7 +55,7 @@ fn har(port: u16, body: &str, status: u16) -> String {
 }
 
 #[test]
-fn a_har_is_sent_as_it_was_recorded_and_reads_no_file() {
+fn har_is_sent_as_it_was_recorded_and_reads_no_file() {
     let place = Place::new();
     let (port, seen) = recorder();
     let body = "{csv:/etc/passwd:1} {seq} {uuid} {rand} {{seq}}";
@@ -160,7 +160,7 @@ fn suite_reads_only_files_in_its_folder() {
 }
 
 #[test]
-fn a_plan_says_which_differences_it_finds() {
+fn plan_says_which_differences_it_finds() {
     let place = Place::new();
     place.add_unruly("one", &[], "");
     place.add_unruly("two", &[], "");
@@ -195,7 +195,7 @@ fn a_plan_says_which_differences_it_finds() {
 }
 
 #[test]
-fn a_recorded_status_is_the_expectation_unless_another_is_given() {
+fn recorded_status_is_the_expectation_unless_another_is_given() {
     let place = Place::new();
     let server = Server::start(&[]);
     let entry = json!({
@@ -261,7 +261,7 @@ fn closed_progress_output_ends_nothing() {
 }
 
 #[test]
-fn a_report_of_half_a_run_is_not_valid_though_a_subject_was_skipped() {
+fn report_of_half_a_run_is_not_valid_though_a_subject_was_skipped() {
     let place = Place::new();
     place.add_unruly(
         "absent",
@@ -379,7 +379,7 @@ fn assert_refused(place: &Place, arguments: &[&str], said: &str) {
 }
 
 #[test]
-fn a_plan_takes_what_a_run_takes() {
+fn plan_takes_what_a_run_takes() {
     let place = Place::new();
     place.copy_subject("node-http");
     place.write_suite(&["null", "node-http"], "");
@@ -418,7 +418,7 @@ fn a_plan_takes_what_a_run_takes() {
 }
 
 #[test]
-fn a_stream_on_standard_output_has_it_for_itself() {
+fn stream_on_standard_output_has_it_for_itself() {
     let place = Place::new();
     let server = Server::start(&[]);
     let output = place.dyno(&[
@@ -517,7 +517,7 @@ fn said_by(child: &mut Child) -> mpsc::Receiver<String> {
 }
 
 #[test]
-fn a_pipe_is_opened_once_by_who_writes_into_it() {
+fn pipe_is_opened_once_by_who_writes_into_it() {
     let place = Place::new();
     let server = Server::start(&[]);
     let pipe = place.path().join("pipe");
@@ -539,7 +539,7 @@ fn a_pipe_is_opened_once_by_who_writes_into_it() {
 }
 
 #[test]
-fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
+fn ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     let place = Place::new();
     let pipe = place.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -628,7 +628,7 @@ fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
 }
 
 #[test]
-fn a_number_of_requests_is_not_done_before_the_last_has_ended() {
+fn number_of_requests_is_not_done_before_the_last_has_ended() {
     let place = Place::new();
     let (port, asked) = hanging(4);
     let url = format!("http://127.0.0.1:{port}/");

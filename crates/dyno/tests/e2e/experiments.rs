@@ -65,7 +65,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
 
 /// Bodies of requests at three sizes: what is sent is what the arm's name says.
 #[test]
-fn the_size_of_a_body_is_a_dose() {
+fn size_of_a_body_is_a_dose() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
                  [experiment]\nkind = \"dose\"\n\
@@ -173,7 +173,7 @@ fn commit_twice(repository: &Path, folder: &Path) {
 /// In a work tree of a repository that is the server's folder itself there is no folder of
 /// subjects, and one that leads out of it leads to the files as they lie here.
 #[test]
-fn a_server_that_lies_outside_of_its_work_tree_has_no_revisions() {
+fn server_that_lies_outside_of_its_work_tree_has_no_revisions() {
     let place = Place::new();
     let alone = place.path().join("alone/subjects/web");
     commit_twice(&alone, &alone);
@@ -210,7 +210,7 @@ fn a_server_that_lies_outside_of_its_work_tree_has_no_revisions() {
 }
 
 #[test]
-fn a_server_is_compared_with_itself_as_it_was() {
+fn server_is_compared_with_itself_as_it_was() {
     let place = Place::new();
     let repository = repository_of_two_commits(&place);
     let output = place.dyno(&[
@@ -307,7 +307,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
 /// A server with a millisecond of work per response serves fewer than a thousand requests a second,
 /// whatever the machine.
 #[test]
-fn a_capacity_is_a_bracket_that_loads_decided() {
+fn capacity_is_a_bracket_that_loads_decided() {
     let place = Place::new();
     let server = Server::null_that_works(1_000_000);
     let url = server.url("/plaintext");
@@ -375,7 +375,7 @@ fn what_a_search_cannot_have_is_refused() {
 
 /// Servers of which one takes five times as long: that is known long before forty repeats.
 #[test]
-fn a_run_ends_when_it_is_answered_and_its_report_says_so() {
+fn run_ends_when_it_is_answered_and_its_report_says_so() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 40\n[stop]\nmetrics = [\"throughput\"]\n\
                  [experiment]\nkind = \"toggle\"\n\
@@ -460,7 +460,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
 }
 
 #[test]
-fn the_highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
+fn highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
     let place = Place::new();
     place.add_unruly("slow", &[], "");
     place.write_search("slow", 2);

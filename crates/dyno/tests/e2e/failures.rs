@@ -51,7 +51,7 @@ fn failure(report: &Value) -> (String, String) {
 }
 
 #[test]
-fn a_real_server_and_the_null_responder_are_measured() {
+fn real_server_and_the_null_responder_are_measured() {
     let place = Place::new();
     place.copy_subject("nginx");
     let (status, report) = place.run(&["nginx", "null"], "");
@@ -114,7 +114,7 @@ fn wrong_answers_under_load_refuse_the_step() {
 }
 
 #[test]
-fn a_crash_under_load_is_a_crash() {
+fn crash_under_load_is_a_crash() {
     let report = run_unruly(&["--mode", "crash", "--after", "300"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "crashed");
@@ -133,14 +133,14 @@ fn hanging_server_differs_from_crashed_server() {
 }
 
 #[test]
-fn a_server_that_never_listens_never_gets_ready() {
+fn server_that_never_listens_never_gets_ready() {
     let (kind, message) = failure(&run_unruly_within("2s", &["--mode", "never"], ""));
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
 }
 
 #[test]
-fn a_server_that_ends_at_once_says_why() {
+fn server_that_ends_at_once_says_why() {
     let report = run_unruly(&["--mode", "exit-at-once"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
@@ -151,7 +151,7 @@ fn a_server_that_ends_at_once_says_why() {
 }
 
 #[test]
-fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
+fn server_that_listens_on_one_of_two_ports_is_not_ready() {
     let report =
         run_unruly_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
     let (kind, message) = failure(&report);
@@ -160,7 +160,7 @@ fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
 }
 
 #[test]
-fn a_server_on_both_ports_is_ready() {
+fn server_on_both_ports_is_ready() {
     let place = Place::new();
     place.add_unruly("both", &["--second-port", "{tls_port}"], "");
     let (_, report) = place.run(&["both"], "");
@@ -168,7 +168,7 @@ fn a_server_on_both_ports_is_ready() {
 }
 
 #[test]
-fn a_server_that_ignores_the_signal_is_killed() {
+fn server_that_ignores_the_signal_is_killed() {
     let place = Place::new();
     place.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
     let (_, report) = place.run(&["stubborn"], "");
@@ -190,7 +190,7 @@ fn memory_limit_kill_is_reported() {
 }
 
 #[test]
-fn a_cpu_quota_is_kept_and_named_as_the_limit() {
+fn cpu_quota_is_kept_and_named_as_the_limit() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
         not_run("this user may not create control groups, so there is no quota");
         return;
@@ -211,7 +211,7 @@ fn a_cpu_quota_is_kept_and_named_as_the_limit() {
 }
 
 #[test]
-fn a_subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
+fn subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
     let place = Place::new();
     let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
     place.add_unruly("needy", &[], needs);
@@ -224,7 +224,7 @@ fn a_subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
 }
 
 #[test]
-fn a_build_that_fails_is_shown_and_the_others_run() {
+fn build_that_fails_is_shown_and_the_others_run() {
     let place = Place::new();
     let build =
         "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
@@ -238,7 +238,7 @@ fn a_build_that_fails_is_shown_and_the_others_run() {
 }
 
 #[test]
-fn a_wrong_suite_is_status_2_and_names_the_place() {
+fn wrong_suite_is_status_2_and_names_the_place() {
     let place = Place::new();
     std::fs::write(place.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
     let output = place.dyno(&["run", "suite.toml"]);

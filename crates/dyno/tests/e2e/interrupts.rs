@@ -98,7 +98,7 @@ fn ctrl_c_in_the_last_search_leaves_something_to_go_on_with() {
 }
 
 #[test]
-fn a_resumed_run_does_only_what_is_missing() {
+fn resumed_run_does_only_what_is_missing() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
@@ -127,7 +127,7 @@ fn two_ctrl_c_end_at_once_and_leave_nothing() {
 }
 
 #[test]
-fn a_killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
+fn killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
     let place = Place::new();
     let mut child = long_run(&place);
     signal(&child, libc::SIGKILL);
@@ -180,7 +180,7 @@ fn ctrl_c_during_data_restore_allows_resume() {
 /// A subject that lacked only a back end's build takes part once that succeeds, and the experiment
 /// stays the same.
 #[test]
-fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
+fn resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     let place = Place::new();
     let store = place.path().join("backends/store");
     std::fs::create_dir_all(&store).unwrap();

@@ -178,7 +178,7 @@ fn functions(flame: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_profile_names_functions_of_servers_and_of_the_kernel() {
+fn profile_names_functions_of_servers_and_of_the_kernel() {
     if let Some(refusal) = dyno_observer::stacks::refusal() {
         return not_run(&format!("stacks of servers: {}", refusal.why));
     }
@@ -244,7 +244,7 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
 }
 
 #[test]
-fn a_run_without_profiles_says_how_to_get_some() {
+fn run_without_profiles_says_how_to_get_some() {
     let place = Place::new();
     trial_of(&place, "null", 1, "");
     let run = place.run_folder().unwrap();

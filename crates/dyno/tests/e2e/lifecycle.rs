@@ -102,7 +102,7 @@ fn of_life(run: &Run, start: usize) -> Vec<&CheckResult> {
 }
 
 #[test]
-fn a_server_that_keeps_its_promises_is_asked_for_them_once() {
+fn server_that_keeps_its_promises_is_asked_for_them_once() {
     if !is_here() {
         return;
     }
@@ -195,7 +195,7 @@ fn each_fault_breaks_the_promise_that_it_is_against() {
 }
 
 #[test]
-fn a_waived_promise_keeps_the_server_in_with_a_mark() {
+fn waived_promise_keeps_the_server_in_with_a_mark() {
     if !is_here() {
         return;
     }
@@ -213,7 +213,7 @@ fn a_waived_promise_keeps_the_server_in_with_a_mark() {
 }
 
 #[test]
-fn a_server_with_a_port_of_its_own_is_not_in_its_own_way() {
+fn server_with_a_port_of_its_own_is_not_in_its_own_way() {
     if !is_here() {
         return;
     }
@@ -226,7 +226,7 @@ fn a_server_with_a_port_of_its_own_is_not_in_its_own_way() {
 }
 
 #[test]
-fn a_stop_with_nothing_under_way_is_no_promise_kept() {
+fn stop_with_nothing_under_way_is_no_promise_kept() {
     if !is_here() {
         return;
     }

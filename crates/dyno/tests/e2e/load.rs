@@ -89,7 +89,7 @@ fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn the_json_has_every_key_of_the_contract() {
+fn json_has_every_key_of_the_contract() {
     let place = Place::new();
     let server = Server::start(&[]);
     let (_, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
@@ -159,7 +159,7 @@ fn wrong_answers_and_refused_connections_are_not_valid() {
 }
 
 #[test]
-fn a_crash_in_flight_is_counted_and_the_books_balance() {
+fn crash_in_flight_is_counted_and_the_books_balance() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::start(&["--mode", "crash", "--after", "500"]);

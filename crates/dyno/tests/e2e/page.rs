@@ -11,7 +11,7 @@ use dyno_archive::RunDir;
 use crate::drive::{Place, example, repository};
 
 #[test]
-fn the_report_of_a_real_run_works_in_chromium() {
+fn report_of_a_real_run_works_in_chromium() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
@@ -21,7 +21,7 @@ fn the_report_of_a_real_run_works_in_chromium() {
 }
 
 #[test]
-fn a_report_of_many_subjects_and_trials_works_in_chromium() {
+fn report_of_many_subjects_and_trials_works_in_chromium() {
     let place = Place::new();
     let page = place.path().join("large.html");
     let status = Command::new(example("multiplied"))
@@ -33,7 +33,7 @@ fn a_report_of_many_subjects_and_trials_works_in_chromium() {
 }
 
 #[test]
-fn a_report_of_one_workload_works_in_chromium() {
+fn report_of_one_workload_works_in_chromium() {
     let place = Place::new();
     let page = place.path().join("small.html");
     let run = RunDir::open(golden()).unwrap().read().unwrap();

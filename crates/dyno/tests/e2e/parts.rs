@@ -48,7 +48,7 @@ fn run(place: &Path, suite: &str, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
 }
 
 #[test]
-fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_names_it() {
+fn back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_names_it() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[limits]\nfiles = 512\n");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
@@ -229,7 +229,7 @@ fn data_that_cannot_be_loaded_or_put_back_fails_the_back_end() {
 }
 
 #[test]
-fn a_subject_whose_back_end_cannot_be_built_does_not_take_part() {
+fn subject_whose_back_end_cannot_be_built_does_not_take_part() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let file = place.path().join("backends/store/backend.toml");
@@ -279,7 +279,7 @@ fn back_end_memory_limit_kill_is_reported() {
 
 /// The subject keeps working without the part: only the part's own health check shows its failure.
 #[test]
-fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_ready() {
+fn back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_ready() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
     let journal = place.path().join("journal");

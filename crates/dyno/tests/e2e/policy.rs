@@ -127,7 +127,7 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
 }
 
 #[test]
-fn a_rate_may_ramp_and_a_trace_is_played() {
+fn rate_may_ramp_and_a_trace_is_played() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);

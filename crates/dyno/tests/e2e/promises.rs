@@ -35,7 +35,7 @@ fn run(place: &Path, keys: &str) -> Run {
 }
 
 #[test]
-fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
+fn protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
@@ -65,7 +65,7 @@ fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
 }
 
 #[test]
-fn a_waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
+fn waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "waive = [\"parting\"]");
     assert_eq!((run.starts[0].refused_protocols().len(), run.trials.len()), (0, 2));

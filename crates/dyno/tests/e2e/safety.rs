@@ -37,7 +37,7 @@ fn is_running(words: &str) -> bool {
 }
 
 #[test]
-fn a_path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
+fn path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
     let place = Place::new();
     let mine = place.path().join("main.c");
     fs::write(&mine, "int main;").unwrap();
@@ -187,7 +187,7 @@ fn secrets_among_a_builds_options_are_in_no_record() {
 }
 
 #[test]
-fn a_killed_dyno_leaves_nothing_of_a_build() {
+fn killed_dyno_leaves_nothing_of_a_build() {
     let place = Place::new();
     let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
     add(&place, "x", build, "", "");
@@ -210,7 +210,7 @@ fn a_killed_dyno_leaves_nothing_of_a_build() {
 }
 
 #[test]
-fn a_build_may_take_as_long_as_it_says() {
+fn build_may_take_as_long_as_it_says() {
     let place = Place::new();
     let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
                  []\ndeadline = \"300ms\"";
@@ -322,7 +322,7 @@ fn halves_of_different_experiments_are_refused_or_marked() {
 }
 
 #[test]
-fn an_archive_of_another_format_is_not_gone_on_with() {
+fn archive_of_another_format_is_not_gone_on_with() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();

@@ -37,7 +37,7 @@ fn load_of(report: &Value, url: &str) -> Value {
 }
 
 #[test]
-fn a_report_of_a_kept_load_says_what_the_load_said() {
+fn report_of_a_kept_load_says_what_the_load_said() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext");
@@ -125,7 +125,7 @@ fn secrets_are_in_the_archive_and_in_no_report() {
 }
 
 #[test]
-fn a_load_that_is_ended_early_is_kept_as_far_as_it_came() {
+fn load_that_is_ended_early_is_kept_as_far_as_it_came() {
     let place = Place::new();
     let server = Server::null();
     let mut dyno = place.command(Path::new(DYNO));
@@ -166,7 +166,7 @@ fn unwritable_archive_is_reported_before_load() {
 }
 
 #[test]
-fn a_load_that_could_not_begin_leaves_the_reason() {
+fn load_that_could_not_begin_leaves_the_reason() {
     let place = Place::new();
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000", "--save", "kept"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -178,7 +178,7 @@ fn a_load_that_could_not_begin_leaves_the_reason() {
 }
 
 #[test]
-fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
+fn load_of_a_server_that_answers_wrongly_leaves_the_reason() {
     let place = Place::new();
     let server = Server::null();
     let wrong = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
@@ -200,7 +200,7 @@ fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
 }
 
 #[test]
-fn a_killed_load_leaves_a_run_without_a_result() {
+fn killed_load_leaves_a_run_without_a_result() {
     let place = Place::new();
     let server = Server::null();
     let mut dyno = place.command(Path::new(DYNO));
@@ -219,7 +219,7 @@ fn a_killed_load_leaves_a_run_without_a_result() {
 }
 
 #[test]
-fn a_calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
+fn calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
     let place = Place::new();
     let mut dyno = place.command(Path::new(DYNO));
     dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
@@ -252,7 +252,7 @@ fn null_of(dyno: u32) -> Option<u32> {
 }
 
 #[test]
-fn a_calibration_without_its_responder_is_none() {
+fn calibration_without_its_responder_is_none() {
     let place = Place::new();
     let mut dyno = place.command(Path::new(DYNO));
     let dyno = dyno
@@ -272,7 +272,7 @@ fn a_calibration_without_its_responder_is_none() {
 }
 
 #[test]
-fn a_calibration_looks_first_whether_its_outputs_can_be_written() {
+fn calibration_looks_first_whether_its_outputs_can_be_written() {
     let place = Place::new();
     fs::write(place.path().join("file"), "mine").unwrap();
     for arguments in [["-o", "file/x"], ["--cache", "file"], ["--save", "file"]] {
@@ -327,7 +327,7 @@ fn every_failed_output_is_reported() {
 }
 
 #[test]
-fn a_kept_load_is_not_resumed() {
+fn kept_load_is_not_resumed() {
     let place = Place::new();
     let server = Server::null();
     let output =

@@ -12,7 +12,7 @@ use crate::drive::{DYNO, Place, Server, send_signal};
 /// out and takes its neighbours with it: a good tenth of all requests get no response, and nothing
 /// about that may look like a quick server.
 #[test]
-fn a_stall_longer_than_the_time_out_is_in_the_percentiles() {
+fn stall_longer_than_the_time_out_is_in_the_percentiles() {
     let place = Place::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
@@ -81,7 +81,7 @@ fn caveat<'a>(result: &'a Value, code: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn a_server_that_stalls_in_a_closed_loop_is_named() {
+fn server_that_stalls_in_a_closed_loop_is_named() {
     let result = stopped_for_a_second(true);
     let stalled = caveat(&result, "stalled").unwrap_or_else(|| panic!("{}", result["caveats"]));
     assert!(stalled["evidence"]["longest_s"].as_f64().unwrap() > 0.8, "{stalled}");
@@ -90,7 +90,7 @@ fn a_server_that_stalls_in_a_closed_loop_is_named() {
 }
 
 #[test]
-fn a_generator_that_was_stopped_is_refused() {
+fn generator_that_was_stopped_is_refused() {
     let result = stopped_for_a_second(false);
     let stopped =
         caveat(&result, "generator_stopped").unwrap_or_else(|| panic!("{}", result["caveats"]));

@@ -92,7 +92,7 @@ fn over_tls_by_alpn() {
 }
 
 #[test]
-fn a_server_that_goes_away_loses_nothing() {
+fn server_that_goes_away_loses_nothing() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::streams(&["--go-away-every", "100"]);

@@ -19,7 +19,7 @@ fn shell(script: &str) {
 }
 
 #[test]
-fn the_short_demo_runs_as_an_ordinary_user() {
+fn short_demo_runs_as_an_ordinary_user() {
     let place = Place::new();
     let root = repository();
     let here = place.path().display();

@@ -32,7 +32,7 @@ fn caveats(trial: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
+fn cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
     let place = Place::new();
     let (_, said, report) = run(&place, &["--mode", "cold"], "");
     let warm_up = warm_up(&report);
@@ -83,7 +83,7 @@ fn endless_compilation_is_refused_with_the_limit() {
 }
 
 #[test]
-fn a_step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
+fn step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
     let place = Place::new();
     let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
     assert_eq!(status, Some(1), "{said}");
@@ -94,7 +94,7 @@ fn a_step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
 }
 
 #[test]
-fn a_server_that_fails_while_it_is_warmed_has_failed() {
+fn server_that_fails_while_it_is_warmed_has_failed() {
     for (mode, kind) in [("crash", "crashed"), ("deaf", "deaf")] {
         let place = Place::new();
         let (status, said, report) = run(&place, &["--mode", mode, "--after", "300"], "");

@@ -16,7 +16,7 @@ fn looks(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_server_is_watched_by_its_port_while_somebody_loads_it() {
+fn server_is_watched_by_its_port_while_somebody_loads_it() {
     let (server, place) = (Server::null(), Place::new());
     let mut load = place.command(DYNO.as_ref());
     load.args(["load", &server.url("/plaintext"), "-c", "8", "-d", "6s"])
@@ -98,7 +98,7 @@ fn processes_at_the_end(script: &str, more: &[&str]) -> u64 {
 }
 
 #[test]
-fn a_process_whose_parent_has_ended_is_still_the_servers() {
+fn process_whose_parent_has_ended_is_still_the_servers() {
     // The shell in between ends after a second. Its child goes on, and the server starts another.
     let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
     assert_eq!(processes_at_the_end(script, &["--outside"]), 3);
@@ -115,7 +115,7 @@ fn process_orphaned_between_two_looks_is_watched() {
 }
 
 #[test]
-fn a_page_of_nothing_is_not_left_behind() {
+fn page_of_nothing_is_not_left_behind() {
     let place = Place::new();
     let mut server = Command::new("sleep").arg("0.5").spawn().unwrap();
     let (pid, page) = (server.id().to_string(), place.path().join("page.html"));

@@ -520,7 +520,7 @@ fn stored_run() -> Run {
 }
 
 #[test]
-fn the_simulated_world_gives_the_archive_that_is_kept() {
+fn simulated_world_gives_the_archive_that_is_kept() {
     let run = run();
     let kept = stored_run();
     assert_eq!(kept.header, run.header);
@@ -532,7 +532,7 @@ fn the_simulated_world_gives_the_archive_that_is_kept() {
 }
 
 #[test]
-fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
+fn archive_gives_every_form_of_the_report_byte_for_byte() {
     let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     stored_output::hold_every_form("hello", &report);
@@ -632,7 +632,7 @@ fn archives_of_earlier_formats_are_read() {
 }
 
 #[test]
-fn the_golden_run_shows_what_it_is_there_to_show() {
+fn golden_run_shows_what_it_is_there_to_show() {
     let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
@@ -650,7 +650,7 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
 }
 
 #[test]
-fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
+fn truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
     stored_run();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("run");

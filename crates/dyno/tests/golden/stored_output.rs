@@ -62,7 +62,7 @@ fn first_difference(kept: &str, now: &str) -> Option<String> {
 }
 
 #[test]
-fn the_first_difference_is_named_by_its_line() {
+fn first_difference_is_named_by_its_line() {
     assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
     let said = first_difference("a\nb c\nd\n", "a\nb x\nd\n").unwrap();
     assert_eq!(said, "line 2, from letter 3:\n  kept: b c\n  now:  b x");

@@ -34,7 +34,7 @@ fn reported_codes(report: &Report) -> BTreeSet<&'static str> {
 
 /// Everything is as it should be: five repeats with intervals, a control, and not one warning.
 #[test]
-fn a_clean_world_is_valid_without_a_warning() {
+fn clean_world_is_valid_without_a_warning() {
     hold("clean");
 }
 
@@ -47,7 +47,7 @@ fn http2_over_tls_is_compared_with_http1() {
 
 /// An open loop that one server keeps up with and one does not, with what they cost.
 #[test]
-fn an_open_loop_may_be_more_than_a_server_can() {
+fn open_loop_may_be_more_than_a_server_can() {
     hold("overload");
 }
 

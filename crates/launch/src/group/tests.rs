@@ -12,7 +12,7 @@ use crate::minder::{self, Descendants};
 use crate::reasons::not_run;
 
 #[test]
-fn a_group_is_made_limited_read_back_and_removed() {
+fn group_is_made_limited_read_back_and_removed() {
     // The guard of a test is this test program, which ends at once with the unknown argument.
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
     let group = groups.make(&format!("dyno-{}-test", std::process::id())).unwrap();
@@ -94,7 +94,7 @@ fn removal_failure_is_reported() {
 /// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs
 /// wherever v2 is mounted and this user may make a group.
 #[test]
-fn a_v2_group_holds_counts_and_is_destroyed() {
+fn v2_group_holds_counts_and_is_destroyed() {
     let Some(v2) = Layout::read().v2 else {
         not_run("no cgroup v2 is mounted here");
         return;
@@ -227,7 +227,7 @@ fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
 }
 
 #[test]
-fn a_sweep_puts_strays_back_and_ends_subjects_only() {
+fn sweep_puts_strays_back_and_ends_subjects_only() {
     let Some(mut scope) = Scope::make("swept") else { return };
     // No process has this number: it is above the highest PID of any kernel.
     let own = scope.v2.folder.join("dyno-4194999-self");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_at_the_loopback_address_is_found_over_the_wire() {
+    fn server_at_the_loopback_address_is_found_over_the_wire() {
         let before = here();
         let Some(network) = pair() else { return };
         let listener = network.as_server(|| TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_comes_back_even_from_a_panic() {
+    fn thread_comes_back_even_from_a_panic() {
         let before = here();
         let Some(network) = pair() else { return };
         let seen = network.as_server(|| network.as_client(here).unwrap()).unwrap();

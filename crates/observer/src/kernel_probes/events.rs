@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_the_rest_never_falls() {
+    fn count_of_the_rest_never_falls() {
         let sums = |read, all| [((0, Some("read")), read), ((0, None), all)].into();
         let mut events = Events {
             all: 0,

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_ends_with_its_first_nul() {
+    fn name_ends_with_its_first_nul() {
         let words = [u64::from_ne_bytes(*b"C2 Compi"), u64::from_ne_bytes(*b"lerThre\0")];
         assert_eq!(text(&words), "C2 CompilerThre");
         assert_eq!(text(&[u64::from_ne_bytes(*b"ab\0cdefg"), 7]), "ab");

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_tree_is_what_descends_from_its_root() {
+fn tree_is_what_descends_from_its_root() {
     let living = [(10, 1), (11, 10), (12, 11), (20, 1), (21, 20)];
     assert_eq!(descendants(&[10], &living), [10, 11, 12]);
     assert_eq!(descendants(&[10, 11], &living), [10, 11, 12], "each once");
@@ -9,7 +9,7 @@ fn a_tree_is_what_descends_from_its_root() {
 }
 
 #[test]
-fn a_stat_line_is_parsed_whatever_the_name_holds() {
+fn stat_line_is_parsed_whatever_the_name_holds() {
     let text = "42 (a) (b)) S 1 42 40 0 -1 4194560 10 0 0 0 150 25 0 0 20 0 1 0 100 0 0\n";
     let stat = Stat::parse(text).unwrap();
     assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
@@ -169,7 +169,7 @@ fn programs_use_no_more_than_the_cpus_had() {
 }
 
 #[test]
-fn a_listener_is_found_by_its_port() {
+fn listener_is_found_by_its_port() {
     for at in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
         let Ok(listener) = std::net::TcpListener::bind(at) else { continue };
         let port = listener.local_addr().unwrap().port();

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_the_kernel_lays_it_out() {
+    fn record_is_read_as_the_kernel_lays_it_out() {
         let mut record = vec![0u8; RECORD];
         let mut put =
             |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());

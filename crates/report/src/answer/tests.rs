@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_tie_names_its_best_only_where_all_are_tied_with_all() {
+fn tie_names_its_best_only_where_all_are_tied_with_all() {
     let tie = |with: &[&str], mutual| Tie {
         workload: "w".into(),
         best: "a".into(),

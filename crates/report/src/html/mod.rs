@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_viewer_can_stand_inside_the_page() {
+    fn viewer_can_stand_inside_the_page() {
         assert!(VIEWER_JS.len() > 100_000, "the viewer is missing: run `npm run build` in web/");
         for forbidden in ["</script", "<!--"] {
             assert!(!VIEWER_JS.contains(forbidden));

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_a_line() {
+    fn stack_is_a_line() {
         let function = |name: &str, kind| Function { name: name.into(), module: None, kind };
         let functions = vec![
             function("work", FunctionKind::Role),

@@ -151,7 +151,7 @@ mod tests {
     use dyno_analysis::profile::FunctionKind;
 
     #[test]
-    fn a_file_tells_what_was_sampled() {
+    fn file_tells_what_was_sampled() {
         let function = |name: &str| Function {
             name: name.into(),
             module: Some("x".into()),

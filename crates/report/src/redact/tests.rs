@@ -210,7 +210,7 @@ fn what_was_withheld_is_found_again_whole_and_in_parts_and_no_word_is() {
 }
 
 #[test]
-fn a_value_that_can_be_no_word_is_found_beside_letters_and_digits() {
+fn value_that_can_be_no_word_is_found_beside_letters_and_digits() {
     let mut secrets = Secrets::default();
     ["abc123xyz987", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     for (log, gone) in [
@@ -224,7 +224,7 @@ fn a_value_that_can_be_no_word_is_found_beside_letters_and_digits() {
 }
 
 #[test]
-fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
+fn word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
     let mut secrets = Secrets::default();
     ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed".to_string()]);

@@ -249,7 +249,7 @@ mod tests {
     /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
     /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
-    fn a_load_is_sampled_about_the_edges_of_its_turns() {
+    fn load_is_sampled_about_the_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
         let window = Window {
             warmup_ns: round,
@@ -280,7 +280,7 @@ mod tests {
 
     /// Each load has a gap between two of its turns that is seen, whatever the order.
     #[test]
-    fn a_gap_between_turns_is_seen_whatever_the_order() {
+    fn gap_between_turns_is_seen_whatever_the_order() {
         let window =
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {

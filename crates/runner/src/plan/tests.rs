@@ -5,7 +5,7 @@ use dyno_workload::text::Position;
 use super::*;
 
 #[test]
-fn the_kernels_stamps_are_read_by_epoll() {
+fn kernels_stamps_are_read_by_epoll() {
     let (stamps, none) = ([Probe::KernelStamps].into(), BTreeSet::new());
     assert_eq!(driver(None, &stamps).unwrap(), DriverKind::Epoll);
     assert_eq!(driver(Some(DriverKind::Epoll), &stamps).unwrap(), DriverKind::Epoll);
@@ -67,7 +67,7 @@ fn resolved(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError
 }
 
 #[test]
-fn the_subjects_of_a_duet_are_up_at_once() {
+fn subjects_of_a_duet_are_up_at_once() {
     let suite = |subjects: &str| {
         format!(
             "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = \
@@ -255,7 +255,7 @@ fn subjects_get_the_workloads_that_they_speak() {
 }
 
 #[test]
-fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
+fn cpuset_that_is_not_there_is_refused_with_its_place() {
     let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
     let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().with_parent("limits");
     let error = error.locate(Path::new("s.toml"), source);

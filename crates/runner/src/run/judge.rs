@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_ended_with_its_server_says_how() {
+    fn load_that_ended_with_its_server_says_how() {
         let words = "its process ended with signal: 11 under load";
         let load =
             |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_and_turns_do_not_go_together_by_themselves() {
+    fn quota_and_turns_do_not_go_together_by_themselves() {
         let limited = |more: &str| {
             let text = format!(
                 "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, \
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_is_every_combination() {
+    fn matrix_is_every_combination() {
         let matrix = suite(
             "kind = \"matrix\"\nfactor = \"both\"\nvary = { variant = [\"\", \"b\"], \
              requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], \
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_is_the_same_once_more() {
+    fn twin_is_the_same_once_more() {
         let with =
             |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
         let suite = with("b/c").unwrap();

@@ -367,7 +367,7 @@ fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)
 }
 
 #[test]
-fn a_mistake_points_at_its_own_line_and_column() {
+fn mistake_points_at_its_own_line_and_column() {
     check(
         CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)),
     );

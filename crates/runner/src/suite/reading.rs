@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_may_be_looked_for() {
+    fn rate_may_be_looked_for() {
         let suite = |of_load: &str, more: &str| {
             parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
         };

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_end_when_it_is_answered() {
+    fn run_may_end_when_it_is_answered() {
         let stopped = suite("[stop]\nsame_within = \"2%\"\n").unwrap();
         let stop = stopped.stop.unwrap();
         assert_eq!((stopped.repeats, stop.same_within), (20, Some(0.02)));

@@ -61,7 +61,7 @@ fn files_are_read_from_the_folder_of_the_suite_only() {
 }
 
 #[test]
-fn the_smallest_suite_is_a_list_of_subjects() {
+fn smallest_suite_is_a_list_of_subjects() {
     let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
     assert_eq!(suite.suite.name, "s");
     assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
@@ -115,7 +115,7 @@ fn steps_are_the_product_of_lists() {
 }
 
 #[test]
-fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
+fn step_that_is_asked_for_again_is_a_pass_of_its_own() {
     let suite = parse(
         "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\n\
          warmup = \"measured\"\n\
@@ -139,7 +139,7 @@ fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
 }
 
 #[test]
-fn a_profile_takes_the_place_of_what_it_names() {
+fn profile_takes_the_place_of_what_it_names() {
     let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \
                   \"s\"\n[load]\nconnections = [1, 64]\nduration = \
                   \"30s\"\n[profile.short]\nsuite.repeats = 1\nload = { duration = \"2s\" \
@@ -194,7 +194,7 @@ fn mistake_of_a_profile_is_reported_even_if_unused() {
 }
 
 #[test]
-fn a_profile_may_be_for_small_machines() {
+fn profile_may_be_for_small_machines() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("s.toml");
     let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\nwhen = { cpus_below = \
@@ -226,7 +226,7 @@ fn a_profile_may_be_for_small_machines() {
 }
 
 #[test]
-fn a_workload_may_have_its_own_keep_alive() {
+fn workload_may_have_its_own_keep_alive() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\n\
          name = \"a\"\npath = \"/\"\n\
@@ -250,7 +250,7 @@ fn a_workload_may_have_its_own_keep_alive() {
 }
 
 #[test]
-fn a_workload_may_be_a_page() {
+fn workload_may_be_a_page() {
     let page = |more: &str| {
         parse(&format!(
             "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
@@ -278,7 +278,7 @@ fn a_workload_may_be_a_page() {
 }
 
 #[test]
-fn a_workload_may_be_a_weighted_mix() {
+fn workload_may_be_a_weighted_mix() {
     let suite = parse(
         "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n{ path = \"/a\", weight = 80, expect \
          = { headers = { etag = true, server = \"x\" } } },\n{ name = \"post\", method = \"POST\", \
@@ -314,7 +314,7 @@ fn each_protocol_has_steps_of_its_own() {
 }
 
 #[test]
-fn a_pipeline_is_of_http1_alone() {
+fn pipeline_is_of_http1_alone() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nconnections = 8\npipeline = [1, 16]\nstreams = 4\n\
          [[workloads]]\nname = \"a\"\npath = \"/\"\n\
@@ -328,7 +328,7 @@ fn a_pipeline_is_of_http1_alone() {
 }
 
 #[test]
-fn a_rate_may_change_within_a_step() {
+fn rate_may_change_within_a_step() {
     let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
     let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.load().steps[0].arrivals
     else {

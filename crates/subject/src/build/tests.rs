@@ -31,7 +31,7 @@ fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
 }
 
 #[test]
-fn a_build_is_done_once_per_content() {
+fn build_is_done_once_per_content() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "cp in.txt {out}/result; date +%N >> {out}/stamp");
@@ -70,7 +70,7 @@ fn build_while_somebody_writes(
 }
 
 #[test]
-fn a_build_is_kept_under_the_key_of_what_it_was_made_from() {
+fn build_is_kept_under_the_key_of_what_it_was_made_from() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "cp in.txt {out}/result");
@@ -90,7 +90,7 @@ fn a_build_is_kept_under_the_key_of_what_it_was_made_from() {
 }
 
 #[test]
-fn a_build_that_waits_for_another_ends_with_the_user() {
+fn build_that_waits_for_another_ends_with_the_user() {
     let root = tempfile::tempdir().unwrap();
     let definition = subject(root.path(), "true");
     let cache = root.path().join("cache");
@@ -137,7 +137,7 @@ fn subjects_without_a_build_share_no_folder() {
 }
 
 #[test]
-fn an_empty_folder_among_inputs_is_part_of_the_key() {
+fn empty_folder_among_inputs_is_part_of_the_key() {
     let root = tempfile::tempdir().unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -181,7 +181,7 @@ fn tools_are_asked_with_what_a_build_sets() {
 }
 
 #[test]
-fn the_key_of_a_build_holds_its_environment_and_modes() {
+fn key_of_a_build_holds_its_environment_and_modes() {
     use std::os::unix::fs::PermissionsExt as _;
     let root = tempfile::tempdir().unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
@@ -245,7 +245,7 @@ fn build_has_a_reproducible_recorded_environment() {
 }
 
 #[test]
-fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
+fn build_ends_at_its_deadline_and_leaves_no_daemon() {
     let root = tempfile::tempdir().unwrap();
     let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
     definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
@@ -257,7 +257,7 @@ fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
 }
 
 #[test]
-fn a_failed_build_shows_its_output_and_is_not_kept() {
+fn failed_build_shows_its_output_and_is_not_kept() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "echo no such luck; exit 3");

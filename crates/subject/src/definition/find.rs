@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_name_is_meant_and_controls_are_always_at_hand() {
+    fn first_of_a_name_is_meant_and_controls_are_always_at_hand() {
         let root = tempfile::tempdir().unwrap();
         let [a, b] = ["a/subjects", "b/subjects"].map(|below| root.path().join(below));
         std::fs::create_dir_all(&a).unwrap();

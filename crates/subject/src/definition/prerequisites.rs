@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_variants_share_is_run_once() {
+    fn test_that_variants_share_is_run_once() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();

@@ -46,7 +46,7 @@ fn defaults_are_filled_in_and_variants_override() {
 }
 
 #[test]
-fn a_variant_may_speak_otherwise() {
+fn variant_may_speak_otherwise() {
     let (_root, folder) = write(&format!(
         "{GOOD}[variants.tls]\nprotocols = [\"h1-tls\", \"h2\"]\nready = {{ path = \"/r\" }}\n\
          command = [\"x\", \"{{tls_port}}\", \"{{cert}}\", \"{{key}}\"]\nfiles = []\n"
@@ -253,7 +253,7 @@ fn contracts_with_a_common_check_name_are_refused() {
 }
 
 #[test]
-fn a_back_end_has_no_contract() {
+fn back_end_has_no_contract() {
     let (_root, folder) = write(GOOD);
     let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
     std::fs::write(folder.join("backend.toml"), text).unwrap();
@@ -262,7 +262,7 @@ fn a_back_end_has_no_contract() {
 }
 
 #[test]
-fn the_least_that_a_file_says_is_enough() {
+fn least_that_a_file_says_is_enough() {
     let (_root, folder) = write(
         "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd \
          = \"{out}/a\"\n",
@@ -289,7 +289,7 @@ fn the_least_that_a_file_says_is_enough() {
 }
 
 #[test]
-fn a_back_end_that_names_no_port_says_how_it_is_ready() {
+fn back_end_that_names_no_port_says_how_it_is_ready() {
     let (_root, folder) = write(GOOD);
     let read = |text: &str| {
         std::fs::write(folder.join("backend.toml"), text).unwrap();
@@ -319,7 +319,7 @@ fn refusing_subject_promises_no_response() {
 }
 
 #[test]
-fn a_known_failure_is_waived_by_its_name() {
+fn known_failure_is_waived_by_its_name() {
     let waive = |names: &str| GOOD.replace("[start]", &format!("waive = {names}\n[start]"));
     assert_eq!(
         Definition::read(&write(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
@@ -345,7 +345,7 @@ fn mistakes_of_a_contract_are_reported_at_their_place() {
 }
 
 #[test]
-fn an_unmet_need_is_a_sentence() {
+fn unmet_need_is_a_sentence() {
     let (_root, folder) = write(&format!(
         "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
     ));
@@ -356,7 +356,7 @@ fn an_unmet_need_is_a_sentence() {
 }
 
 #[test]
-fn a_test_that_hangs_is_an_unmet_need() {
+fn test_that_hangs_is_an_unmet_need() {
     let (_root, folder) = write(&format!(
         "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Fix \
          it.\"\ndeadline = \"100ms\"\n"
@@ -369,7 +369,7 @@ fn a_test_that_hangs_is_an_unmet_need() {
 }
 
 #[test]
-fn a_path_that_leaves_its_folder_is_refused_with_its_place() {
+fn path_that_leaves_its_folder_is_refused_with_its_place() {
     let build = |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
     let file = |file: &str| {
         GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"))
@@ -440,7 +440,7 @@ fn fingerprint_changes_only_with_what_is_started() {
 }
 
 #[test]
-fn a_template_that_is_no_file_is_not_waited_for() {
+fn template_that_is_no_file_is_not_waited_for() {
     let (_root, folder) =
         write(&GOOD.replace(
             "\"{port}\"]\n",

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_request_becomes_a_few_bytes() {
+    fn only_request_becomes_a_few_bytes() {
         let request = list(&[
             (":method", "GET"),
             (":scheme", "http"),

@@ -620,7 +620,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+    fn window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let mut out = Vec::new();
         let mut server = Server::new(ServerSettings::default(), &mut out);
         server.send = SendWindow::new(0);

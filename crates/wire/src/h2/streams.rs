@@ -183,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_connection_itself_is_no_stream() {
+    fn connection_itself_is_no_stream() {
         let mut streams = StreamMap::default();
         streams.insert(1, ());
         assert_eq!((streams.find(0), streams.remove(0)), (None, None));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stands_for_its_stream_alone() {
+    fn key_stands_for_its_stream_alone() {
         let mut streams = StreamMap::default();
         let first = streams.insert(1, 'a');
         assert_eq!(streams.remove(1), Some('a'));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_cannot_be_shrunk_is_not_refilled_above_its_size() {
+    fn window_that_cannot_be_shrunk_is_not_refilled_above_its_size() {
         // Every connection begins with 65,535 (§6.9.2).
         let mut window = ReceiveWindow::new(1023, 65_535);
         assert!(window.take(64_512));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_send_window_may_be_negative_and_not_too_large() {
+    fn send_window_may_be_negative_and_not_too_large() {
         let mut window = SendWindow::new(10);
         window.take(10);
         assert!(window.change(-5));

@@ -274,7 +274,7 @@ fn answer(stream: u32, block: &[u8]) -> Step {
 
 /// The server's use of the table that the client offers.
 #[test]
-fn the_size_of_the_servers_table() {
+fn size_of_the_servers_table() {
     run([
         case(
             "RFC 7541 §4.2 a smaller table is acknowledged with a size update",
@@ -301,7 +301,7 @@ fn the_size_of_the_servers_table() {
 }
 
 #[test]
-fn the_use_of_the_servers_table() {
+fn use_of_the_servers_table() {
     run([
         case(
             "RFC 7541 §4.2 the usual table until the acknowledgement",
@@ -340,7 +340,7 @@ fn the_use_of_the_servers_table() {
 }
 
 #[test]
-fn a_larger_table_of_the_server() {
+fn larger_table_of_the_server() {
     run([
         case(
             "RFC 7541 §4.2 a larger table, used",

@@ -200,7 +200,7 @@ fn so_many_resets_are_remembered() {
 
 /// A stream is given up while a frame of its body arrives.
 #[test]
-fn a_body_whose_stream_is_given_up() {
+fn body_whose_stream_is_given_up() {
     let mut talk = Talk::new(LARGE);
     talk.step(&settings(&[]), usize::MAX);
     talk.ask(Request::get());

@@ -96,7 +96,7 @@ fn initial_windows_of_the_server() {
 }
 
 #[test]
-fn a_lowered_initial_window() {
+fn lowered_initial_window() {
     run([case(
         "§6.9.2 a lowered initial window makes windows negative",
         [

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_called_a_har_is_one_and_says_what_it_lacks() {
+    fn file_that_is_called_a_har_is_one_and_says_what_it_lacks() {
         assert_eq!(ImportFormat::guess(Path::new("x.HAR"), "{}"), ImportFormat::Har);
         assert!(har("{}").unwrap_err().contains("not a HAR file: missing field `log`"));
     }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_body_stands_in_for_a_missing_header() {
+    fn type_of_a_body_stands_in_for_a_missing_header() {
         let data = r#""postData": {"mimeType": "text/x", "text": "1"}"#;
         assert_eq!(read(data).unwrap(), r#"Content-Type=text/x Some("1")"#);
         let own = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recorded_status_is_kept_if_there_was_one() {
+    fn recorded_status_is_kept_if_there_was_one() {
         let entry = |response: &str| {
             let entry =
                 format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);

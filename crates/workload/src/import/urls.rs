@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_url_with_or_without_a_method() {
+    fn line_is_a_url_with_or_without_a_method() {
         let text = "\u{feff}# these\r\nhttp://a/\r\n\n  POST\tHTTPS://b:1?y=#z  # why\n";
         let read: Vec<_> = urls(text)
             .unwrap()

@@ -179,7 +179,7 @@ fn failed_requests_are_reported_and_miss_gates() {
 /// Between two runs, the control became twice as fast, and the server did not: it became slower
 /// than its machine. Only the records of the control show it.
 #[test]
-fn a_control_without_all_its_records_holds_no_gate() {
+fn control_without_all_its_records_holds_no_gate() {
     let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
     let twice: Vec<u64> = FOURTEEN.iter().map(|n| n * 2).collect();
     let after = run_of("s", &[("x", FOURTEEN), ("null", &twice)]);

@@ -9,12 +9,12 @@ use super::{Case, judge};
 use crate::caveat::{Code, Severity};
 
 #[test]
-fn a_generator_that_did_not_run_is_refused() {
+fn generator_that_did_not_run_is_refused() {
     judge(STOPPED);
 }
 
 #[test]
-fn a_server_that_stalls_is_named() {
+fn server_that_stalls_is_named() {
     judge(STALLED);
 }
 

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_that_does_not_serve_is_invalid_whatever_is_missing() {
+    fn revision_that_does_not_serve_is_invalid_whatever_is_missing() {
         let of = |is_cut, is_whole, is_wrong, misses| {
             Ending { is_cut, is_complete: is_whole, is_wrong, misses }.exit().map(|exit| exit as u8)
         };

@@ -204,7 +204,7 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_log_begins_when_its_load_did() {
+    fn log_begins_when_its_load_did() {
         assert_eq!(super::wall_clock_at(5_000_000_000, 12_500_000_000, 1000.0), 992.5);
     }
 }

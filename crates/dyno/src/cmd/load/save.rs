@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_named_without_what_may_be_secret() {
+    fn server_is_named_without_what_may_be_secret() {
         let url = Url::parse("https://example.test:8443/items?token=s3cret&page=2#x").unwrap();
         let request = |path: &str| Request { path: path.into(), ..Request::default() };
         let title =

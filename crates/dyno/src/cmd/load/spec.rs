@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_begins_with_its_first_time() {
+    fn trace_begins_with_its_first_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         std::fs::write(&path, "# times\n100.5\n100.25 # early\n\n101\n").unwrap();

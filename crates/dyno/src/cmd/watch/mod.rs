@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_is_missed_is_not_made_up_for() {
+    fn look_that_is_missed_is_not_made_up_for() {
         let next = |last| next_look(1000, last, 100);
         assert_eq!([next(1000), next(1100), next(1103)], [1100, 1200, 1200]);
         assert_eq!([next(1199), next(4030)], [1300, 4100]);

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_screen_has_one_line() {
+    fn small_screen_has_one_line() {
         let line = screen(40, 10, &model());
         assert_eq!(line.trim_end(), "181,204/s · p99 1.44 ms · 1,216 failed");
         let all = screen(100, 3, &model());

@@ -467,7 +467,7 @@ mod tests {
 
     /// RFC 9113 §5.1.1.
     #[test]
-    fn a_connection_ends_with_its_identifiers() {
+    fn connection_ends_with_its_identifiers() {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+    fn window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);

@@ -68,7 +68,7 @@ curl a --data-raw $'{\n\r\u0021'\n → POST http://a | FORM | {⏎␍!n
 }
 
 #[test]
-fn a_script_may_have_several_commands_with_several_urls() {
+fn script_may_have_several_commands_with_several_urls() {
     let text = "curl http://a/ -d 1 ;\n# then\ncurl \\\n b c && curl d/ &\ncurl --url e\n";
     let places: Vec<_> = curl(text, &read)
         .unwrap()
