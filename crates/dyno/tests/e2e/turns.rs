@@ -1,4 +1,4 @@
-//! Subjects that are up at once and loaded in turns.
+//! Orders of subjects: up at once and loaded in turns, or started in a fixed order.
 
 use std::fs;
 
@@ -8,9 +8,13 @@ use crate::drive::{Place, text};
 
 /// Runs two subjects in turns of 100 ms, one step of 800 ms each.
 fn run(place: &Place, subjects: &[&str], repeats: u32) -> (i32, Value) {
+    run_ordered(place, subjects, repeats, "order = \"interleaved\"\nslice = \"100ms\"")
+}
+
+/// Runs two subjects in an order, one step of 800 ms each.
+fn run_ordered(place: &Place, subjects: &[&str], repeats: u32, order: &str) -> (i32, Value) {
     let suite = format!(
-        "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\norder = \"interleaved\"\n\
-         slice = \"100ms\"\nseed = 7\n\
+        "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\n{order}\nseed = 7\n\
          [[workloads]]\npath = \"/plaintext\"\n\
          expect = {{ status = 200, body = \"Hello, World!\" }}\n\
          [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n"
@@ -54,6 +58,24 @@ fn two_servers_take_turns_and_rest_in_between() {
                 "what was under way at the end of a turn was answered"
             );
         }
+    }
+}
+
+/// In a fixed order, a difference between two subjects may be one of their places.
+#[test]
+fn fixed_order_starts_alike_and_ranks_no_subject() {
+    let place = Place::new();
+    place.add_unruly("second", &[], "");
+    place.add_unruly("first", &[], "");
+    let (_, report) = run_ordered(&place, &["second", "first"], 5, "order = \"fixed\"");
+    let all = report["trials"].as_array().unwrap();
+    let order: Vec<&str> = all.iter().map(|t| t["subject_id"].as_str().unwrap()).collect();
+    assert_eq!(order, ["second", "first"].repeat(5));
+    let has_caveat =
+        report["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "fixed_order");
+    assert!(has_caveat, "{}", report["caveats"]);
+    for row in report["overview"].as_array().unwrap() {
+        assert_eq!((&row["places"], &row["tie_group"]), (&Value::Null, &Value::Null), "{row}");
     }
 }
 

@@ -32,6 +32,13 @@ const BANNED: &[(&str, &str)] = &[
     ("done again", "repeated"),
 ];
 
+/// Characters of the name of a test.
+const TEST_NAME: usize = 60;
+
+/// Words with which no name of a test begins: the name is unit, condition, result.
+const NOT_FIRST: &[&str] =
+    &["a", "an", "the", "what", "who", "whoever", "whose", "which", "those", "of", "so"];
+
 /// Kinds of files whose lines have a limit.
 const NARROW: &[&str] = &[
     "rs", "md", "toml", "ts", "css", "sh", "py", "go", "c", "h", "java", "kt", "erl", "js", "cjs",
@@ -76,6 +83,7 @@ enum Rule {
     Words,
     Length,
     Types,
+    Tests,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -112,8 +120,31 @@ fn faults(file: &str, text: &str) -> Vec<Fault> {
     if file.ends_with(".rs") && lines > LENGTH {
         all.push(fault(Rule::Length, LENGTH + 1, format!("{lines} lines, of at most {LENGTH}")));
     }
+    for (line, name) in tests_in(text).filter(|_| file.ends_with(".rs")) {
+        let first = name.split('_').next().unwrap_or(name);
+        if NOT_FIRST.contains(&first) {
+            all.push(fault(Rule::Tests, line, format!("test `{name}` begins with `{first}`")));
+        }
+        if name.len() > TEST_NAME {
+            let message =
+                format!("test `{name}`: {} characters, of at most {TEST_NAME}", name.len());
+            all.push(fault(Rule::Tests, line, message));
+        }
+    }
     all.retain(|fault| !is_exempt(fault));
     all
+}
+
+/// Names of the tests in a file of Rust, with their lines.
+fn tests_in(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_test = false;
+    (1..).zip(text.lines().map(str::trim)).filter_map(move |(line, content)| {
+        is_test |= content == "#[test]";
+        let is_attribute = content.starts_with("#[") || content.starts_with("//");
+        let is_named = std::mem::replace(&mut is_test, is_test && is_attribute) && !is_attribute;
+        let name = content.strip_prefix("fn ").filter(|_| is_named)?;
+        Some((line, name.split(['(', '<']).next()?))
+    })
 }
 
 /// Faults of public types that share their name with another one of the workspace. A private type
@@ -301,6 +332,24 @@ fn each_rule_fires() {
     assert_eq!(rules("a.toml", &format!("# {wide}")), [(Rule::Width, 1)]);
     assert_eq!(rules("a.rs", &"\n".repeat(LENGTH + 1)), [(Rule::Length, LENGTH + 1)]);
     assert_eq!(rules("a.md", &"\n".repeat(LENGTH + 1)), []);
+}
+
+#[test]
+fn test_name_of_another_form_is_a_fault() {
+    let lines = |text: &str| -> Vec<usize> {
+        let all = faults("a.rs", text);
+        assert!(all.iter().all(|fault| fault.rule == Rule::Tests), "{all:?}");
+        all.into_iter().map(|fault| fault.line).collect()
+    };
+    assert_eq!(lines("#[test]\nfn the_end_is_near() {"), [2]);
+    assert_eq!(
+        lines("    #[test]\n    // Why.\n    #[ignore]\n    fn what_ends(n in 1u8..) {"),
+        [4]
+    );
+    assert_eq!(lines("#[test]\nfn answer_ends() {\nfn the_end() {"), []);
+    assert_eq!(lines("fn the_end() {"), []);
+    assert_eq!(lines(&format!("#[test]\nfn {}() {{", "x".repeat(TEST_NAME + 1))), [2]);
+    assert_eq!(lines(&format!("#[test]\nfn {}() {{", "x".repeat(TEST_NAME))), []);
 }
 
 #[test]
