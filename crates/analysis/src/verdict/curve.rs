@@ -133,11 +133,11 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
 
 /// Properties that are the same at all levels of a curve: arm, workload, streams and pipeline
 /// depth.
-type CurveKey = (usize, usize, u32, u32);
+type CurveProperties = (usize, usize, u32, u32);
 
 /// Returns the indices of valid trials of closed loops, by curve.
-fn curves(trials: &[TrialResult]) -> BTreeMap<CurveKey, Vec<usize>> {
-    let mut curves: BTreeMap<CurveKey, Vec<usize>> = BTreeMap::new();
+fn curves(trials: &[TrialResult]) -> BTreeMap<CurveProperties, Vec<usize>> {
+    let mut curves: BTreeMap<CurveProperties, Vec<usize>> = BTreeMap::new();
     for (i, trial) in trials.iter().enumerate() {
         let is_closed = trial.load.config.model == LoadModel::Closed && trial.step.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {

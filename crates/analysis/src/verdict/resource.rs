@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_known_resource_has_a_refutation() {
+    fn each_known_resource_has_refutation() {
         for resource in Resource::ALL {
             assert_eq!(
                 resource.refutation().is_empty(),

@@ -265,7 +265,7 @@ fn idle_threads_are_not_workers() {
 
 /// Four workers wait 10 ms each on a condition variable with a time-out.
 #[test]
-fn workers_are_certain_if_each_served_request_has_one() {
+fn workers_are_certain_if_each_served_request_has_worker() {
     let steps = [
         (1, 98.0, 0.01, Concurrency, Medium),
         (8, 390.0, 0.02, Workers, Medium),
