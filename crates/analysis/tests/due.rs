@@ -371,7 +371,7 @@ proptest! {
         for after in [one_more, turned] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {
-                // `None` ranks above any number, or too few requests were beyond the percentile.
+                // `None` ranks above any number, or too few requests ranked above the percentile.
                 if let (Some(before), Some(after)) = (before, after) {
                     prop_assert!(after >= before, "p{}: {before} became {after}", q * 100.0);
                 }

@@ -2,8 +2,8 @@
 //! over requests in flight. One step alone often fits several limiters, and the curve excludes
 //! some.
 //!
-//! - If throughput grows with more requests in flight, no resource serves only a fixed number of
-//!   requests at a time: no lock, no pool, no serial back end.
+//! - If throughput grows with more requests in flight, no lock, pool or serial back end is the
+//!   limit: each serves only a fixed number of requests at a time.
 //! - If throughput does not grow, there were enough requests in flight, and they queue. By Little's
 //!   law the queue serves as many at a time as its throughput times the response time of a request
 //!   that does not wait. This number is the queue's width.
@@ -240,7 +240,7 @@ impl Curve {
         curve
     }
 
-    /// Whether the sleeping threads cannot be workers that requests wait for: they are more than
+    /// Whether the sleeping threads cannot be workers that requests wait for. They are more than
     /// the requests that are served at a time, so some of them have no request.
     fn are_workers_refuted(&self, level: &Level) -> bool {
         let are_more = level
@@ -275,7 +275,7 @@ impl Curve {
             };
         }
         // The highest level is compared with the one below it. If throughput did not grow up to the
-        // highest level, it will not grow beyond it.
+        // highest level, it will not grow with more requests.
         let lower =
             self.levels.iter().rev().find(|to| IN_FLIGHT_RATIO * to.in_flight <= from.in_flight);
         match lower {
@@ -357,8 +357,8 @@ impl Curve {
         }
     }
 
-    /// Returns the server's CPU as the limiter if little of it was left at this level, and a higher
-    /// step filled it without a growth of throughput.
+    /// Returns the server's CPU as the limiter of a level with little CPU time left. A higher level
+    /// must have filled the CPU without more throughput.
     fn explain_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let used = level.cpu.filter(|used| *used >= SERVER_IDLE)?;
         let is_full =

@@ -34,8 +34,8 @@ const RESPONSE_RATIO: f64 = 2.0;
 /// intervals (checked with M/M/1 in the tests).
 const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
 
-/// Least share of a change, in logarithms, that the generator's CPU time per request must show too
-/// before the change is attributed to the machine and not to the server.
+/// Least share of a change, in logarithms, that the generator's CPU time per request must show too.
+/// The change is then one of the machine and not of the server.
 const MACHINE_SHARE: f64 = 0.5;
 
 /// Returns all caveats about levels. `step_caveats`: the step's other caveats.
@@ -329,7 +329,7 @@ impl Step<'_> {
         })
     }
 
-    /// Whether the machine changed its speed, and not the server: the change is small, and the
+    /// Whether the machine changed its speed, and not the server. The change is then small, and the
     /// generator's CPU time per request changed in the same direction.
     fn is_machine_change(&self, slow: Level, fast: Level) -> bool {
         let ratio = (slow.value / fast.value).max(fast.value / slow.value);

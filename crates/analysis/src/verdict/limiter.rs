@@ -1,6 +1,5 @@
 //! Derives the limiter of a step (the resource that bound it) and the confidence in that verdict.
-//! The rules are tried in a fixed order, from failures to weaker evidence, and the first that holds
-//! wins.
+//! The rules are tried in a fixed order, and the first that applies decides.
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
@@ -59,7 +58,7 @@ impl Limiter {
     }
 }
 
-/// Returns the limiter of a step, from the first rule that holds.
+/// Returns the limiter of a step, from the first rule that applies.
 #[must_use]
 pub fn limiter(
     load: &LoadResult,
@@ -93,16 +92,6 @@ pub fn limiter(
         .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
         .with_confidence()
-}
-
-/// Returns `Some` limiter, the last expression of most rules.
-pub(super) fn verdict(
-    resource: Resource,
-    confidence: Confidence,
-    sentence: String,
-    evidence: Value,
-) -> Option<Limiter> {
-    Some(Limiter::new(resource, confidence, sentence, evidence))
 }
 
 /// The machine dropped packets, which looks like a failure of the server. A server that has ended
@@ -162,8 +151,8 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "generator_need": load.client.room.need,
             "server_utilisation": server_share,
         });
-        verdict(Resource::Generator, confidence, sentence, evidence)
-    })?
+        Limiter::new(Resource::Generator, confidence, sentence, evidence)
+    })
 }
 
 /// The server's CPU is full, and its JIT compiler used much of it.
@@ -176,12 +165,12 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         percent(share),
         percent(used)
     );
-    verdict(
+    Some(Limiter::new(
         Resource::Jit,
         Confidence::High,
         sentence,
         json!({"jit_share": share, "cpu_utilisation": used}),
-    )
+    ))
 }
 
 /// The server's CPU quota throttled it. The rule counts periods, because the kernel sums throttled
@@ -198,7 +187,7 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s,
     });
-    verdict(Resource::CpuQuota, Confidence::High, sentence, evidence)
+    Some(Limiter::new(Resource::CpuQuota, Confidence::High, sentence, evidence))
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -216,8 +205,8 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
                 .cpu_utilisation
                 .map_or(String::new(), |u| format!(" and used {} of its CPU", percent(u)))
         );
-        verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
-    })?
+        Limiter::new(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
+    })
 }
 
 fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -240,8 +229,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "cpu_utilisation": used,
             "busiest_thread_utilisation": server.busiest_thread_utilisation,
         });
-        verdict(Resource::ServerCpu, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::ServerCpu, Confidence::High, sentence, evidence)
+    })
 }
 
 fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -255,8 +244,8 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_thread_utilisation": busiest, "cpu_utilisation": used});
-        verdict(Resource::ServerThread, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::ServerThread, Confidence::High, sentence, evidence)
+    })
 }
 
 /// A back end is full, or it and the server together fill the CPUs that they share.
@@ -277,7 +266,7 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
         let evidence = json!({
             "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
         });
-        return verdict(Resource::Backend, Confidence::High, sentence, evidence);
+        return Some(Limiter::new(Resource::Backend, Confidence::High, sentence, evidence));
     }
     if let Some(limiter) = waiting_backend(backends) {
         return Some(limiter);
@@ -299,12 +288,12 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
             "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
             "together": together,
         });
-        verdict(Resource::Backend, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::Backend, Confidence::High, sentence, evidence)
+    })
 }
 
-/// A back end would fill its CPUs if nothing else used them. The time for which its threads waited
-/// for a CPU counts as used.
+/// A back end would fill its CPUs if no other program used them. The time for which its threads
+/// waited for a CPU counts as used.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |backend: &BackendUse| {
         let (used, allowed_s) = (backend.server.cpu_utilisation?, backend.server.cpu_allowed_s?);
@@ -322,7 +311,7 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     );
     let evidence =
         json!({"backend": backend.name, "backend_utilisation": used, "backend_waiting": waited});
-    verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
+    Some(Limiter::new(Resource::Backend, Confidence::Medium, sentence, evidence))
 }
 
 /// A network device of the machine is full, while server and generator have room. Its traffic may
@@ -342,7 +331,7 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
         "link": link.name, "link_utilisation": link.utilisation, "link_bits_per_s": link.bits_per_s,
         "server_utilisation": used,
     });
-    verdict(Resource::Link, Confidence::Medium, sentence, evidence)
+    Some(Limiter::new(Resource::Link, Confidence::Medium, sentence, evidence))
 }
 
 /// Returns the server's CPU utilisation if both server and generator had room. `None`: a side was
@@ -393,8 +382,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used),
             describe_waits(server)
         );
-        verdict(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
-    })?
+        Limiter::new(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
+    })
 }
 
 /// Server and generator have room, and few requests are in flight.
@@ -418,8 +407,8 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             true => Confidence::Medium,
             false => Confidence::Low,
         };
-        verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
-    })?
+        Limiter::new(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
+    })
 }
 
 /// Longest network round trip of a request without any queue, microseconds. It allows for two

@@ -65,7 +65,7 @@ pub(super) fn caveats(
         }),
         missing_tcp_counters(result),
         short_window(result),
-        early_threads(result),
+        uneven_threads(result),
         unmonitored_server(context),
     ]
     .into_iter()
@@ -124,12 +124,8 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
              {mean:.2} by their count. Some times are missing, or some counts are incorrect. This \
              is a bug in dyno. Do not use this step, and please report it."
         );
-        Caveat::new(
-            Code::LittlesLaw,
-            Severity::Invalid,
-            message,
-            json!({"in_flight": mean, "by_law": by_littles_law}),
-        )
+        let evidence = json!({"in_flight": mean, "by_law": by_littles_law});
+        Caveat::new(Code::LittlesLaw, Severity::Invalid, message, evidence)
     })
 }
 
@@ -361,7 +357,7 @@ fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
 }
 
-/// Requests of the warm-up failed. They include requests whose response came in the window.
+/// Requests of the warm-up failed. This includes requests with a response in the window.
 fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
     let failed = result.exchanges.warmup_failed;
     (failed > 0).then(|| {
@@ -386,12 +382,8 @@ fn missing_connections(result: &LoadResult) -> Option<Caveat> {
              fewer requests were in flight than planned. Check the errors and \
              `connections.closed_by_server`."
         );
-        Caveat::new(
-            Code::Connections,
-            Severity::Warning,
-            message,
-            json!({"asked": asked, "established": established}),
-        )
+        let evidence = json!({"asked": asked, "established": established});
+        Caveat::new(Code::Connections, Severity::Warning, message, evidence)
     })
 }
 
@@ -489,12 +481,8 @@ fn stream_limit(result: &LoadResult) -> Option<Caveat> {
          limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
     );
-    Some(Caveat::new(
-        Code::StreamsNotGranted,
-        Severity::Warning,
-        message,
-        json!({"asked": streams.asked, "granted": granted}),
-    ))
+    let evidence = json!({"asked": streams.asked, "granted": granted});
+    Some(Caveat::new(Code::StreamsNotGranted, Severity::Warning, message, evidence))
 }
 
 /// Requests waited in the generator before they were sent: for a connection, or for a CPU.
@@ -540,12 +528,8 @@ fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
              time of {median_us:.0} µs. The measured times include this delay. Use a quieter \
              machine."
         );
-        Caveat::new(
-            Code::GeneratorLate,
-            Severity::Warning,
-            message,
-            json!({"wake_lag_p99_us": lag_us}),
-        )
+        let evidence = json!({"wake_lag_p99_us": lag_us});
+        Caveat::new(Code::GeneratorLate, Severity::Warning, message, evidence)
     })
 }
 
@@ -562,12 +546,8 @@ fn generator_cpu_wait(result: &LoadResult, context: &Context<'_>) -> Option<Cave
             result.client.room.processes_text(),
             context.cpus_setting()
         );
-        Caveat::new(
-            Code::GeneratorStarved,
-            Severity::Warning,
-            message,
-            json!({"run_delay_share": share}),
-        )
+        let evidence = json!({"run_delay_share": share});
+        Caveat::new(Code::GeneratorStarved, Severity::Warning, message, evidence)
     })
 }
 
@@ -590,12 +570,8 @@ fn bursts(result: &LoadResult) -> Option<Caveat> {
              {achieved:.2} instead of {intended:.2}. Causes are few connections, a slow server or \
              a late generator. Check the send lag. Use more connections or a quieter machine."
         );
-        Caveat::new(
-            Code::Clumped,
-            Severity::Warning,
-            message,
-            json!({"intended_cv": intended, "achieved_cv": achieved}),
-        )
+        let evidence = json!({"intended_cv": intended, "achieved_cv": achieved});
+        Caveat::new(Code::Clumped, Severity::Warning, message, evidence)
     })
 }
 
@@ -630,12 +606,8 @@ fn partial_checks(result: &LoadResult) -> Option<Caveat> {
              `--check-one-in 1` to check all in full."
         )
     };
-    Some(Caveat::new(
-        Code::PartlyChecked,
-        Severity::Info,
-        message,
-        json!({"checked": checked, "completed": completed}),
-    ))
+    let evidence = json!({"checked": checked, "completed": completed});
+    Some(Caveat::new(Code::PartlyChecked, Severity::Info, message, evidence))
 }
 
 fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
@@ -647,8 +619,8 @@ fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// The window is too short. A window that ends with the last of n requests at a rate contains n − 1
-/// intervals between arrivals, so throughput appears as n ÷ (n − 1) times the rate.
+/// The window is too short. A window that ends with the last of n requests contains n − 1 intervals
+/// between arrivals, so throughput appears as n ÷ (n − 1) times the rate.
 fn short_window(result: &LoadResult) -> Option<Caveat> {
     /// Requests below which this error is more than a percent.
     const MIN_REQUESTS: u64 = 100;
@@ -673,9 +645,9 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     Some(info(Code::ShortWindow, message))
 }
 
-/// Some generator threads finished early. Threads divide a number of requests before the load, and
-/// connections of a thread that finished are idle.
-fn early_threads(result: &LoadResult) -> Option<Caveat> {
+/// Some generator threads finished earlier than others. Threads divide a number of requests before
+/// the load, and connections of a thread that has finished are idle.
+fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
     /// Least mean share of the places with a request in flight.
     const MIN_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);

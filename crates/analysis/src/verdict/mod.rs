@@ -1,5 +1,5 @@
 //! Derives caveats (reasons to distrust a number) and limiters (the resource that bound a step)
-//! from results. They tell users which numbers to trust. Metrics are computed elsewhere: the rules
+//! from results. They show users which numbers to trust. Metrics are computed elsewhere: the rules
 //! only read them and write sentences.
 
 mod curve;
@@ -124,16 +124,16 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
     pub(crate) machine: &'a MachineResult,
-    /// `None`: the server was loaded without turns.
+    /// The turns in which servers were loaded. `None`: the server was loaded without turns.
     pub(crate) turns: Option<&'a TurnsResult>,
     /// Throughput of the other servers in each round of turns, as multiples of their means. `None`:
     /// unknown.
     pub(crate) pace: Option<Vec<f64>>,
     /// Whether this server was loaded alone although other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
-    /// `None`: no other server was loaded at the same time.
+    /// Servers that were loaded at the same time. `None`: no other server was.
     pub(crate) duet: Option<&'a DuetResult>,
-    /// `None`: too few intervals.
+    /// Levels of the window. `None`: too few intervals.
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
@@ -197,8 +197,8 @@ fn adjust_for_duet(
         .collect()
 }
 
-/// Least CPU time in other servers' turns that is reported, as a share of the CPU time in the
-/// server's own turns. dyno's own checks cost a fast server a few thousandths.
+/// CPU time in other servers' turns from which on a caveat is given, as a share of the CPU time in
+/// own turns. The checks of dyno cost a fast server a few thousandths.
 const CARRIED_SHARE: f64 = 0.02;
 
 /// A server takes CPU time from the servers whose turn it is.
@@ -217,7 +217,7 @@ fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }
 
-/// Least mean service time that is reported, as a share of a turn.
+/// Mean service time from which on a caveat is given, as a share of a turn.
 const SERVICE_SHARE_OF_TURN: f64 = 0.02;
 
 /// Requests that start in their server's turn and end in another server's.
@@ -237,7 +237,7 @@ fn requests_beyond_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Cavea
     })
 }
 
-/// Least CPU use of other programs together that is reported, in CPUs.
+/// CPU use of all other programs from which on a caveat is given, in CPUs.
 const OTHERS_CPUS: f64 = 0.1;
 
 /// Processes that do not belong to the run used the machine's CPUs.
@@ -262,7 +262,7 @@ fn contamination(machine: &MachineResult) -> Option<Caveat> {
     })
 }
 
-/// Share of the time up to which slowing because of heat is not reported.
+/// Share of the time for which heat may slow a CPU without a caveat.
 const MAX_THERMAL_SHARE: f64 = 0.02;
 
 /// A CPU that the machine slowed because it was too hot.

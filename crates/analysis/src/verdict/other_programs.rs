@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::limiter::{Limiter, is_generator_starved, verdict};
+use super::limiter::{Limiter, is_generator_starved};
 use super::polling::is_full;
 use super::resource::{Confidence, Resource};
 use super::room::GeneratorBound;
@@ -71,8 +71,8 @@ pub(super) fn generator_limiter(
             "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
             "programs": names(machine),
         });
-        verdict(Resource::OtherPrograms, Confidence::Medium, sentence, evidence)
-    })?
+        Limiter::new(Resource::OtherPrograms, Confidence::Medium, sentence, evidence)
+    })
 }
 
 /// Other programs used CPUs while the server or the generator waited for one. This rule applies
@@ -116,7 +116,7 @@ pub(super) fn server_limiter(
         "others_cpu_s": others_s, "run_delay_s": server.run_delay_s, "server_utilisation": used,
         "generator_starved": is_generator_starved(load), "programs": names(machine),
     });
-    verdict(Resource::OtherPrograms, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::OtherPrograms, confidence, sentence, evidence))
 }
 
 /// Returns the names of the programs that used most CPU time, without duplicates.

@@ -18,7 +18,7 @@ const PAUSE_SHARE: f64 = 0.01;
 const STALL_MULTIPLE: f64 = 10.0;
 
 /// The generator did not run for a while: it was stopped, frozen or suspended, or had no CPU. It
-/// sent nothing meanwhile, and its timestamps are late.
+/// sent no requests in that time, and its timestamps are late.
 pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let longest_ns = longest_worker_pause_ns(record)
         .max(control_pause_ns(result, record))
@@ -107,7 +107,7 @@ fn stalls(result: &LoadResult, record: &LoadRecord) -> Option<Vec<Silence>> {
     Some(silences.filter(|silence| silence.length_ns() as f64 > max_ns).collect())
 }
 
-/// The server sent no response for a part of the window, and requests failed meanwhile. Failed
+/// The server sent no response for a part of the window, and requests failed in that time. Failed
 /// requests are few, because the generator waits longer after each failed connection.
 pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut stalls = stalls(result, record)?;
@@ -134,8 +134,8 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
     })
 }
 
-/// The server sent no response for a while. A closed loop sends nothing meanwhile, so few of its
-/// requests show the stall.
+/// The server sent no response for a while. A closed loop sends no requests in that time, so few of
+/// them show the stall.
 pub(super) fn server_stall(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let stalls = stalls(result, record)?;
     let median_ns = median_ns(record)? as f64;
@@ -183,8 +183,8 @@ fn duration(ns: f64) -> String {
     if ns < 1e8 { format!("{:.0} ms", ns / 1e6) } else { format!("{:.2} s", ns / 1e9) }
 }
 
-/// Returns the median response time, even of a few requests, because a slow server has too few in a
-/// window for a percentile to be reported. `None`: fewer than half of them got a correct response.
+/// Returns the median response time, even of a few requests: a slow server has too few of them for
+/// the reported percentiles. `None`: fewer than half of the requests got a correct response.
 fn median_ns(record: &LoadRecord) -> Option<u64> {
     let (times, missing) = crate::load::responses(record);
     crate::load::at_quantile(&times, missing.count, 0.5)
@@ -201,9 +201,9 @@ fn loaded_ns(record: &LoadRecord) -> f64 {
     turns_ns.unwrap_or(closes_ns.saturating_sub(opens_ns)) as f64
 }
 
-/// Returns the wait that is exceeded by the arrivals of `time_ns` of the window, if arrivals are
-/// evenly spread and each waits for the end of its stall. It is a lower bound, because the server
-/// then has a backlog.
+/// Returns the wait that arrivals in `time_ns` of the window exceed. Arrivals are taken as evenly
+/// spread, and each waits for the end of its stall. It is a lower bound, because after a stall the
+/// server has a backlog.
 fn exceeded_wait(stalls_ns: &[u64], time_ns: f64) -> f64 {
     let mut longest_first: Vec<f64> = stalls_ns.iter().map(|ns| *ns as f64).collect();
     longest_first.sort_by(|a, b| b.total_cmp(a));

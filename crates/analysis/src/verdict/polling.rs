@@ -5,15 +5,15 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
 
-use super::limiter::{Limiter, verdict};
+use super::limiter::Limiter;
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_FULL};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 
-/// Idle calls per response from which on a server polls. A server that reads until nothing is left
-/// makes one idle call per response without polling.
+/// Idle calls per response from which on a server polls. A server that reads until EAGAIN makes one
+/// idle call per response without polling.
 const MANY_IDLE_CALLS: f64 = 3.0;
 
 /// Mean requests in flight below which a server has no request for more than half of the time.
@@ -146,5 +146,5 @@ pub(super) fn polling_limiter(load: &LoadResult, server: &ServerUse) -> Option<L
         "voluntary_switches_per_response": switches_per_response(load, server),
         "in_flight": load.in_flight.mean,
     });
-    verdict(Resource::Concurrency, Confidence::Medium, sentence, evidence)
+    Some(Limiter::new(Resource::Concurrency, Confidence::Medium, sentence, evidence))
 }

@@ -40,7 +40,7 @@ pub enum GeneratorBound {
 }
 
 impl GeneratorBound {
-    /// Returns the first reason that holds. `None`: the generator had room.
+    /// Returns the first reason that applies. `None`: the generator had room.
     #[must_use]
     pub fn from_result(result: &LoadResult) -> Option<GeneratorBound> {
         let (client, room) = (&result.client, &result.client.room);
@@ -238,10 +238,6 @@ pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
          periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",
         percent(room.throttled.unwrap_or(0.0))
     );
-    Some(Caveat::new(
-        Code::GeneratorQuota,
-        Severity::Info,
-        message,
-        json!({"cpus": cpus, "throttled": room.throttled}),
-    ))
+    let evidence = json!({"cpus": cpus, "throttled": room.throttled});
+    Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))
 }

@@ -1,5 +1,5 @@
-//! Derives the caveats of a whole run: effects that no single step shows, such as a drift of the
-//! machine, and peaks that are only lower bounds.
+//! Derives the caveats of a whole run. They describe effects that no single step shows, such as a
+//! drift of the machine, and peaks that are only lower bounds.
 
 use std::collections::BTreeMap;
 
@@ -43,43 +43,10 @@ pub(crate) struct Peak<'a> {
 pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let plan = &run.header.plan;
     let mut caveats = Vec::new();
-    let placements = || plan.arms.iter().map(|arm| &arm.conditions.placement);
-    if let Some(shared) = placements().find(|placement| !placement.is_disjoint()) {
-        let message = "Server and generator share CPUs, because this machine has too few of them. \
-                       Each slows the other, and numbers of different subjects are only roughly \
-                       comparable. Use a machine with two CPUs or more.";
-        caveats.push(Caveat::new(
-            Code::SharedCpus,
-            Severity::Warning,
-            message.into(),
-            json!({"subject": shared.subject, "generator": shared.generator}),
-        ));
-    }
-    if (plan.repeats as usize) < REPEATS_FOR_INTERVAL {
-        let too_few = match plan.repeats {
-            1 => "One repeat is too few".to_string(),
-            n => format!("{n} repeats are too few"),
-        };
-        let comparisons = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
-            "No subject is distinguished from another by throughput"
-        } else {
-            "Subjects are distinguished only if all pairs within blocks differ in the same \
-             direction. Each pair must also differ by more than 5 %, or all pairs with p below \
-             0.05 in a paired t-test"
-        };
-        let message = format!(
-            "{too_few} for confidence intervals, so ranges over the repeats are shown. \
-             {comparisons}. Use {REPEATS_FOR_INTERVAL} or more repeats."
-        );
-        caveats.push(info(Code::FewRepeats, message));
-    }
-    if run.starts.iter().any(|start| start.resumed) {
-        caveats.push(info(
-            Code::Resumed,
-            "This run was interrupted and resumed. Some trials were served by a restarted process.",
-        ));
-    }
     let design = Design::new(plan);
+    caveats.extend(shared_cpus(plan));
+    caveats.extend(few_repeats(plan));
+    caveats.extend(resumption(run));
     caveats.extend(profile_options(run));
     caveats.extend(external_server(run));
     caveats.extend(early_end(run));
@@ -95,6 +62,48 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     caveats.extend(trend(peaks, design));
     caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
     caveats
+}
+
+/// Server and generator share CPUs.
+fn shared_cpus(plan: &Plan) -> Option<Caveat> {
+    let mut placements = plan.arms.iter().map(|arm| &arm.conditions.placement);
+    let shared = placements.find(|placement| !placement.is_disjoint())?;
+    let message = "Server and generator share CPUs, because this machine has too few of them. Each \
+                   slows the other, and numbers of different subjects are only roughly comparable. \
+                   Use a machine with two CPUs or more.";
+    let evidence = json!({"subject": shared.subject, "generator": shared.generator});
+    Some(Caveat::new(Code::SharedCpus, Severity::Warning, message.into(), evidence))
+}
+
+/// The plan has too few repeats for confidence intervals.
+fn few_repeats(plan: &Plan) -> Option<Caveat> {
+    let repeats = plan.repeats as usize;
+    if repeats >= REPEATS_FOR_INTERVAL {
+        return None;
+    }
+    let too_few = match repeats {
+        1 => "One repeat is too few".to_string(),
+        n => format!("{n} repeats are too few"),
+    };
+    let comparisons = if repeats < PAIRS_TO_TELL_APART {
+        "No subject is distinguished from another by throughput"
+    } else {
+        "Subjects are distinguished only if all pairs within blocks differ in the same direction. \
+         Each pair must also differ by more than 5 %, or all pairs with p below 0.05 in a paired \
+         t-test"
+    };
+    let message = format!(
+        "{too_few} for confidence intervals, so ranges over the repeats are shown. {comparisons}. \
+         Use {REPEATS_FOR_INTERVAL} or more repeats."
+    );
+    Some(info(Code::FewRepeats, message))
+}
+
+/// The run was interrupted and resumed.
+fn resumption(run: &Run) -> Option<Caveat> {
+    let message =
+        "This run was interrupted and resumed. Some trials were served by a restarted process.";
+    run.starts.iter().any(|start| start.resumed).then(|| info(Code::Resumed, message))
 }
 
 /// Profiles were taken, so servers may have run with options that slow them.
@@ -496,8 +505,8 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
 }
 
 /// Returns subjects of four different servers whose peaks are within 3 % of the lowest. `None`:
-/// there are no such servers. If there are several groups, it returns the one with the lowest
-/// peaks.
+/// fewer than four servers are similar. If there are several groups, it returns the one with the
+/// lowest peaks.
 fn similar_subjects<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
     const TOLERANCE: f64 = 0.03;
     const SERVERS: usize = 4;

@@ -17,7 +17,7 @@ pub(super) const MAX_WAITING: f64 = 0.1;
 
 /// Least CPU time of other programs that can explain the server's waits for a CPU, as a share of
 /// its allowed CPU time.
-pub(super) const OTHERS: f64 = 0.1;
+pub(super) const OTHERS_SHARE: f64 = 0.1;
 
 /// Returns all caveats about the server's numbers.
 pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {
@@ -109,12 +109,8 @@ fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
          were retried a second later. Connect times include that second. Let the server listen \
          with a longer backlog."
     );
-    Some(Caveat::new(
-        Code::AcceptQueueFull,
-        Severity::Warning,
-        message,
-        json!({"listen_overflows": overflows}),
-    ))
+    let evidence = json!({"listen_overflows": overflows});
+    Some(Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence))
 }
 
 /// The queue of half-open connections was full. It is as long as the listener's backlog, unless SYN
@@ -168,12 +164,8 @@ fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message =
         format!("Not observed here: {}, because {}. {}", names.join(", "), first.why, first.hint);
-    Some(Caveat::new(
-        Code::ProbeRefused,
-        Severity::Info,
-        message,
-        json!({"probes": names, "why": first.why}),
-    ))
+    let evidence = json!({"probes": names, "why": first.why});
+    Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, evidence))
 }
 
 /// More threads are busy than the server has CPUs. The highest response times are then those of the
@@ -196,13 +188,13 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Returns the seconds for which the server's threads waited for CPUs that other programs used.
-/// `None`: unknown, a short wait, or a server that waits for itself: it fills its CPUs, its quota
-/// throttles it, or it is alone on the machine.
+/// `None`: unknown, or a short wait. Also `None` if the server delays itself: it fills its CPUs,
+/// its quota throttles it, or it is alone on the machine.
 pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
         || server.throttling.is_some_and(|t| t.share() > THROTTLED)
-        || server.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
+        || server.others_cpu_s.is_none_or(|s| s < OTHERS_SHARE * allowed_s);
     (waited_s > MAX_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
 }
 

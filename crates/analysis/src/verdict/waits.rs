@@ -5,7 +5,7 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
-use super::limiter::{Limiter, is_disturbed, may_lack_cpu, verdict};
+use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
@@ -69,12 +69,12 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         percent(share),
         percent(used)
     );
-    verdict(
+    Some(Limiter::new(
         Resource::Gc,
         Confidence::High,
         sentence,
         json!({"gc_share": share, "cpu_utilisation": used}),
-    )
+    ))
 }
 
 /// Nagle's algorithm at the server waits for an acknowledgement that the client delays. The server
@@ -115,8 +115,8 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
             "service_p50_us": service_us, "rate_per_connection": rate,
             "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
         });
-        verdict(Resource::DelayedAck, confidence, sentence, evidence)
-    })?
+        Limiter::new(Resource::DelayedAck, confidence, sentence, evidence)
+    })
 }
 
 /// New connections wait in the server's accept queue, or find it full and are retried a second
@@ -159,7 +159,7 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
     // A full CPU would explain the queue, and is excluded only if the utilisation is known.
     let confidence = if used.is_some() { Confidence::Medium } else { Confidence::Low };
     let evidence = json!({"listen_overflows": overflows, "queued": queued});
-    verdict(Resource::AcceptQueue, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::AcceptQueue, confidence, sentence, evidence))
 }
 
 /// Returns the connections in the accept queue when the sockets were sampled. `None`: unknown, or
@@ -203,14 +203,14 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         "major_faults_per_response": faults_per_response,
         "disk_share": disk_share,
     });
-    verdict(Resource::Memory, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::Memory, confidence, sentence, evidence))
 }
 
 /// The serving threads wait for a disk.
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_states(load, server, &[ThreadState::Disk])?;
     let sentence = format!("A disk: the server's {wait} waited for a disk");
-    wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
+    Some(wait.limiter(Resource::Disk, Confidence::High, &sentence, ""))
 }
 
 /// The serving threads wait for each other: for a lock, or in another way that makes requests take
@@ -244,7 +244,7 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     } else {
         (Confidence::High, "")
     };
-    wait.verdict(Resource::Lock, confidence, &sentence, doubt)
+    Some(wait.limiter(Resource::Lock, confidence, &sentence, doubt))
 }
 
 /// The serving threads sleep in requests, and there are more requests than threads, so requests
@@ -256,12 +256,12 @@ pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> 
     let is_sure =
         TimedWaits::from_use(server) == TimedWaits::Few && may_requests_sleep(server) == Some(true);
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
-    wait.verdict(
+    Some(wait.limiter(
         Resource::Workers,
         confidence,
         &sentence,
         " Use more workers, or workers that do not sleep.",
-    )
+    ))
 }
 
 /// The serving threads sleep in requests, and each request has a thread, so more requests in flight
@@ -279,7 +279,7 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         TimedWaits::OncePerResponse => Confidence::Low,
         TimedWaits::Most | TimedWaits::Few => Confidence::Medium,
     };
-    wait.verdict(Resource::Concurrency, confidence, &sentence, "")
+    Some(wait.limiter(Resource::Concurrency, confidence, &sentence, ""))
 }
 
 /// Frequency of futex waits that ended by time-out. They count as sleep, because `Thread.sleep` and
@@ -416,13 +416,14 @@ impl<'a> Wait<'a> {
         work_s / server.window_s
     }
 
-    fn verdict(
+    /// Returns the limiter with a sentence about this wait. `remark`: text to follow it.
+    fn limiter(
         &self,
         resource: Resource,
         confidence: Confidence,
         sentence: &str,
         remark: &str,
-    ) -> Option<Limiter> {
+    ) -> Limiter {
         let sentence = format!(
             "{sentence} for {} of {} time. On average, {} requests were at the server, and it used \
              {} of its CPU.{remark}",
@@ -437,7 +438,7 @@ impl<'a> Wait<'a> {
         );
         let confidence =
             if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
-        verdict(resource, confidence, sentence, self.evidence())
+        Limiter::new(resource, confidence, sentence, self.evidence())
     }
 
     /// Whether the waiting threads are at least half as many as the requests at the server, so that

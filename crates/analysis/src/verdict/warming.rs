@@ -7,7 +7,7 @@ use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
 
-use super::server::OTHERS;
+use super::server::OTHERS_SHARE;
 use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
@@ -16,8 +16,8 @@ use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
-/// Growth from which on a server counts as warming up, in windows of six or more intervals: the
-/// median of the window's last third ÷ that of its first.
+/// Growth from which on a server counts as warming up, in windows of six or more intervals. Growth
+/// is the median of the window's last third ÷ that of its first.
 const MIN_GROWTH: f64 = 1.25;
 
 /// The same for three to five intervals. Their thirds are one or two intervals, so noise moves them
@@ -102,7 +102,7 @@ fn unfinished_warmup(
 }
 
 /// Returns the factor by which the server became faster within the measured window. `None`: it did
-/// not, beyond noise.
+/// not, or the growth may be noise.
 fn growth_in_window(
     load: &LoadResult,
     server: &ServerUse,
@@ -131,10 +131,11 @@ fn growth_in_window(
         OtherLoads::InTurns { round_s, pace } => {
             let own_growth = grow(growth_measure(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
-            let others =
+            // The small addition makes up for rounding in the times.
+            let others_pace =
                 |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
             let multiples: Option<Vec<f64>> =
-                window.iter().map(|i| Some(i.throughput_rps / others(i)?)).collect();
+                window.iter().map(|i| Some(i.throughput_rps / others_pace(i)?)).collect();
             multiples.map_or(Some(own_growth), |multiples| relative_growth(own_growth, &multiples))
         }
     }
@@ -148,8 +149,8 @@ fn relative_growth(own_growth: f64, multiples: &[f64]) -> Option<f64> {
 
 /// Whether the CPU time of a server shows the cost of its requests. A server that polls uses all of
 /// its CPU at any load, so its CPU time per request falls as throughput rises. Idle system calls
-/// show polling. If they were not counted, a server that is always full may poll, which matters if
-/// other programs used the machine meanwhile.
+/// show polling. If they were not counted, a server that is always full may poll. That matters if
+/// other programs used the machine at the same time.
 fn cpu_shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
     let is_full = |used: &Option<f64>| {
@@ -162,7 +163,7 @@ fn cpu_shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
         Some(idle) => idle < POLLING_CALLS,
         None => {
             let others = server.others_cpu_s.zip(server.cpu_allowed_s);
-            !others.is_some_and(|(others_s, allowed_s)| others_s >= OTHERS * allowed_s)
+            !others.is_some_and(|(others_s, allowed_s)| others_s >= OTHERS_SHARE * allowed_s)
         }
     }
 }

@@ -615,8 +615,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         severity: Severity::Warning,
         message: "On average, 51.00 of 64 requests were in flight",
         evidence: r#"{"in_flight": 51.0, "places": 64.0, "threads": 2}"#,
-        trigger: |w| set_early_threads(w, 51),
-        near_miss: |w| set_early_threads(w, 52),
+        trigger: |w| set_uneven_threads(w, 51),
+        near_miss: |w| set_uneven_threads(w, 52),
         near_miss_severity: None,
     },
     Case {
@@ -662,7 +662,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
 ];
 
 /// Sets a number of requests for two threads with 64 connections, and the mean requests in flight.
-fn set_early_threads(w: &mut TrialWorld, in_flight: u64) {
+fn set_uneven_threads(w: &mut TrialWorld, in_flight: u64) {
     w.step.connections = 64;
     w.plan.requests = Some(1000);
     w.set_generator_threads(&[(S / 4, 0), (S / 4, 0)]);

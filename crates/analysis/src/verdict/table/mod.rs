@@ -1,6 +1,6 @@
 //! Tests each caveat and each limiter at its bound: one world triggers the rule, and a second one,
-//! just short of the bound, does not. A world is a record as in an archive. All rules run on it, so
-//! that a moved bound or an incorrect number makes a test fail.
+//! just short of the bound, does not. A world (`w` in the cases) is a record as in an archive. All
+//! rules run on it, so that a moved bound or an incorrect number makes a test fail.
 
 mod generator;
 mod levels;

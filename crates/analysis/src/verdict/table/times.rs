@@ -381,8 +381,8 @@ fn set_littles_law(w: &mut TrialWorld, by_count: u64, by_times: u64) {
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
 }
 
-/// Sets one second in flight within the window: 1 s of responses, less 0.2 s before the window and
-/// 0.1 s after it, plus 0.3 s of exchanges that do not belong to it.
+/// Sets one second in flight within the window. It is 1 s of responses, less 0.2 s before the
+/// window and 0.1 s after it, plus 0.3 s of other exchanges.
 fn set_edges(w: &mut TrialWorld) {
     w.interval().times.response = build_times(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;

@@ -156,7 +156,7 @@ impl TrialWorld {
 
     /// Counters of dropped packets during the load.
     pub(super) fn drop_counters(&mut self) -> &mut PathUse {
-        self.machine().path.as_mut().expect("it was read")
+        self.machine().path.as_mut().expect("drop counters")
     }
 
     /// Sets the entries that the kernel evicted from the table of tracked connections.
