@@ -619,8 +619,8 @@ fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// The window is too short. A window that ends with the last of n requests contains n − 1 intervals
-/// between arrivals, so throughput appears as n ÷ (n − 1) times the rate.
+/// The window is too short. A window that ends with the last of n requests contains n − 1 gaps
+/// between arrivals. Throughput then appears as n ÷ (n − 1) times the rate.
 fn short_window(result: &LoadResult) -> Option<Caveat> {
     /// Requests below which this error is more than a percent.
     const MIN_REQUESTS: u64 = 100;

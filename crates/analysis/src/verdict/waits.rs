@@ -282,16 +282,15 @@ pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     Some(wait.limiter(Resource::Concurrency, confidence, &sentence, ""))
 }
 
-/// Frequency of futex waits that ended by time-out. They count as sleep, because `Thread.sleep` and
+/// Frequency of futex waits that end by time-out. They count as sleep, because `Thread.sleep` and
 /// condition variables with a time-out use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimedWaits {
-    /// Most futex waits ended by time-out.
+    /// Most futex waits end by time-out.
     Most,
-    /// Fewer did, but about one per response: each request sleeps once, and waits for other
-    /// threads.
+    /// Fewer do, but about one per response. Each request sleeps once, and waits for other threads.
     OncePerResponse,
-    /// Too few did for requests to sleep, or they were not counted.
+    /// Too few do for requests to sleep, or calls were not counted.
     Few,
 }
 
@@ -324,7 +323,7 @@ fn futex_waits(server: &ServerUse) -> Option<&Call> {
     server.calls.as_ref()?.by_name.get("futex(wait)")
 }
 
-/// Returns the number per response of some of a call's uses.
+/// Returns how many of a call's uses there are per response, for a part of them.
 fn per_response(call: &Call, part: u64) -> f64 {
     part as f64 / call.count.max(1) as f64 * call.per_response
 }

@@ -208,8 +208,8 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
             w.record.window_ns.0 = 300 * MS;
         },
     ),
-    // Five stalls of 30 ms are together more than 1 % of ten seconds. Of all arrivals, 1.5 % wait,
-    // and 1 % wait for at least 10 ms.
+    // Five stalls of 30 ms are together more than 1 % of ten seconds. 1.5 % of all arrivals wait,
+    // and 1 % of all wait for at least 10 ms.
     Case {
         message: "It was the longest of 5 stalls, which together took 1.5 % of the window. A \
                   closed loop sends no requests during a stall, so its percentiles hardly show it. \
