@@ -162,7 +162,7 @@ pub fn report(run: &Run) -> Report {
         trial(plan, &run.header.facts, run.start_of(record), record, &company)
     };
     let mut trials: Vec<TrialResult> = records.into_iter().map(of).collect();
-    verdict::settle(&mut trials);
+    verdict::revise_limiters(&mut trials);
     let subjects: Vec<SubjectResult> =
         (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);

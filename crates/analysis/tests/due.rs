@@ -1,6 +1,6 @@
-//! Percentiles are over every request that was due. Here they are held against the simulated
-//! world's own log of who got a correct response, and when: what is not in that log ranks above
-//! everything that is.
+//! Tests that percentiles include every request that was due. They are compared with the simulated
+//! server's log of correct responses. A due request without a correct response ranks above all
+//! others.
 
 use std::sync::Arc;
 
@@ -188,23 +188,24 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
     verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
-/// Ground truth: the time of each correct response whose request was due in the window, and the
-/// number of due requests.
+/// The simulation's own log of the requests that were due in the window.
 struct Log {
+    /// Response times of the correct responses, nanoseconds, the shortest first.
     waits: Vec<u64>,
+    /// Number of due requests.
     due: u64,
 }
 
 fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
     let (opens, closes) = played.report.window_ns;
     let is_closed = config.schedule.is_closed();
-    // Later bytes are read only to find unsolicited ones.
+    // Bytes that arrive after the drain are read only to find unsolicited responses.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
         let taken = Instant(answered.at_ns).ns_since(played.began);
         let intended = answered.to.intended_ns;
-        // The answer crossed the client's cancellation. Only the time limit is a reason not to
-        // wait.
+        // A response may arrive while the client cancels its request. It does not count if the time
+        // limit was over.
         let is_late = taken - intended >= config.policy.timeout_ns;
         if is_late && played.truth.given_up.contains(&answered.to) {
             return None;
@@ -212,19 +213,18 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
         if taken > drained_ns {
             return None;
         }
-        // A closed loop asks anew when it has a response, so what is under way as the window opens
-        // is due in it.
+        // A closed loop sends the next request when it has a response, so requests in flight when
+        // the window opens are due in it.
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
     };
     let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
-        // Only the generator knows the requests that it would have sent on connections that were
-        // never established.
+        // Only the generator knows its requests for connections that were never established.
         played.report.books.due()
     } else {
-        // A schedule is a function of its plan and seed: the world can read it as well.
+        // A schedule depends only on its plan and seed, so it can be computed again.
         let mut schedule = config.schedule.clone();
         let mut due = 0;
         while let Some(at) = schedule.pop_due(closes - 1) {
@@ -236,8 +236,8 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
 }
 
 impl Log {
-    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no correct response, or too few
-    /// had to wait for longer.
+    /// Returns the wait of rank ⌈q·due⌉. `None`: the request of that rank got no correct response,
+    /// or too few requests waited for longer.
     fn quantile(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
@@ -259,7 +259,7 @@ fn percentiles(p: &Percentiles) -> [(f64, Option<f64>); 7] {
     ]
 }
 
-/// Holds what is reported against the log.
+/// Compares the reported numbers with the log.
 fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
     let response = &result.response_time_us;
     prop_assert_eq!(response.count, log.waits.len() as u64);
@@ -269,18 +269,18 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
         let truth = log.quantile(q);
         match (reported, truth) {
             (None, None) => {}
-            // The upper end of a bucket that is 0.1 % wide.
+            // The reported value is the upper end of a bucket that is 0.1 % wide.
             (Some(us), Some(ns)) => {
-                let off = us * 1e3 - ns as f64;
+                let error_ns = us * 1e3 - ns as f64;
                 prop_assert!(
-                    (-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&off),
+                    (-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&error_ns),
                     "p{}: {us} µs, {ns} ns",
                     q * 100.0
                 );
             }
             _ => prop_assert!(
                 false,
-                "p{}: {reported:?} µs is reported, {truth:?} ns is true",
+                "p{}: reported {reported:?} µs, expected {truth:?} ns",
                 q * 100.0
             ),
         }
@@ -303,7 +303,7 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
     ]
 }
 
-/// When the server stalls, and for how long: also over the window's beginning, and over its end.
+/// Start and length of a server stall. It may cross the start or the end of the window.
 fn stall() -> impl Strategy<Value = Pause> {
     (0u64..1600, 0u64..900)
         .prop_map(|(at, length)| Pause { at_ns: at * MS + 1_234_567, for_ns: length * MS + 1 })
@@ -313,7 +313,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn percentiles_are_those_of_the_worlds_own_log(
+    fn percentiles_match_simulation_log(
         seed in any::<u64>(),
         protocol in prop_oneof![Just(Protocol::H1), Just(Protocol::H2c)],
         shape in (1u32..16, 1u32..9),
@@ -326,7 +326,7 @@ proptest! {
         timeout_ms in 60u64..1500,
         warmup_ms in prop_oneof![Just(0u64), 100u64..500],
         per_connection in proptest::option::of(3u64..40),
-        robbed_ms in proptest::option::of((0u64..1500, 1u64..60)),
+        theft_ms in proptest::option::of((0u64..1500, 1u64..60)),
     ) {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
         let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
@@ -339,7 +339,7 @@ proptest! {
         let mut world = World::new(seed, model);
         // The network is so fast that no response is in transit while its stream is cancelled.
         world.net = Net { delay_ns: 1, cut: 0.3, refuse };
-        world.thefts.extend(robbed_ms.map(|(at, length)| {
+        world.thefts.extend(theft_ms.map(|(at, length)| {
             Theft { at_ns: at * MS, for_ns: length * MS, when: TheftTime::Working }
         }));
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
@@ -350,9 +350,9 @@ proptest! {
         compare(&result(&played, &config, &arrivals), &log(&played, &config))?;
     }
 
-    /// Whatever a request could have been, it makes no percentile better to fail.
+    /// A request that fails, or one more failed request, lowers no percentile.
     #[test]
-    fn failure_never_lowers_a_percentile(
+    fn failure_never_lowers_percentile(
         values in proptest::collection::vec(1u64..10_000_000_000, 1..3000),
         failures in 0u64..300,
         turned in 1usize..200,
@@ -371,7 +371,7 @@ proptest! {
         for after in [one_more, turned] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {
-                // `None` is more than any number, or there were too few beyond it before.
+                // `None` ranks above any number, or too few requests ranked above the percentile.
                 if let (Some(before), Some(after)) = (before, after) {
                     prop_assert!(after >= before, "p{}: {before} became {after}", q * 100.0);
                 }
@@ -380,17 +380,17 @@ proptest! {
     }
 }
 
-/// Ten connections with ten requests each, answered one after the other on each, and a stall of 600
-/// ms that begins 100 ms before the window: up to a hundred are under way as it opens, and every
-/// one of them has waited for more than half a second.
+/// Ten connections have ten requests each, with one response after the other. A stall of 600 ms
+/// begins 100 ms before the window. Up to a hundred requests are in flight when the window opens,
+/// and each of them waits for more than half a second.
 #[test]
-fn stall_that_began_in_the_warm_up_is_in_the_window() {
+fn stall_from_warm_up_counts_in_window() {
     for protocol in [Protocol::H1, Protocol::H2c] {
         let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
         let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
         let played = sim::play(World::new(1, model), config.clone());
-        // A pipeline is filled again when half of it is free, so some places of it may have been.
+        // A pipeline is refilled when half of it is free, so up to half of its places may be free.
         let carried_in = played.report.books.carried_in;
         assert!(
             if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 },
@@ -412,11 +412,11 @@ fn stall_that_began_in_the_warm_up_is_in_the_window() {
     }
 }
 
-/// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of
-/// HTTP/2: 6 % of the requests wait, and most of them are cancelled because another request of
-/// their connection timed out. The percentiles include their waits all the same.
+/// The server stalls for 1.2 s at 1,000 requests per second over 16 connections of HTTP/2, with a
+/// time-out of 1 s. Most of the waiting requests are cancelled because another request of their
+/// connection timed out. The percentiles include their waits.
 #[test]
-fn stall_longer_than_the_time_out_does_not_vanish() {
+fn stall_longer_than_time_out_counts_in_percentiles() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 5 * SECOND, for_ns: 1200 * MS });
     let arrivals = Arrivals::Constant { rate: 1000.0 };
@@ -427,44 +427,46 @@ fn stall_longer_than_the_time_out_does_not_vanish() {
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
-    // 5 % of all requests got no response. So p90 is the time of requests that did not have to
-    // wait, and there is no p99.
+    // 5 % of all requests got no response, so p90 is the time of requests without a wait, and p99
+    // is unknown.
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);
     assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);
     compare(&result, &log(&played, &config)).unwrap();
 }
 
-/// The law is tested between two things that are kept apart: without its ages a failing load does
-/// not pass it.
+/// Little's law compares two separate records, times and counts. If the ages of unanswered requests
+/// are removed, it fails.
 #[test]
-fn littles_law_finds_times_that_are_missing() {
+fn littles_law_finds_missing_times() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 5 * MS }, Queue::PerConnection);
     model.faults = vec![(Fault::Silence, 0.002)];
     let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
     config.policy.timeout_ns = 300 * MS;
     let played = sim::play(World::new(1, model), config.clone());
-    let whole = result(&played, &config, &Arrivals::Closed);
-    let off = |result: &LoadResult| {
+    let complete = result(&played, &config, &Arrivals::Closed);
+    let error = |result: &LoadResult| {
         (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs()
     };
-    assert!(whole.response_time_us.unanswered > 3 && off(&whole) < 0.001, "{:?}", whole.in_flight);
-    let mut robbed = played;
-    robbed.report.unanswered.ages.clear();
-    let robbed = result(&robbed, &config, &Arrivals::Closed);
-    assert!(off(&robbed) > 0.05, "{:?}", robbed.in_flight);
-    assert!(robbed.caveats.iter().any(|c| c.code == Code::LittlesLaw) && !robbed.valid);
+    assert!(complete.response_time_us.unanswered > 3, "{:?}", complete.response_time_us);
+    assert!(error(&complete) < 0.001, "{:?}", complete.in_flight);
+    let mut without_ages = played;
+    without_ages.report.unanswered.ages.clear();
+    let without_ages = result(&without_ages, &config, &Arrivals::Closed);
+    assert!(error(&without_ages) > 0.05, "{:?}", without_ages.in_flight);
+    assert!(without_ages.caveats.iter().any(|c| c.code == Code::LittlesLaw));
+    assert!(!without_ages.valid);
 }
 
 #[test]
-fn median_beyond_the_window_refuses_the_step() {
-    for (service_ms, refused) in [(1900, true), (100, false)] {
+fn median_longer_than_window_refuses_step() {
+    for (service_ms, should_refuse) in [(1900, true), (100, false)] {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
         let played = sim::play(World::new(1, model), config.clone());
         let result = result(&played, &config, &Arrivals::Closed);
         let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
-        assert_eq!(is_refused, refused, "{:?}", result.response_time_us);
+        assert_eq!(is_refused, should_refuse, "{:?}", result.response_time_us);
     }
 }

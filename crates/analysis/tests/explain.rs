@@ -1,6 +1,6 @@
-//! The explanations of caveats and limiters, and the reference pages that are made of them.
-//! `UPDATE_GOLDEN=1` writes the pages anew.
-#![allow(clippy::disallowed_methods)] // A test may look at files.
+//! Tests the explanations of caveats and limiters, and the reference pages that are generated from
+//! them. `UPDATE_GOLDEN=1` rewrites the pages.
+#![allow(clippy::disallowed_methods)] // A test may read files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,26 +11,30 @@ use dyno_analysis::Code;
 use dyno_analysis::caveat::CaveatGroup;
 use dyno_analysis::verdict::Resource;
 
-/// Columns of a line.
+/// Maximum length of a line, in characters.
 const WIDTH: usize = 100;
 
-/// Bytes of a page.
-const PAGE: usize = 19_000;
+/// Maximum length of a page, in bytes.
+const PAGE_BYTES: usize = 19_000;
 
+/// Checks the length, the lines and the labels of an explanation's sections.
 fn check_shape(name: &str, text: &str, labels: &[&str]) {
     let words = text.split_whitespace().count();
     assert!((60..=150).contains(&words), "{name}: {words} words");
     assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{name}: a line is too long");
-    assert!(text.ends_with(".\n") && !text.ends_with("\n\n"), "{name}: its end");
-    let found: Vec<&str> = text
+    assert!(
+        text.ends_with(".\n") && !text.ends_with("\n\n"),
+        "{name}: it must end with one full stop and newline"
+    );
+    let found_labels: Vec<&str> = text
         .split("\n\n")
         .filter_map(|paragraph| Some(paragraph.strip_prefix("**")?.split_once("**: ")?.0))
         .collect();
-    assert_eq!(found, labels, "{name}");
+    assert_eq!(found_labels, labels, "{name}");
 }
 
 #[test]
-fn caveats_have_their_sections() {
+fn each_caveat_explanation_has_its_sections() {
     for code in Code::ALL {
         check_shape(code.name(), code.explanation(), &["Observed", "Consequence", "Action"]);
         assert!(code.explanation().starts_with("**Observed**"), "{code}");
@@ -38,7 +42,7 @@ fn caveats_have_their_sections() {
 }
 
 #[test]
-fn limiters_have_their_sections_and_refutation() {
+fn each_limiter_explanation_has_sections_and_refutation() {
     for resource in Resource::ALL {
         let (name, text) = (resource.name(), resource.explanation());
         check_shape(name, text, &["Observed", "Consequence", "Action", "Refutation"]);
@@ -50,49 +54,49 @@ fn limiters_have_their_sections_and_refutation() {
 }
 
 #[test]
-fn every_code_is_in_one_group() {
+fn each_code_is_in_one_group() {
     let grouped: usize = CaveatGroup::ALL.into_iter().map(|group| group.codes().count()).sum();
     assert_eq!(grouped, Code::ALL.len());
 }
 
 #[test]
-fn no_explanation_is_left_over() {
+fn each_explanation_file_belongs_to_code() {
     let names = |folder: &str| -> BTreeSet<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("explain").join(folder);
-        files(&path).iter().map(|name| name.trim_end_matches(".md").into()).collect()
+        file_names(&path).iter().map(|name| name.trim_end_matches(".md").into()).collect()
     };
     let codes: BTreeSet<String> = Code::ALL.iter().map(|code| code.name().into()).collect();
     assert_eq!(names("caveats"), codes);
-    let limiters: BTreeSet<String> = Resource::ALL.map(|one| one.name().into()).into();
+    let limiters: BTreeSet<String> = Resource::ALL.map(|resource| resource.name().into()).into();
     assert_eq!(names("limiters"), limiters);
 }
 
 #[test]
-fn caveats_are_documented() {
+fn caveat_pages_match_explanations() {
     let mut index = String::from(
         "# Caveats\n\nReports mark numbers with these caveats. `dyno explain CODE` prints the \
          same texts. A step\nwith a caveat of severity `invalid` does not count. This page is \
          generated.\n",
     );
     for group in CaveatGroup::ALL {
-        let (title, file) = (group.title(), file(group));
+        let (title, file) = (group.title(), page_name(group));
         let _ = write!(index, "\n## {title}\n\n| caveat | meaning |\n|---|---|\n");
         let mut page = format!("# Caveats: {}\n\nThis page is generated.\n", title.to_lowercase());
         for code in group.codes() {
             let (name, meaning) = (code.name(), code.meaning());
             let _ = writeln!(index, "| [`{name}`](caveats/{file}#{name}) | {meaning} |");
-            let meaning = wrapped(meaning);
+            let meaning = wrap(meaning);
             let _ = write!(page, "\n## `{name}`\n\n{meaning}\n\n{}", code.explanation());
         }
         check_page(&format!("caveats/{file}"), &page);
     }
     check_page("caveats.md", &index);
-    let expected: BTreeSet<String> = CaveatGroup::ALL.map(|group| file(group).into()).into();
-    assert_eq!(files(&reference().join("caveats")), expected);
+    let expected: BTreeSet<String> = CaveatGroup::ALL.map(|group| page_name(group).into()).into();
+    assert_eq!(file_names(&reference_folder().join("caveats")), expected);
 }
 
 #[test]
-fn limiters_are_documented() {
+fn limiter_page_matches_explanations() {
     let mut page = String::from(
         "# Limiters\n\nA limiter is the resource that bound a step. Reports name the first rule \
          that holds. `dyno explain\nCODE` prints the same texts. This page is generated.\n",
@@ -103,7 +107,7 @@ fn limiters_are_documented() {
     check_page("limiters.md", &page);
 }
 
-fn file(group: CaveatGroup) -> &'static str {
+fn page_name(group: CaveatGroup) -> &'static str {
     match group {
         CaveatGroup::Responses => "responses.md",
         CaveatGroup::Load => "load.md",
@@ -116,8 +120,8 @@ fn file(group: CaveatGroup) -> &'static str {
     }
 }
 
-/// A sentence in lines.
-fn wrapped(text: &str) -> String {
+/// Breaks a sentence into lines.
+fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line");
@@ -131,18 +135,19 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-fn files(folder: &Path) -> BTreeSet<String> {
+fn file_names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn reference() -> PathBuf {
+fn reference_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
 }
 
+/// Compares a page with its file, or writes the file with `UPDATE_GOLDEN=1`.
 fn check_page(name: &str, text: &str) {
-    assert!(text.len() <= PAGE, "{name}: {} bytes, of at most {PAGE}", text.len());
-    let path = reference().join(name);
+    assert!(text.len() <= PAGE_BYTES, "{name}: {} bytes, of at most {PAGE_BYTES}", text.len());
+    let path = reference_folder().join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();

@@ -1,6 +1,6 @@
-//! The JSON Schemas in docs/schema are those of the types that are written. `UPDATE_GOLDEN=1`
-//! writes them anew.
-#![allow(clippy::disallowed_methods)] // A test may look at files.
+//! Checks that the JSON Schemas in docs/schema match the types that dyno writes. `UPDATE_GOLDEN=1`
+//! rewrites them.
+#![allow(clippy::disallowed_methods)] // A test may read files.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,15 @@ use dyno_analysis::server::watch::WatchRecord;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// The schema of a type as written. dyno never reads these files, and `None` is written as `null`.
-fn written<T: JsonSchema>() -> Schema {
+/// Returns the schema of a type as dyno writes it, with `null` for `None`. dyno never reads such
+/// files.
+fn output_schema<T: JsonSchema>() -> Schema {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     SchemaGenerator::new(settings).into_root_schema_for::<T>()
 }
 
-fn check(name: &str, schema: &Schema) {
+/// Compares a schema with its file, or writes the file with `UPDATE_GOLDEN=1`.
+fn check_schema(name: &str, schema: &Schema) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
     let text = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -33,27 +35,27 @@ fn check(name: &str, schema: &Schema) {
 }
 
 #[test]
-fn schema_of_a_load_is_documented() {
-    check("load.schema.json", &written::<LoadResult>());
+fn load_schema_file_matches_type() {
+    check_schema("load.schema.json", &output_schema::<LoadResult>());
 }
 
 #[test]
-fn schema_of_a_report_is_documented() {
-    check("report.schema.json", &written::<Report>());
+fn report_schema_file_matches_type() {
+    check_schema("report.schema.json", &output_schema::<Report>());
 }
 
 #[test]
-fn schema_of_a_look_at_a_running_server_is_documented() {
-    check("watch.schema.json", &written::<WatchRecord>());
+fn watch_schema_file_matches_type() {
+    check_schema("watch.schema.json", &output_schema::<WatchRecord>());
 }
 
 #[test]
-fn schema_of_a_comparison_is_documented() {
-    check("compare.schema.json", &written::<ComparisonResult>());
+fn compare_schema_file_matches_type() {
+    check_schema("compare.schema.json", &output_schema::<ComparisonResult>());
 }
 
 #[test]
-fn schema_of_a_search_for_capacity_is_documented() {
-    check("find.schema.json", &written::<CapacityResult>());
-    check("budget.schema.json", &written::<Budget>());
+fn find_and_budget_schema_files_match_types() {
+    check_schema("find.schema.json", &output_schema::<CapacityResult>());
+    check_schema("budget.schema.json", &output_schema::<Budget>());
 }

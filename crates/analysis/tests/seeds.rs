@@ -1,10 +1,11 @@
-//! Tests draw the same random inputs in each run, so that a failure is of the change under test.
+//! Checks that tests draw the same random inputs in each run, so that only a change of the code can
+//! make them fail.
 
 use std::path::{Path, PathBuf};
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// Sources of chance that a property test must not use, with a seed of its own or none.
+/// Sources of random numbers that tests must not use. They have another seed, or none.
 const FORBIDDEN: [&str; 9] = [
     "rng_seed",
     "TestRunner::new",
@@ -17,38 +18,39 @@ const FORBIDDEN: [&str; 9] = [
     "from_entropy",
 ];
 
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds all Rust files below a folder to `files`.
+fn find_rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.ends_with("target") {
-            rust_files(&path, found);
+            find_rust_files(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
+            files.push(path);
         }
     }
 }
 
 #[test]
-fn property_tests_have_a_fixed_seed() {
+fn property_tests_have_fixed_seed() {
     let Config { rng_seed, failure_persistence, .. } = Config::default();
     assert!(
         matches!(rng_seed, RngSeed::Fixed(_)),
         "cargo sets PROPTEST_RNG_SEED (.cargo/config.toml)"
     );
-    assert!(failure_persistence.is_some(), "what `make nightly` finds is kept");
-    // `with_cases` is what tests use: it changes nothing else.
+    assert!(failure_persistence.is_some(), "`make nightly` must store the inputs that fail");
+    // Tests use `with_cases`, which changes only the number of cases.
     assert_eq!(Config::with_cases(7).rng_seed, rng_seed);
 }
 
 #[test]
-fn tests_have_no_other_source_of_chance() {
+fn tests_use_no_other_random_source() {
     let mut files = Vec::new();
-    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
-    let own = Path::new(file!()).file_name().unwrap();
-    let mut with_properties = 0;
-    for path in files.iter().filter(|path| path.file_name() != Some(own)) {
+    find_rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
+    let this_file = Path::new(file!()).file_name().unwrap();
+    let mut property_test_files = 0;
+    for path in files.iter().filter(|path| path.file_name() != Some(this_file)) {
         let text = std::fs::read_to_string(path).unwrap();
-        with_properties += usize::from(text.contains("proptest! {"));
+        property_test_files += usize::from(text.contains("proptest! {"));
         for word in FORBIDDEN {
             assert!(
                 !text.contains(word),
@@ -56,16 +58,16 @@ fn tests_have_no_other_source_of_chance() {
                 path.display()
             );
         }
-        // A configuration in braces might leave out the default, which has the seed.
+        // Only the default configuration has the seed, and `with_cases` starts from it.
         for line in text.lines().filter(|line| line.contains("proptest_config(")) {
             assert!(line.contains("ProptestConfig::with_cases("), "{}: {line}", path.display());
         }
     }
-    assert!(with_properties >= 20, "{with_properties} files with property tests");
+    assert!(property_test_files >= 20, "{property_test_files} files with property tests");
 }
 
 #[test]
-fn direct_dependencies_have_no_random_numbers() {
+fn direct_dependencies_exclude_random_crates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let crates = std::fs::read_dir(root.join("crates")).unwrap();
     let manifests =

@@ -1,11 +1,12 @@
-//! The limiter of each step, from all steps of a server together: throughput over the requests in
-//! flight.
+//! Revises the limiter of each step by the other steps of the same server: its curve of throughput
+//! over requests in flight. One step alone often fits several limiters, and the curve excludes
+//! some.
 //!
-//! - Throughput that grows with more requests in flight excludes whatever serves only so many at a
-//!   time: a lock, a pool, a serial back end.
-//! - Throughput that does not grow excludes that too few requests were in flight: they queue. By
-//!   Little's law the queue serves as many at a time as its throughput times the response time of a
-//!   request that does not wait.
+//! - If throughput grows with more requests in flight, no lock, pool or serial back end is the
+//!   limit: each serves only a fixed number of requests at a time.
+//! - If throughput does not grow, there were enough requests in flight, and they queue. By Little's
+//!   law the queue serves as many at a time as its throughput times the response time of a request
+//!   that does not wait. This number is the queue's width.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
 use super::limiter::Limiter;
-use super::polling::{idle_waits, polls};
+use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
 use super::waits::asleep_threads;
@@ -24,144 +25,152 @@ use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
 
-/// Least ratio of the requests in flight of two steps from which one says anything about the other.
-const APART: f64 = 1.5;
+/// Least ratio of the requests in flight of two steps that can be compared.
+const IN_FLIGHT_RATIO: f64 = 1.5;
 
-/// Throughput with more requests in flight, as a multiple, from which on it grows.
-const GROWS: f64 = 1.25;
+/// Ratio of throughput, with more requests in flight, from which on throughput grows.
+const GROWTH_RATIO: f64 = 1.25;
 
-/// The same up to which it does not.
-const FLAT: f64 = 1.1;
+/// Ratio of throughput, with more requests in flight, up to which throughput is flat.
+const FLAT_RATIO: f64 = 1.1;
 
-/// The same from which on a full CPU cannot have been the limit: work per request does not fall by
-/// that much.
-const GROWS_MUCH: f64 = 1.5;
+/// Ratio of throughput at full CPUs from which on the lower one was not limited by the CPU. The
+/// work per request does not fall by that much.
+const FULL_CPU_RATIO: f64 = 1.5;
 
-/// Response time, as a multiple of that with the fewest requests in flight, up to which nothing
+/// Ratio of the response time to that with the fewest requests in flight, up to which no request
 /// queues.
-const NO_QUEUE: f64 = 1.25;
+const NO_QUEUE_RATIO: f64 = 1.25;
 
-/// How many times as many threads may be asleep as requests are served at a time, or the reverse,
-/// where each of these requests has one of these threads. A response time of one alone holds the
-/// way there and back, too.
-const ALIKE: f64 = 1.5;
+/// Largest ratio, in either direction, between sleeping threads and requests served at a time if
+/// each of these requests has one of these threads. The response time of a single request includes
+/// the network round trip, so the two are not equal.
+const WORKERS_RATIO: f64 = 1.5;
 
-/// Share of the requests in flight whose threads wait for each other that shows where they queue.
-const MAX_REQUESTS: f64 = 0.5;
+/// Largest width of a queue that can be a single lock.
+const LOCK_WIDTH: f64 = 1.5;
 
-/// Share of the time in which threads wait for peers that shows that the queue is behind them.
-const MAX_OF_TIME: f64 = 0.5;
+/// Share of the requests in flight from which on threads that wait for each other are the queue.
+const WAITING_SHARE: f64 = 0.5;
 
-/// Waits for events per response that end without one, from which on requests may wait for time.
-const A_TIMER_EACH: f64 = 0.5;
+/// Share of the threads' time from which on waits for peers show that the queue is at a peer.
+const PEER_SHARE: f64 = 0.5;
 
-/// Caveats of steps whose throughput may be that of the machine and not of the server: what rests
-/// on them is likely at most.
+/// Waits per response that end without an event, from which on requests may wait for a timer.
+const TIMERS_PER_RESPONSE: f64 = 0.5;
+
+/// Caveats of steps whose throughput may be that of the machine and not of the server. A verdict
+/// from such a step is at most likely.
 const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
 
-/// Share of its allowed CPU time that the hypervisor may have taken from a server without changing
-/// the conclusions from its steps: throughput that differs by as much counts as flat.
-const MAX_STOLEN: f64 = FLAT - 1.0;
+/// Share of the server's allowed CPU time that the hypervisor may take without changing a
+/// conclusion. Throughputs that differ by as much count as flat.
+const MAX_STOLEN: f64 = FLAT_RATIO - 1.0;
 
-/// Whether others may have changed the throughput of a step.
+/// Whether other programs or virtual machines may have changed the throughput of a step.
 fn is_disturbed(trial: &TrialResult) -> bool {
     let is_stolen = trial.caveats.iter().any(|caveat| caveat.code == Code::Steal)
         && trial.server.stolen_share().is_none_or(|share| share > MAX_STOLEN);
     is_stolen || trial.caveats.iter().any(|caveat| DISTURBED.contains(&caveat.code))
 }
 
-/// Lets the steps of each server explain each other. Trials that are not valid keep their verdict.
-pub(crate) fn settle(trials: &mut [TrialResult]) {
+/// Revises the limiters of each server's steps by its other steps. Trials that are not valid keep
+/// their limiter.
+pub(crate) fn revise_limiters(trials: &mut [TrialResult]) {
     for indices in curves(trials).into_values() {
         let curve = Curve::new(trials, &indices);
-        let settled: Vec<(usize, Limiter)> =
+        let revised: Vec<(usize, Limiter)> =
             indices.into_iter().filter_map(|i| Some((i, curve.explain(&trials[i])?))).collect();
-        for (i, limiter) in settled {
+        for (i, limiter) in revised {
             trials[i].limiter = limiter;
         }
     }
     doubt_full_cpus(trials);
 }
 
-/// A full CPU is no certain limit of a server that polls at one of its steps, nor of one whose CPU
-/// was as full at a much lower throughput, whatever the load: it polls, or was cold. One whose CPU
-/// was idle at another step does not poll.
+/// Lowers the confidence that a full CPU was the limit, for servers that poll at any of their
+/// steps. The same applies to a CPU that was also full at a much lower throughput: the server may
+/// poll, or was cold. A server whose CPU was idle at another step does not poll.
 fn doubt_full_cpus(trials: &mut [TrialResult]) {
-    let server = |t: &TrialResult| (t.cell.arm, t.cell.workload);
-    let arms = |has: &dyn Fn(&TrialResult) -> bool| -> BTreeSet<usize> {
-        trials.iter().filter(|t| t.valid && has(t)).map(|t| t.cell.arm).collect()
+    let key = |t: &TrialResult| (t.cell.arm, t.cell.workload);
+    let arms_with = |condition: &dyn Fn(&TrialResult) -> bool| -> BTreeSet<usize> {
+        trials.iter().filter(|t| t.valid && condition(t)).map(|t| t.cell.arm).collect()
     };
-    let polling = arms(&|t| polls(&t.load, &t.server).is_some());
-    let idle = arms(&|t| t.server.cpu_utilisation.is_some_and(|used| used < SERVER_IDLE));
+    let polling_arms = arms_with(&|t| polling_evidence(&t.load, &t.server).is_some());
+    let idle_arms = arms_with(&|t| t.server.cpu_utilisation.is_some_and(|used| used < SERVER_IDLE));
     let is_full = |t: &&TrialResult| {
         t.valid && t.server.cpu_utilisation.is_some_and(|used| used >= SERVER_BUSY)
     };
-    // The lowest and the highest throughput at which it was full.
+    // The lowest and the highest throughput with a full CPU.
     let mut ranges: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
     for trial in trials.iter().filter(is_full) {
         let rps = trial.load.throughput_rps;
-        let (least, most) = ranges.entry(server(trial)).or_insert((rps, rps));
-        (*least, *most) = (least.min(rps), most.max(rps));
+        let (lowest, highest) = ranges.entry(key(trial)).or_insert((rps, rps));
+        (*lowest, *highest) = (lowest.min(rps), highest.max(rps));
     }
     let is_doubtful = |t: &TrialResult| {
-        let is_of_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
+        let is_cpu = matches!(t.limiter.resource, Resource::ServerCpu | Resource::ServerThread);
         let is_sure = t.limiter.confidence == Confidence::High;
-        let is_wide = |(least, most): &(f64, f64)| *most >= GROWS_MUCH * least;
-        let is_as_full =
-            || ranges.get(&server(t)).is_some_and(is_wide) && !idle.contains(&t.cell.arm);
-        t.valid && is_of_cpu && is_sure && (polling.contains(&t.cell.arm) || is_as_full())
+        let is_wide = |(lowest, highest): &(f64, f64)| *highest >= FULL_CPU_RATIO * lowest;
+        let may_poll =
+            || ranges.get(&key(t)).is_some_and(is_wide) && !idle_arms.contains(&t.cell.arm);
+        t.valid && is_cpu && is_sure && (polling_arms.contains(&t.cell.arm) || may_poll())
     };
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
-        let own = &trial.limiter;
-        let doubt = match polling.contains(&trial.cell.arm) {
+        let limiter = &trial.limiter;
+        let doubt = match polling_arms.contains(&trial.cell.arm) {
             true => "Another step shows that this server polls, so its CPU is always full.",
             false => {
                 "Its CPU was as full at throughputs that differ by half and more, so it may poll."
             }
         };
-        let sentence = format!("{} {doubt}", own.sentence);
-        trial.limiter =
-            Limiter::new(own.resource, Confidence::Medium, sentence, own.evidence.clone())
-                .with_confidence();
+        let sentence = format!("{} {doubt}", limiter.sentence);
+        let evidence = limiter.evidence.clone();
+        trial.limiter = Limiter::new(limiter.resource, Confidence::Medium, sentence, evidence)
+            .with_confidence();
     }
 }
 
-/// Arm, workload, streams and requests in a row on a connection: what stays the same along a curve.
-type Along = (usize, usize, u32, u32);
+/// Properties that are the same at all levels of a curve: arm, workload, streams and pipeline
+/// depth.
+type CurveProperties = (usize, usize, u32, u32);
 
-/// Valid trials of closed loops, by curve.
-fn curves(trials: &[TrialResult]) -> BTreeMap<Along, Vec<usize>> {
-    let mut all: BTreeMap<Along, Vec<usize>> = BTreeMap::new();
+/// Returns the indices of valid trials of closed loops, by curve.
+fn curves(trials: &[TrialResult]) -> BTreeMap<CurveProperties, Vec<usize>> {
+    let mut curves: BTreeMap<CurveProperties, Vec<usize>> = BTreeMap::new();
     for (i, trial) in trials.iter().enumerate() {
         let is_closed = trial.load.config.model == LoadModel::Closed && trial.step.rate.is_none();
         if is_closed && trial.valid && trial.duet.is_none() {
-            let along =
+            let key =
                 (trial.cell.arm, trial.cell.workload, trial.step.streams, trial.step.pipeline);
-            all.entry(along).or_default().push(i);
+            curves.entry(key).or_default().push(i);
         }
     }
-    all
+    curves
 }
 
-/// Summary of repeats with the same requests in flight.
+/// Medians over the repeats with the same planned requests in flight.
 #[derive(Clone, Debug, PartialEq)]
 struct Level {
+    /// Planned requests in flight.
     planned: u64,
+    /// Mean requests in flight.
     in_flight: f64,
     throughput_rps: f64,
     response_us: f64,
-    /// The limiter of most of its repeats by themselves.
+    /// The limiter of most repeats, before it is revised.
     resource: Resource,
     confidence: Confidence,
-    /// The server's CPU time as a share of what it may use; `None`: unknown.
+    /// The server's CPU utilisation. `None`: unknown.
     cpu: Option<f64>,
-    /// Neither side used most of its CPU.
+    /// Server and generator had CPU time left.
     has_room: bool,
-    /// Threads that were asleep at a time, or may have been, and those that waited for each other
-    /// (futex), which sleep may be, too. `None`: not known.
+    /// Mean number of threads that were asleep, or may have been. `None`: unknown.
     asleep: Option<f64>,
+    /// Mean number of threads in futex waits: they waited for each other, or slept. `None`:
+    /// unknown.
     waiting: Option<f64>,
-    /// Others used the machine in all of its repeats.
+    /// All repeats were disturbed.
     is_disturbed: bool,
 }
 
@@ -170,41 +179,42 @@ impl Level {
         let quiet: Vec<&TrialResult> =
             trials.iter().copied().filter(|t| !is_disturbed(t)).collect();
         let trials = if quiet.is_empty() { trials } else { &quiet[..] };
-        let middle = |of: &dyn Fn(&TrialResult) -> Option<f64>| {
-            median(&trials.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
+        let median_of = |value: &dyn Fn(&TrialResult) -> Option<f64>| {
+            median(&trials.iter().filter_map(|trial| value(trial)).collect::<Vec<_>>())
         };
         let votes = |resource| trials.iter().filter(|t| t.limiter.resource == resource).count();
         let leading = trials.iter().max_by_key(|t| votes(t.limiter.resource))?;
-        let cpu = middle(&|t| t.server.cpu_utilisation);
-        let need = middle(&|t| Some(t.load.client.room.need));
+        let cpu = median_of(&|t| t.server.cpu_utilisation);
+        let need = median_of(&|t| Some(t.load.client.room.need));
         Some(Level {
             planned,
-            in_flight: middle(&|t| Some(t.load.in_flight.mean))?,
-            throughput_rps: middle(&|t| Some(t.load.throughput_rps)).filter(|rps| *rps > 0.0)?,
-            response_us: middle(&|t| t.load.response_time_us.mean)?,
+            in_flight: median_of(&|t| Some(t.load.in_flight.mean))?,
+            throughput_rps: median_of(&|t| Some(t.load.throughput_rps)).filter(|rps| *rps > 0.0)?,
+            response_us: median_of(&|t| t.load.response_time_us.mean)?,
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
             cpu,
             has_room: [cpu, need]
                 .into_iter()
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
-            asleep: middle(&|t| asleep_threads(&t.server)),
-            waiting: middle(&|t| {
-                t.server.working.as_ref().map(|w| w.share(ThreadState::Lock) * w.threads as f64)
+            asleep: median_of(&|t| asleep_threads(&t.server)),
+            waiting: median_of(&|t| {
+                let serving = t.server.working.as_ref()?;
+                Some(serving.share(ThreadState::Lock) * serving.threads as f64)
             }),
             is_disturbed: quiet.is_empty(),
         })
     }
 }
 
-/// Course of throughput from a level.
+/// Change of throughput from one level to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Course<'a> {
     /// Throughput is higher at this level, with more requests in flight.
     Grows(&'a Level),
-    /// Throughput is as high at this other level, with more or fewer requests in flight.
+    /// Throughput is about the same at this other level, with more or fewer requests in flight.
     Flat(&'a Level),
-    /// No other level decides.
+    /// No other level shows whether throughput grows.
     Unknown,
 }
 
@@ -230,41 +240,46 @@ impl Curve {
         curve
     }
 
-    /// Whether threads that are asleep are no workers that requests wait for: they are more than
-    /// the requests that are served at a time, so that some of them have none.
+    /// Whether the sleeping threads cannot be workers that requests wait for. They are more than
+    /// the requests that are served at a time, so some of them have no request.
     fn are_workers_refuted(&self, level: &Level) -> bool {
-        let many = level
+        let are_more = level
             .asleep
             .zip(self.width(level))
-            .is_some_and(|(asleep, width)| asleep > ALIKE * width);
-        level.resource == Resource::Workers && many
+            .is_some_and(|(asleep, width)| asleep > WORKERS_RATIO * width);
+        level.resource == Resource::Workers && are_more
     }
 
-    /// Whether each request that is served has one of the threads that are asleep.
+    /// Whether about as many threads are asleep as requests are served at a time, one for each.
     fn are_workers_confirmed(&self, level: &Level) -> bool {
-        let alike = |(asleep, width): (f64, f64)| (width / ALIKE..=width * ALIKE).contains(&asleep);
-        level.asleep.zip(self.width(level)).is_some_and(alike)
+        let is_similar = |(asleep, width): (f64, f64)| {
+            (width / WORKERS_RATIO..=width * WORKERS_RATIO).contains(&asleep)
+        };
+        level.asleep.zip(self.width(level)).is_some_and(is_similar)
     }
 
     fn level(&self, planned: u64) -> Option<&Level> {
         self.levels.iter().find(|level| level.planned == planned)
     }
 
+    /// Compares a level with the highest throughput above it, or with the next level below it.
     fn course(&self, from: &Level) -> Course<'_> {
-        let higher = self.levels.iter().filter(|to| to.in_flight >= APART * from.in_flight);
+        let higher =
+            self.levels.iter().filter(|to| to.in_flight >= IN_FLIGHT_RATIO * from.in_flight);
         let growth = |to: &Level| to.throughput_rps / from.throughput_rps;
         if let Some(best) = higher.max_by(|a, b| a.throughput_rps.total_cmp(&b.throughput_rps)) {
             return match growth(best) {
-                g if g >= GROWS => Course::Grows(best),
-                g if g <= FLAT => Course::Flat(best),
+                ratio if ratio >= GROWTH_RATIO => Course::Grows(best),
+                ratio if ratio <= FLAT_RATIO => Course::Flat(best),
                 _ => Course::Unknown,
             };
         }
-        // The level below decides about the highest one: throughput that did not grow up to it will
-        // not grow beyond it.
-        let lower = self.levels.iter().rev().find(|to| APART * to.in_flight <= from.in_flight);
+        // The highest level is compared with the one below it. If throughput did not grow up to the
+        // highest level, it will not grow with more requests.
+        let lower =
+            self.levels.iter().rev().find(|to| IN_FLIGHT_RATIO * to.in_flight <= from.in_flight);
         match lower {
-            Some(lower) if from.throughput_rps <= FLAT * lower.throughput_rps => {
+            Some(lower) if from.throughput_rps <= FLAT_RATIO * lower.throughput_rps => {
                 Course::Flat(lower)
             }
             _ => Course::Unknown,
@@ -274,41 +289,40 @@ impl Curve {
     /// Whether requests take no longer at this level than with the fewest in flight.
     fn has_no_queue(&self, level: &Level) -> bool {
         let fewest =
-            self.levels.first().filter(|fewest| APART * fewest.in_flight <= level.in_flight);
-        fewest.is_some_and(|fewest| level.response_us <= NO_QUEUE * fewest.response_us)
+            self.levels.first().filter(|l| IN_FLIGHT_RATIO * l.in_flight <= level.in_flight);
+        fewest.is_some_and(|fewest| level.response_us <= NO_QUEUE_RATIO * fewest.response_us)
     }
 
-    /// Whether most requests have threads that wait for each other although few are served at a
-    /// time. Those that are served may be asleep in the same way.
-    fn waits_for_turn(&self, level: &Level) -> bool {
-        let without_turn =
-            level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
-        without_turn.is_some_and(|threads| threads >= (MAX_REQUESTS * level.in_flight).max(1.0))
+    /// Whether many requests wait in threads that wait for each other. Threads whose requests are
+    /// served are subtracted, because they may sleep in a futex wait too.
+    fn has_queue_of_threads(&self, level: &Level) -> bool {
+        let in_queue = level.waiting.zip(self.width(level)).map(|(waiting, width)| waiting - width);
+        in_queue.is_some_and(|threads| threads >= (WAITING_SHARE * level.in_flight).max(1.0))
     }
 
-    /// Requests that a queue serves at a time; `None`: no level shows a request that does not wait.
+    /// Returns the requests that a queue serves at a time. `None`: no level shows the response time
+    /// of a request that does not wait.
     fn width(&self, level: &Level) -> Option<f64> {
         let fewest = self.levels.first().filter(|fewest| fewest.in_flight < 1.5)?;
         Some(level.throughput_rps * fewest.response_us / 1e6)
     }
 
-    /// Returns the limiter of a trial according to its server's other steps. `None`: they add
-    /// nothing.
+    /// Returns the revised limiter of a trial. `None`: the other steps do not change it.
     fn explain(&self, trial: &TrialResult) -> Option<Limiter> {
         let level = self.level(trial.step.in_flight)?;
-        let own = &trial.limiter;
-        match own.resource {
+        let limiter = &trial.limiter;
+        match limiter.resource {
             Resource::Concurrency | Resource::Unknown | Resource::Elsewhere => {
-                self.of_idle(trial, level)
+                self.explain_idle(trial, level)
             }
-            // Other programs that do not make requests take longer are no limit.
-            Resource::OtherPrograms if own.confidence == Confidence::Low => {
+            // Other programs are not the limit if requests take no longer.
+            Resource::OtherPrograms if limiter.confidence == Confidence::Low => {
                 self.has_no_queue(level).then(|| self.no_queue(trial, level))
             }
             Resource::Workers if level.resource == Resource::Elsewhere => {
-                Some(self.of_idle(trial, level).unwrap_or_else(|| with_doubt(own)))
+                Some(self.explain_idle(trial, level).unwrap_or_else(|| with_doubt(limiter)))
             }
-            // A disk serves many at a time, so that growth does not exclude it.
+            // A disk serves many requests at a time, so growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),
                 _ => None,
@@ -323,16 +337,16 @@ impl Curve {
         }
     }
 
-    /// Returns the limiter of a server that was idle, or nearly.
-    fn of_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
+    /// Returns the limiter of a server that was idle, or nearly idle, at this level.
+    fn explain_idle(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let is_busy = level.cpu.is_none_or(|used| used >= SERVER_BUSY)
-            && polls(&trial.load, &trial.server).is_none();
-        if let Some(full) = self.of_nearly_full(trial, level) {
-            return Some(full);
+            && polling_evidence(&trial.load, &trial.server).is_none();
+        if let Some(limiter) = self.explain_nearly_full(trial, level) {
+            return Some(limiter);
         }
         match self.course(level) {
             Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
-            // A higher step that filled a side found the limit of that side.
+            // If the other step filled a side, it shows the limit of that side and not a queue.
             Course::Flat(other) if level.has_room && other.has_room => {
                 Some(self.queue(trial, level, other))
             }
@@ -343,9 +357,9 @@ impl Curve {
         }
     }
 
-    /// Returns the limiter of a server with little CPU time left, which a higher step filled: that
-    /// is its limit, unless throughput grew.
-    fn of_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
+    /// Returns the server's CPU as the limiter of a level with little CPU time left. A higher level
+    /// must have filled the CPU without more throughput.
+    fn explain_nearly_full(&self, trial: &TrialResult, level: &Level) -> Option<Limiter> {
         let used = level.cpu.filter(|used| *used >= SERVER_IDLE)?;
         let is_full =
             |l: &&Level| l.in_flight > level.in_flight && l.resource == Resource::ServerCpu;
@@ -367,7 +381,7 @@ impl Curve {
         Some(Self::verdict(trial, full.resource, confidence, sentence, level, full))
     }
 
-    /// More requests in flight were served faster, so nothing serves only so many at a time.
+    /// Returns the limiter of a level above which throughput grows: too few requests in flight.
     fn too_few(trial: &TrialResult, level: &Level, more: &Level) -> Limiter {
         let sentence = format!(
             "Too few requests in flight: with {} the server served {:.0} per second, and with {} \
@@ -381,7 +395,7 @@ impl Curve {
         Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, more)
     }
 
-    /// Requests take as long as if they were alone.
+    /// Returns the limiter of a level without a queue: too few requests in flight.
     fn no_queue(&self, trial: &TrialResult, level: &Level) -> Limiter {
         let fewest = &self.levels[0];
         let sentence = format!(
@@ -392,10 +406,10 @@ impl Curve {
         Self::verdict(trial, Resource::Concurrency, Confidence::High, sentence, level, fewest)
     }
 
-    /// Requests wait for each other somewhere while the server has CPU time left.
+    /// Returns the limiter of a level whose requests queue while the server has CPU time left.
     fn queue(&self, trial: &TrialResult, level: &Level, other: &Level) -> Limiter {
         let known = self.levels.iter().rev().find_map(|l| {
-            let name = name_of_queue(l.resource)?;
+            let name = queue_name(l.resource)?;
             matches!(self.course(l), Course::Flat(_)).then_some((l, name))
         });
         let (fewer, more) =
@@ -406,7 +420,7 @@ impl Curve {
                  request)."
             )
         });
-        let grew = format!(
+        let comparison = format!(
             "with {} in flight the server served {:.0} per second, and with {} it served {:.0}. \
              The response time changed from {:.0} to {:.0} µs.{width}",
             fewer.planned,
@@ -416,79 +430,82 @@ impl Curve {
             fewer.response_us,
             more.response_us
         );
-        let behind: Vec<&str> = trial.backends.iter().map(|behind| behind.name.as_str()).collect();
+        let backends: Vec<&str> = trial.backends.iter().map(|b| b.name.as_str()).collect();
         let (resource, confidence, sentence) = match known {
             Some((known, name)) => (
                 known.resource,
-                self.confidence_of_queue(known.resource, known.confidence, known),
-                format!("{name}, as the step with {} in flight shows: {grew}", known.planned),
+                self.queue_confidence(known.resource, known.confidence, known),
+                format!("{name}, as the step with {} in flight shows: {comparison}", known.planned),
             ),
-            None if behind.is_empty() && self.waits_for_turn(more) => (
+            None if backends.is_empty() && self.has_queue_of_threads(more) => (
                 Resource::Lock,
                 Confidence::Medium,
                 format!(
-                    "A lock or a pool in the server, for which its threads wait (futex): {grew}"
+                    "A lock or a pool in the server, for which its threads wait (futex): \
+                     {comparison}"
                 ),
             ),
-            None if behind.is_empty() => (
+            None if backends.is_empty() => (
                 Resource::Elsewhere,
-                confidence_of_elsewhere(&trial.server),
+                elsewhere_confidence(&trial.server),
                 format!(
-                    "Requests queue in the server or in a service that it needs: {grew} The queue \
-                     is a lock, a pool or a limit of the server, or a service that dyno does not \
-                     monitor. Name such services as `[[backends]]`."
+                    "Requests queue in the server or in a service that it needs: {comparison} The \
+                     queue is a lock, a pool or a limit of the server, or a service that dyno does \
+                     not monitor. Name such services as `[[backends]]`."
                 ),
             ),
             None => (
                 Resource::Backend,
                 Confidence::Medium,
-                format!("A back end ({}), or the connections to it: {grew}", behind.join(", ")),
+                format!(
+                    "A back end ({}), or the connections to it: {comparison}",
+                    backends.join(", ")
+                ),
             ),
         };
         Self::verdict(trial, resource, confidence, sentence, level, other)
     }
 
-    /// The verdict of the step by itself, with how many requests are served at a time.
+    /// Returns the trial's limiter with the width of its queue. `None`: the width is unknown.
     fn with_width(&self, trial: &TrialResult, level: &Level, other: &Level) -> Option<Limiter> {
         let width = self.width(level)?;
-        let own = &trial.limiter;
-        let mut evidence = own.evidence.clone();
+        let limiter = &trial.limiter;
+        let mut evidence = limiter.evidence.clone();
         evidence["served_at_a_time"] = json!(width);
         evidence["steps"] = steps(level, other);
-        let confidence = self.confidence_of_queue(own.resource, own.confidence, level);
-        let doubt = match own.resource {
-            Resource::Lock if confidence > own.confidence => {
+        let confidence = self.queue_confidence(limiter.resource, limiter.confidence, level);
+        let doubt = match limiter.resource {
+            Resource::Lock if confidence > limiter.confidence => {
                 " A lock serves one at a time, so the threads may instead wait for a pool."
             }
             _ => "",
         };
-        let said = own
-            .sentence
-            .strip_suffix(own.confidence.sentence(own.resource))
-            .unwrap_or(&own.sentence);
-        let sentence = format!("{said} About {width:.1} are served at a time.{doubt}");
-        Some(Limiter::new(own.resource, confidence, sentence, evidence).with_confidence())
+        let sentence = sentence_without_confidence(limiter);
+        let sentence = format!("{sentence} About {width:.1} are served at a time.{doubt}");
+        Some(Limiter::new(limiter.resource, confidence, sentence, evidence).with_confidence())
     }
 
-    /// Confidence in the queue that a step names, from all steps. A lock serves one request at a
-    /// time, and each request that workers serve has one worker.
-    fn confidence_of_queue(
+    /// Returns the confidence in the queue that a step names, with the evidence of all steps. A
+    /// lock serves one request at a time, and each request that workers serve has one worker.
+    fn queue_confidence(
         &self,
         resource: Resource,
-        own: Confidence,
+        step_confidence: Confidence,
         level: &Level,
     ) -> Confidence {
         match resource {
-            Resource::Lock if self.width(level).is_some_and(|width| width > ALIKE) => {
-                own.max(Confidence::Medium)
+            Resource::Lock if self.width(level).is_some_and(|width| width > LOCK_WIDTH) => {
+                step_confidence.max(Confidence::Medium)
             }
             Resource::Workers if self.are_workers_confirmed(level) && !level.is_disturbed => {
                 Confidence::High
             }
-            _ => own,
+            _ => step_confidence,
         }
     }
 
+    /// Returns a limiter that rests on two levels. It is at most likely if one of them is
+    /// disturbed.
     fn verdict(
         trial: &TrialResult,
         resource: Resource,
@@ -506,28 +523,33 @@ impl Curve {
     }
 }
 
-/// A verdict of a step that its server's other steps do not bear out: likely at most.
-fn with_doubt(own: &Limiter) -> Limiter {
-    let said =
-        own.sentence.strip_suffix(own.confidence.sentence(own.resource)).unwrap_or(&own.sentence);
-    let confidence = own.confidence.max(Confidence::Medium);
-    Limiter::new(own.resource, confidence, said.into(), own.evidence.clone()).with_confidence()
+/// Lowers the confidence in a limiter that the server's other steps do not confirm.
+fn with_doubt(limiter: &Limiter) -> Limiter {
+    let confidence = limiter.confidence.max(Confidence::Medium);
+    let sentence = sentence_without_confidence(limiter).to_string();
+    Limiter::new(limiter.resource, confidence, sentence, limiter.evidence.clone()).with_confidence()
 }
 
-/// How sure it is that nothing that dyno can name is the queue. Where threads are seen, they wait
-/// for peers, and not for time to pass.
-fn confidence_of_elsewhere(server: &ServerUse) -> Confidence {
-    let waits_for_time =
-        server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= A_TIMER_EACH);
+fn sentence_without_confidence(limiter: &Limiter) -> &str {
+    let confidence = limiter.confidence.sentence(limiter.resource);
+    limiter.sentence.strip_suffix(confidence).unwrap_or(&limiter.sentence)
+}
+
+/// Returns the confidence in a queue that no other rule names. It is high if threads wait for
+/// peers, or are not observed, and requests do not wait for a timer.
+fn elsewhere_confidence(server: &ServerUse) -> Confidence {
+    let may_wait_for_timers =
+        server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= TIMERS_PER_RESPONSE);
     let waits_for_peers = server
         .working
         .as_ref()
-        .is_none_or(|working| working.share(ThreadState::Network) >= MAX_OF_TIME);
-    if waits_for_peers && !waits_for_time { Confidence::High } else { Confidence::Medium }
+        .is_none_or(|serving| serving.share(ThreadState::Network) >= PEER_SHARE);
+    if waits_for_peers && !may_wait_for_timers { Confidence::High } else { Confidence::Medium }
 }
 
-/// Name of the queue, for the beginning of a sentence; `None`: the resource is no queue.
-const fn name_of_queue(resource: Resource) -> Option<&'static str> {
+/// Returns the name of a queue, for the beginning of a sentence. `None`: the resource is not a
+/// queue.
+const fn queue_name(resource: Resource) -> Option<&'static str> {
     match resource {
         Resource::Lock => Some("A lock"),
         Resource::Workers => Some("The server's workers"),
@@ -538,15 +560,15 @@ const fn name_of_queue(resource: Resource) -> Option<&'static str> {
     }
 }
 
-/// The two levels that a verdict rests on.
+/// Returns the evidence of the two levels that a limiter rests on.
 fn steps(level: &Level, other: &Level) -> serde_json::Value {
-    let all = [level, other].map(|l| {
+    let levels = [level, other].map(|l| {
         json!({
             "in_flight": l.in_flight, "throughput_rps": l.throughput_rps,
             "response_time_us": l.response_us,
         })
     });
-    json!(all)
+    json!(levels)
 }
 
 #[cfg(test)]

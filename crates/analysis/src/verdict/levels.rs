@@ -1,59 +1,62 @@
-//! Caveats about windows that hold several levels: a mean over them is a value that the server
-//! never sustained.
+//! Derives caveats about measured windows with several levels of throughput, CPU time per request
+//! or response time. The mean over such levels is a value that the server never sustained.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
 use serde_json::{Value, json};
 
-use super::warming::{has_one_rate, is_ramped};
+use super::warming::{has_constant_rate, is_ramped};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::server::ServerUse;
 use crate::window_levels::{self, Fit, IntervalValues, Pattern, Steadiness};
 
-/// Codes that say of a step that its throughput was not on one level.
+/// Codes of steps whose throughput had several levels.
 pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, Code::Cyclic];
 
-/// By how many times the noise around them levels differ at least.
-const STANDS_OUT: f64 = 4.0;
+/// Least difference between levels, as a multiple of the noise around them, both in logarithms.
+const NOISE_MULTIPLE: f64 = 4.0;
 
-/// Ratio of levels from which on they are no noise of the machine, and by how many times the noise
-/// such levels differ at least.
-const LARGE: f64 = 1.5;
-const LARGE_STANDS_OUT: f64 = 2.0;
+/// Ratio of levels from which on a change of the machine's speed cannot explain them.
+const LARGE_RATIO: f64 = 1.5;
 
-/// Least ratio of levels of the CPU time per request. Neighbours of the server on its machine
-/// change it by a tenth and more.
-const COST: f64 = 1.25;
+/// The noise multiple for such a large ratio.
+const LARGE_NOISE_MULTIPLE: f64 = 2.0;
 
-/// The same of response times, and by how many times the noise they differ at least: at a high
-/// utilisation queues grow and shrink for many intervals (checked with M/M/1 in the tests).
-const RESPONSE: f64 = 2.0;
-const RESPONSE_STANDS_OUT: f64 = 6.0;
+/// Least ratio of levels of the CPU time per request. Other programs on the server's machine change
+/// it by a tenth and more.
+const COST_RATIO: f64 = 1.25;
 
-/// Least share of a change, in logarithms, that the CPU time per request of the generator shows,
-/// too, where the machine became faster or slower, and not the server.
-const OF_MACHINE: f64 = 0.5;
+/// Least ratio of levels of the response time.
+const RESPONSE_RATIO: f64 = 2.0;
 
-/// Every caveat about levels. `so_far`: the step's other caveats.
+/// The noise multiple for response times. At a high utilisation queues grow and shrink for many
+/// intervals (checked with M/M/1 in the tests).
+const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
+
+/// Least share of a change, in logarithms, that the generator's CPU time per request must show too.
+/// The change is then one of the machine and not of the server.
+const MACHINE_SHARE: f64 = 0.5;
+
+/// Returns all caveats about levels. `step_caveats`: the step's other caveats.
 pub(super) fn caveats(
     load: &LoadResult,
     server: &ServerUse,
     steadiness: &Steadiness,
-    so_far: &[Caveat],
+    step_caveats: &[Caveat],
 ) -> Vec<Caveat> {
-    let is_warming = so_far.iter().any(|caveat| caveat.code == Code::StillWarming);
+    let is_warming = step_caveats.iter().any(|caveat| caveat.code == Code::StillWarming);
     let step = Step { load, steadiness, is_warming };
     let throughput = step.throughput();
     let cost = if throughput.is_none() { step.cost(server) } else { None };
     throughput.into_iter().chain(cost).chain(step.response()).collect()
 }
 
-/// The same of a load whose server was not observed.
+/// Returns the caveats about levels of a load whose server was not observed.
 pub(super) fn unobserved_caveats(load: &LoadResult) -> Vec<Caveat> {
     let server = ServerUse::default();
-    let found = window_levels::steadiness(&window_levels::intervals(load, &server));
-    found.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
+    let steadiness = window_levels::steadiness(&window_levels::intervals(load, &server));
+    steadiness.map_or_else(Vec::new, |steadiness| caveats(load, &server, &steadiness, &[]))
 }
 
 /// A stretch of time on one level.
@@ -66,9 +69,9 @@ struct Level {
 
 /// The levels of one quantity, in order of time; at least one.
 struct Levels {
-    all: Vec<Level>,
+    levels: Vec<Level>,
     unit: &'static str,
-    /// Standard deviation of the intervals around them, in logarithms.
+    /// Standard deviation of the intervals around their levels, in logarithms.
     noise: f64,
 }
 
@@ -78,67 +81,69 @@ impl Levels {
         unit: &'static str,
         noise: f64,
     ) -> Levels {
-        let all = levels.map(|(start_s, end_s, value)| Level { start_s, end_s, value }).collect();
-        Levels { all, unit, noise }
+        let levels =
+            levels.map(|(start_s, end_s, value)| Level { start_s, end_s, value }).collect();
+        Levels { levels, unit, noise }
     }
 
     fn lowest(&self) -> Level {
-        self.all.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
+        self.levels.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
     }
 
     fn highest(&self) -> Level {
-        self.all.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
+        self.levels.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value)).expect("a level")
     }
 
     fn last(&self) -> Level {
-        self.all[self.all.len() - 1]
+        self.levels[self.levels.len() - 1]
     }
 
-    /// The highest as a multiple of the lowest.
+    /// The highest level as a multiple of the lowest.
     fn ratio(&self) -> f64 {
         self.highest().value / self.lowest().value
     }
 
-    /// `to 2.00 times its lowest level`.
-    fn rise(&self) -> String {
+    /// Describes the rise as `to 2.00 times its lowest level`.
+    fn rise_text(&self) -> String {
         match self.lowest().value {
             0.0 => "from no responses".into(),
             lowest => format!("to {:.2} times its lowest level", self.last().value / lowest),
         }
     }
 
-    /// Whether they differ by more than the noise around them makes stretches differ.
-    fn stand_out(&self) -> bool {
+    /// Whether the levels differ by more than the noise around them can explain.
+    fn exceed_noise(&self) -> bool {
         let ratio = self.ratio();
-        let times = if ratio >= LARGE { LARGE_STANDS_OUT } else { STANDS_OUT };
-        self.all.len() > 1 && ratio.ln() >= times * self.noise
+        let multiple = if ratio >= LARGE_RATIO { LARGE_NOISE_MULTIPLE } else { NOISE_MULTIPLE };
+        self.levels.len() > 1 && ratio.ln() >= multiple * self.noise
     }
 
-    /// `400 requests/s until 2.4 s after the load began, then 1900 requests/s`.
+    /// Describes the levels as `400 requests/s until 2.4 s after the load began, then 1900
+    /// requests/s`.
     fn timeline(&self) -> String {
-        /// More levels are too many to read.
-        const MOST: usize = 5;
+        /// Number of levels before the last one that are listed.
+        const LISTED: usize = 5;
         let unit = self.unit;
-        let earlier = &self.all[..(self.all.len() - 1).min(MOST)];
-        let until = |(place, level): (usize, &Level)| {
-            let since = if place == 0 { " after the load began" } else { "" };
+        let earlier = &self.levels[..(self.levels.len() - 1).min(LISTED)];
+        let until = |(index, level): (usize, &Level)| {
+            let since = if index == 0 { " after the load began" } else { "" };
             format!("{} {unit} until {:.1} s{since}", number(level.value), level.end_s)
         };
-        let mut said: Vec<String> = earlier.iter().enumerate().map(until).collect();
-        let left = self.all.len() - 1 - earlier.len();
-        if left > 0 {
-            said.push(format!("{left} more levels"));
+        let mut parts: Vec<String> = earlier.iter().enumerate().map(until).collect();
+        let omitted = self.levels.len() - 1 - earlier.len();
+        if omitted > 0 {
+            parts.push(format!("{omitted} more levels"));
         }
-        format!("{}, then {} {unit}", said.join(", "), number(self.last().value))
+        format!("{}, then {} {unit}", parts.join(", "), number(self.last().value))
     }
 
-    /// The first and the last, in words.
-    fn ends(&self) -> String {
-        format!("{} to {} {}", number(self.all[0].value), number(self.last().value), self.unit)
+    /// Describes the first and the last level as `1000 to 500 µs`.
+    fn change_text(&self) -> String {
+        format!("{} to {} {}", number(self.levels[0].value), number(self.last().value), self.unit)
     }
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 fn number(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
@@ -147,31 +152,32 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Inputs of the judgement of a step's levels.
+/// Inputs for the caveats about a step's levels.
 struct Step<'a> {
     load: &'a LoadResult,
     steadiness: &'a Steadiness,
-    /// A caveat says already that the server was still warming up.
+    /// The step already has the caveat that the server was still warming up.
     is_warming: bool,
 }
 
 impl Step<'_> {
-    /// Throughput that changed its level. At a rate that changes it follows the rate.
+    /// Throughput changed its level. If the offered rate changes, throughput follows the rate and
+    /// has no caveat.
     fn throughput(&self) -> Option<Caveat> {
-        let (load, of) = (self.load, self.steadiness);
-        if load.config.model == LoadModel::Open && !has_one_rate(load) {
+        let (load, steadiness) = (self.load, self.steadiness);
+        if load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
-        let rises = matches!(of.pattern, Pattern::WarmUp | Pattern::None);
-        if rises && of.counts_from_s.is_some() {
-            return last_level(of, self.evidence());
+        let rises = matches!(steadiness.pattern, Pattern::WarmUp | Pattern::None);
+        if rises && steadiness.counts_from_s.is_some() {
+            return last_level(steadiness, self.evidence());
         }
-        // More connections serve more.
+        // A ramp of connections raises throughput.
         let is_expected = self.is_warming || is_ramped(load);
-        let pieces = of.pieces.iter().map(|p| (p.start_s, p.end_s, p.throughput_rps));
-        let levels = Levels::new(pieces, "requests/s", of.noise);
+        let pieces = steadiness.pieces.iter().map(|p| (p.start_s, p.end_s, p.throughput_rps));
+        let levels = Levels::new(pieces, "requests/s", steadiness.noise);
         let is_reported =
-            levels.stand_out() && !self.is_machines(levels.lowest(), levels.highest());
+            levels.exceed_noise() && !self.is_machine_change(levels.lowest(), levels.highest());
         if !is_reported || rises && is_expected {
             return None;
         }
@@ -180,7 +186,7 @@ impl Step<'_> {
             number(load.throughput_rps)
         );
         let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
-        let (code, message) = match of.pattern {
+        let (code, message) = match steadiness.pattern {
             Pattern::Slowdown => (
                 Code::Slowdown,
                 format!(
@@ -203,7 +209,7 @@ impl Step<'_> {
                 format!(
                     "Throughput rose within the measured window {}: {timeline}. {mean}{cost} Warm \
                      the server up for longer (`warmup` under `[load]`, or `--warmup`).",
-                    levels.rise()
+                    levels.rise_text()
                 ),
             ),
             Pattern::Flat => return None,
@@ -211,10 +217,11 @@ impl Step<'_> {
         Some(Caveat::new(code, self.severity(rises), message, self.evidence()))
     }
 
-    /// Where warming is what is measured, rising throughput and falling cost are the result.
-    fn severity(&self, is_better: bool) -> Severity {
-        let is_asked = is_better && self.load.config.still_warming == StillWarming::Measured;
-        if is_asked { Severity::Info } else { Severity::Warning }
+    /// Severity of a change. An improvement is the result itself if the load measures warming up.
+    fn severity(&self, is_improvement: bool) -> Severity {
+        let is_intended =
+            is_improvement && self.load.config.still_warming == StillWarming::Measured;
+        if is_intended { Severity::Info } else { Severity::Warning }
     }
 
     fn evidence(&self) -> Value {
@@ -231,36 +238,37 @@ impl Step<'_> {
 
     /// Describes the CPU time per request where throughput changed its level.
     fn cost_meanwhile(&self) -> String {
-        let costs = self.costs().filter(|costs| costs.ratio() >= COST && costs.stand_out());
+        let costs =
+            self.costs().filter(|costs| costs.ratio() >= COST_RATIO && costs.exceed_noise());
         costs.map_or_else(String::new, |costs| {
-            format!(" CPU time per request went from {} meanwhile.", costs.ends())
+            format!(" CPU time per request went from {} meanwhile.", costs.change_text())
         })
     }
 
-    /// CPU time per request that changed its level while throughput did not. On any server it
-    /// depends on the rate and on the number of connections.
+    /// CPU time per request changed its level while throughput did not. It has no caveat if the
+    /// rate or the number of connections changes, because it depends on both.
     fn cost(&self, server: &ServerUse) -> Option<Caveat> {
         let load = self.load;
-        if is_ramped(load) || load.config.model == LoadModel::Open && !has_one_rate(load) {
+        if is_ramped(load) || load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
-        // Then the last level counts, and the whole window's costs hold what came before it.
+        // Only the last level counts then, and these costs are those of the whole window.
         if self.steadiness.counts_from_s.is_some() {
             return None;
         }
         let pattern = self.steadiness.cost.as_ref()?.pattern;
         let costs = self.costs()?;
-        let is_reported = costs.ratio() >= COST && costs.stand_out();
-        if !is_reported || self.is_machines(costs.highest(), costs.lowest()) {
+        let is_reported = costs.ratio() >= COST_RATIO && costs.exceed_noise();
+        if !is_reported || self.is_machine_change(costs.highest(), costs.lowest()) {
             return None;
         }
-        let (times, last) = (|from: Level| costs.last().value / from.value, "CPU time per request");
+        let last_to = |level: Level| costs.last().value / level.value;
         let falls = matches!(pattern, Pattern::WarmUp | Pattern::None);
-        let (did, action) = match pattern {
+        let (change, action) = match pattern {
             Pattern::Slowdown => (
                 format!(
                     "rose within the measured window to {:.2} times its lowest level",
-                    times(costs.lowest())
+                    last_to(costs.lowest())
                 ),
                 "A longer window (`duration`) shows whether it rises further.",
             ),
@@ -268,7 +276,7 @@ impl Step<'_> {
             Pattern::WarmUp | Pattern::None => (
                 format!(
                     "fell within the measured window to {:.2} times its highest level",
-                    times(costs.highest())
+                    last_to(costs.highest())
                 ),
                 "Warm the server up for longer (`warmup` under `[load]`).",
             ),
@@ -281,27 +289,29 @@ impl Step<'_> {
         let mean = server.cpu_us_per_request.map_or_else(String::new, |us| {
             format!(" The mean ({} µs) describes none of these levels.", number(us))
         });
-        let message = format!("{last} {did}: {}.{mean} {action}", costs.timeline());
+        let message =
+            format!("CPU time per request {change}: {}.{mean} {action}", costs.timeline());
         let evidence = json!({"pieces": self.steadiness.cost.as_ref().map(|cost| &cost.pieces)});
         Some(Caveat::new(Code::CostLevels, self.severity(falls), message, evidence))
     }
 
-    /// Response times of an offered rate that changed their level once. A closed loop sends less
-    /// where they are longer, so that its throughput shows it.
+    /// Response times at an offered rate changed their level once. In a closed loop throughput
+    /// shows the same change, because it sends less if responses take longer.
     fn response(&self) -> Option<Caveat> {
         let load = self.load;
-        if load.config.model == LoadModel::Closed || !has_one_rate(load) || is_ramped(load) {
+        if load.config.model == LoadModel::Closed || !has_constant_rate(load) || is_ramped(load) {
             return None;
         }
-        let seen = window_levels::intervals(load, &ServerUse::default());
+        let intervals = window_levels::intervals(load, &ServerUse::default());
         let medians: Option<Vec<f64>> =
-            seen.iter().map(|one: &IntervalValues| one.response_us).collect();
-        let Fit { pieces, noise } = window_levels::fit(&seen, &medians?)?;
+            intervals.iter().map(|values: &IntervalValues| values.response_us).collect();
+        let Fit { pieces, noise } = window_levels::fit(&intervals, &medians?)?;
         let levels =
             Levels::new(pieces.into_iter().map(|(from, to, us)| (from, to, us / 1e3)), "ms", noise);
         let ratio = levels.ratio();
-        let is_reported =
-            levels.all.len() == 2 && ratio >= RESPONSE && ratio.ln() >= RESPONSE_STANDS_OUT * noise;
+        let is_reported = levels.levels.len() == 2
+            && ratio >= RESPONSE_RATIO
+            && ratio.ln() >= RESPONSE_NOISE_MULTIPLE * noise;
         is_reported.then(|| {
             let message = format!(
                 "Response times changed their level within the measured window: the median was {}. \
@@ -314,24 +324,24 @@ impl Step<'_> {
                     "start_s": level.start_s, "end_s": level.end_s, "p50_us": level.value * 1e3,
                 })
             };
-            let evidence = json!({"pieces": levels.all.iter().map(level).collect::<Vec<_>>()});
+            let evidence = json!({"pieces": levels.levels.iter().map(level).collect::<Vec<_>>()});
             Caveat::new(Code::ResponseLevels, Severity::Warning, message, evidence)
         })
     }
 
-    /// Whether the requests of the generator cost more, too, where the server was slower: then the
-    /// machine became slower or faster, by less than any server of its own would be noticed for.
-    fn is_machines(&self, slow: Level, fast: Level) -> bool {
+    /// Whether the machine changed its speed, and not the server. The change is then small, and the
+    /// generator's CPU time per request changed in the same direction.
+    fn is_machine_change(&self, slow: Level, fast: Level) -> bool {
         let ratio = (slow.value / fast.value).max(fast.value / slow.value);
         let generators = self.generator_us(slow).zip(self.generator_us(fast));
-        ratio < LARGE
-            && generators.is_some_and(|(slow, fast)| slow / fast >= ratio.powf(OF_MACHINE))
+        ratio < LARGE_RATIO
+            && generators.is_some_and(|(slow, fast)| slow / fast >= ratio.powf(MACHINE_SHARE))
     }
 
-    /// CPU time of the busiest thread of the generator per response, in a stretch of the window;
+    /// CPU time of the generator's busiest thread per response during a level, microseconds.
     /// `None`: unknown.
     fn generator_us(&self, level: Level) -> Option<f64> {
-        /// Starts and ends are nanoseconds as seconds.
+        /// Tolerance for times that were converted from nanoseconds to seconds.
         const ROUNDING_S: f64 = 1e-6;
         let is_within = |start_s: f64| {
             start_s >= level.start_s - ROUNDING_S && start_s < level.end_s - ROUNDING_S
@@ -346,7 +356,7 @@ impl Step<'_> {
     }
 }
 
-/// A server that got faster within the window and counts by its last level.
+/// The server became faster within the window, and only the last level counts.
 fn last_level(steadiness: &Steadiness, evidence: Value) -> Option<Caveat> {
     let from_s = steadiness.counts_from_s?;
     let last = steadiness.pieces.last()?;
@@ -368,40 +378,41 @@ mod tests {
     use crate::stats::draws::Normal;
 
     fn values(rates: &[f64], length_s: f64) -> Vec<IntervalValues> {
-        let one = |(k, rps): (usize, &f64)| IntervalValues {
+        let interval = |(k, rps): (usize, &f64)| IntervalValues {
             start_s: k as f64 * length_s,
             end_s: (k + 1) as f64 * length_s,
             throughput_rps: *rps,
             cpu_us_per_request: Some(1e6 / rps),
             response_us: None,
         };
-        rates.iter().enumerate().map(one).collect()
+        rates.iter().enumerate().map(interval).collect()
     }
 
     fn load() -> LoadResult {
         fixture::result(&fixture::record(1000), None)
     }
 
-    /// The share of windows without any change that have a caveat.
+    /// Share of windows without any change that get a caveat.
     fn false_alarms(intervals: usize, mut rates: impl FnMut(usize) -> Vec<f64>) -> f64 {
         const WINDOWS: usize = 400;
         let load = load();
         let is_reported = |_: &usize| {
-            let found = window_levels::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
-            !caveats(&load, &ServerUse::default(), &found, &[]).is_empty()
+            let steadiness =
+                window_levels::steadiness(&values(&rates(intervals), 0.1)).expect("enough");
+            !caveats(&load, &ServerUse::default(), &steadiness, &[]).is_empty()
         };
         (0..WINDOWS).filter(is_reported).count() as f64 / WINDOWS as f64
     }
 
     #[test]
-    fn windows_on_one_level_have_rarely_a_caveat() {
+    fn single_level_windows_rarely_get_caveats() {
         let mut draw = Normal(40);
         for intervals in [10, 30, 100] {
             for noise in [0.003, 0.02, 0.1, 0.3] {
                 let share = false_alarms(intervals, |n| draw.values(n, 1000.0, noise));
                 assert!(share <= 0.05, "{noise} of {intervals}: {share}");
             }
-            // Neighbouring intervals alike, as those of a machine with other programs are.
+            // Neighbouring intervals are alike, as on a machine with other programs.
             let share = false_alarms(intervals, |n| {
                 let mut last = 0.0;
                 let next = |_| {
@@ -410,7 +421,7 @@ mod tests {
                 };
                 (0..n).map(next).collect()
             });
-            assert!(share <= 0.05, "alike, {intervals}: {share}");
+            assert!(share <= 0.05, "correlated, {intervals}: {share}");
         }
     }
 
@@ -428,35 +439,35 @@ mod tests {
             clock += exponential(1.0 / rate);
             free = free.max(clock) + exponential(utilisation / rate);
             if free >= 0.0
-                && let Some(own) = times.get_mut((free * 10.0) as usize)
+                && let Some(interval) = times.get_mut((free * 10.0) as usize)
             {
-                own.push(free - clock);
+                interval.push(free - clock);
             }
         }
-        times.iter().map(|own| crate::stats::median(own).map(|s| s * 1e6)).collect()
+        times.iter().map(|times| crate::stats::median(times).map(|s| s * 1e6)).collect()
     }
 
     fn open_loop(medians: &[Option<f64>]) -> LoadResult {
         let mut load = load();
         (load.config.model, load.config.rate) = (LoadModel::Open, Some(400.0));
-        let one = load.intervals[0].clone();
+        let template = load.intervals[0].clone();
         let interval = |(k, p50): (usize, &Option<f64>)| {
-            let mut own = IntervalResult {
+            let mut interval = IntervalResult {
                 phase: Phase::Measured,
                 start_s: 0.1 * k as f64,
                 end_s: 0.1 * (k + 1) as f64,
                 throughput_rps: 400.0,
-                ..one.clone()
+                ..template.clone()
             };
-            own.response_time_us.p50 = *p50;
-            own
+            interval.response_time_us.p50 = *p50;
+            interval
         };
         load.intervals = medians.iter().enumerate().map(interval).collect();
         load
     }
 
     #[test]
-    fn queues_that_grow_and_shrink_have_rarely_a_caveat() {
+    fn random_queues_rarely_get_level_caveats() {
         const WINDOWS: usize = 100;
         let mut draw = Normal(41);
         for (rate, utilisation) in [(400.0, 0.3), (400.0, 0.8), (400.0, 0.95), (4000.0, 0.95)] {
@@ -470,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn jump_is_reported_in_spite_of_noise() {
+    fn jump_in_noise_is_reported() {
         let (load, mut draw) = (load(), Normal(42));
         for (first, last, code) in [(400.0, 1900.0, Code::Speedup), (1900.0, 400.0, Code::Slowdown)]
         {
@@ -478,9 +489,10 @@ mod tests {
                 let is_reported = |_: &usize| {
                     let rates =
                         [draw.values(12, first, noise), draw.values(18, last, noise)].concat();
-                    let found = window_levels::steadiness(&values(&rates, 0.1)).expect("enough");
-                    let all = caveats(&load, &ServerUse::default(), &found, &[]);
-                    matches!(&all[..], [one] if one.code == code)
+                    let steadiness =
+                        window_levels::steadiness(&values(&rates, 0.1)).expect("enough");
+                    let caveats = caveats(&load, &ServerUse::default(), &steadiness, &[]);
+                    matches!(&caveats[..], [caveat] if caveat.code == code)
                 };
                 let reported = (0..100).filter(is_reported).count();
                 assert!(reported >= 95, "{first} to {last}, {noise}: {reported}");

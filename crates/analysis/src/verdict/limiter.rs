@@ -1,4 +1,5 @@
-//! The limiter of a step, and the confidence in it.
+//! Derives the limiter of a step (the resource that bound it) and the confidence in that verdict.
+//! The rules are tried in a fixed order, and the first that applies decides.
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
@@ -7,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::other_programs;
-use super::polling::{is_full, polling, polls};
+use super::polling::{is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
-use super::room::Bound;
+use super::room::GeneratorBound;
 use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
@@ -21,8 +22,8 @@ use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::ServerUse;
 
-/// From this many requests in flight on, an idle server is not short of requests: something else
-/// holds it up.
+/// Requests in flight from which on too few requests cannot explain an idle server: something else
+/// delays them.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
 /// Below this many requests in flight a closed loop is expected to leave a server idle.
@@ -50,14 +51,14 @@ impl Limiter {
         Limiter { resource, confidence, sentence, evidence, refutation: resource.refutation() }
     }
 
-    /// With a sentence that says how sure it is, so that every output does.
+    /// Appends the confidence to the sentence, so that every output states it.
     pub(super) fn with_confidence(mut self) -> Limiter {
         self.sentence.push_str(self.confidence.sentence(self.resource));
         self
     }
 }
 
-/// Names what limited a step, from the first rule that holds.
+/// Returns the limiter of a step, from the first rule that applies.
 #[must_use]
 pub fn limiter(
     load: &LoadResult,
@@ -67,83 +68,81 @@ pub fn limiter(
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
-    let first: [Rule; 11] = [
+    let before_backends: [Rule; 11] = [
         generator,
         jit,
         gc,
         cpu_quota,
         offered_rate,
-        polling,
+        polling_limiter,
         server_cpu,
         server_thread,
         delayed_ack,
         accept_queue,
         memory,
     ];
-    let last: [Rule; 6] = [disk, lock, workers, sleep, outside_limiter, concurrency];
+    let after_links: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     try_all(&failures)
         .or_else(|| other_programs::generator_limiter(load, server, machine))
-        .or_else(|| try_all(&first))
+        .or_else(|| try_all(&before_backends))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
-        .or_else(|| try_all(&last))
+        .or_else(|| try_all(&after_links))
         .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
         .with_confidence()
 }
 
-pub(super) fn verdict(
-    resource: Resource,
-    confidence: Confidence,
-    sentence: String,
-    evidence: Value,
-) -> Option<Limiter> {
-    Some(Limiter::new(resource, confidence, sentence, evidence))
-}
-
-/// A server whose packets are dropped looks as if it had failed. One that has ended did that
-/// itself.
+/// The machine dropped packets, which looks like a failure of the server. A server that has ended
+/// failed by itself.
 fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    let of = |code| load.caveats.iter().find(|c| c.code == code);
-    let dropped = of(Code::DroppedPackets).filter(|c| c.severity == Severity::Invalid)?;
-    of(Code::SubjectFailed).is_none().then(|| from_caveat(dropped, Resource::DroppedPackets))
+    let dropped = find_invalid(load, Code::DroppedPackets)?;
+    find_caveat(load, Code::SubjectFailed)
+        .is_none()
+        .then(|| from_caveat(dropped, Resource::DroppedPackets))
 }
 
-/// The server ended, did not respond, or its responses were incorrect: no resource limits that.
+/// The server ended, did not respond, or sent incorrect responses. No resource is the limit then.
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    let of = |code| load.caveats.iter().find(|c| c.code == code);
-    let refused = |code| of(code).filter(|c| c.severity == Severity::Invalid);
-    let caveat = of(Code::BackendFailed)
-        .or_else(|| of(Code::SubjectFailed))
-        .or_else(|| of(Code::NoAnswers))
-        .or_else(|| refused(Code::WrongAnswers))
-        .or_else(|| refused(Code::Unsolicited))
-        .or_else(|| refused(Code::Outage))?;
+    let caveat = find_caveat(load, Code::BackendFailed)
+        .or_else(|| find_caveat(load, Code::SubjectFailed))
+        .or_else(|| find_caveat(load, Code::NoAnswers))
+        .or_else(|| find_invalid(load, Code::WrongAnswers))
+        .or_else(|| find_invalid(load, Code::Unsolicited))
+        .or_else(|| find_invalid(load, Code::Outage))?;
     Some(from_caveat(caveat, Resource::Failure))
 }
 
 fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    Some(from_caveat(load.caveats.iter().find(|c| c.code == Code::Refusals)?, Resource::Refusal))
+    Some(from_caveat(find_caveat(load, Code::Refusals)?, Resource::Refusal))
 }
 
-/// The verdict that a caveat gives in its own words.
+fn find_caveat(load: &LoadResult, code: Code) -> Option<&Caveat> {
+    load.caveats.iter().find(|caveat| caveat.code == code)
+}
+
+fn find_invalid(load: &LoadResult, code: Code) -> Option<&Caveat> {
+    find_caveat(load, code).filter(|caveat| caveat.severity == Severity::Invalid)
+}
+
+/// Returns a limiter with the sentence of a caveat.
 fn from_caveat(caveat: &Caveat, resource: Resource) -> Limiter {
     let (sentence, evidence) = (caveat.message.clone(), caveat.evidence.clone());
     Limiter::new(resource, Confidence::High, sentence, evidence)
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let bound = Bound::from_result(load)?;
+    let bound = GeneratorBound::from_result(load)?;
     let server_share = server.cpu_utilisation;
     (!is_full(load, server)).then(|| {
         let while_server =
             |share| format!(", while the server used {} of its allowed CPU time", percent(share));
-        let of_server = server_share.map_or(String::new(), while_server);
-        let sentence = format!("The generator: {}{of_server}.", bound.clause());
+        let server_text = server_share.map_or(String::new(), while_server);
+        let sentence = format!("The generator: {}{server_text}.", bound.clause());
         let confidence = match server_share {
-            // Without these programs the generator may have had room.
-            _ if other_programs::share_waited_for(load, server).is_some() => Confidence::Low,
+            // Without the other programs the generator may have had room.
+            _ if other_programs::contended_share(load, server).is_some() => Confidence::Low,
             Some(share) if share < SERVER_BUSY => Confidence::High,
             _ => Confidence::Medium,
         };
@@ -152,11 +151,11 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "generator_need": load.client.room.need,
             "server_utilisation": server_share,
         });
-        verdict(Resource::Generator, confidence, sentence, evidence)
-    })?
+        Limiter::new(Resource::Generator, confidence, sentence, evidence)
+    })
 }
 
-/// The JIT compiler: the server is busy, and much of that is compiling.
+/// The server's CPU is full, and its JIT compiler used much of it.
 fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("jit").filter(|share| *share > JIT_SHARE)?;
@@ -166,15 +165,16 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         percent(share),
         percent(used)
     );
-    verdict(
+    Some(Limiter::new(
         Resource::Jit,
         Confidence::High,
         sentence,
         json!({"jit_share": share, "cpu_utilisation": used}),
-    )
+    ))
 }
 
-/// The kernel sums throttled time over CPUs, so only periods give a share.
+/// The server's CPU quota throttled it. The rule counts periods, because the kernel sums throttled
+/// time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
     let sentence = format!(
@@ -187,15 +187,15 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s,
     });
-    verdict(Resource::CpuQuota, Confidence::High, sentence, evidence)
+    Some(Limiter::new(Resource::CpuQuota, Confidence::High, sentence, evidence))
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let pace = load.pace()?;
-    // A server that is full was the limit, even if it has nearly kept up: its queue grows.
+    // A full server was the limit even if it nearly kept up, because its queue grows.
     (pace.is_kept && !is_full(load, server)).then(|| {
-        let polls = polls(load, server)
-            .map_or(String::new(), |how| format!(" It polls: {}.", how.clause()));
+        let polls = polling_evidence(load, server)
+            .map_or(String::new(), |polling| format!(" It polls: {}.", polling.clause()));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
@@ -205,23 +205,23 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
                 .cpu_utilisation
                 .map_or(String::new(), |u| format!(" and used {} of its CPU", percent(u)))
         );
-        verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
-    })?
+        Limiter::new(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
+    })
 }
 
 fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
-        // One thread cannot fill most of several CPUs.
+        // The busiest thread's share of the CPU time that the server used.
         let busiest = server.busiest_thread_utilisation.map(|share| share / (used * allowed));
         let in_one =
             busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
-        let of_thread = in_one.map_or(String::new(), |share| {
+        let thread_text = in_one.map_or(String::new(), |share| {
             format!(", {} of that in one thread", percent(share.min(1.0)))
         });
         let sentence = format!(
-            "The server's CPU: it used {} of the {} it may use{of_thread}.",
+            "The server's CPU: it used {} of the {} it may use{thread_text}.",
             percent(used),
             cpus(allowed)
         );
@@ -229,8 +229,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "cpu_utilisation": used,
             "busiest_thread_utilisation": server.busiest_thread_utilisation,
         });
-        verdict(Resource::ServerCpu, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::ServerCpu, Confidence::High, sentence, evidence)
+    })
 }
 
 fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -244,81 +244,80 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(used)
         );
         let evidence = json!({"busiest_thread_utilisation": busiest, "cpu_utilisation": used});
-        verdict(Resource::ServerThread, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::ServerThread, Confidence::High, sentence, evidence)
+    })
 }
 
-/// A service behind the server that is full, or that fills the CPUs that both have together.
+/// A back end is full, or it and the server together fill the CPUs that they share.
 fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let busiest = backends
+    let (backend, used) = backends
         .iter()
-        .filter_map(|behind| Some((behind, behind.server.cpu_utilisation?)))
+        .filter_map(|backend| Some((backend, backend.server.cpu_utilisation?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (behind, used) = busiest;
-    let of_server = server.cpu_utilisation;
+    let server_used = server.cpu_utilisation;
     if used >= SERVER_BUSY {
-        let while_server = of_server
+        let while_server = server_used
             .map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
         let sentence = format!(
             "The back end {}: it used {} of its allowed CPU time{while_server}.",
-            behind.name,
+            backend.name,
             percent(used)
         );
         let evidence = json!({
-            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server,
+            "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
         });
-        return verdict(Resource::Backend, Confidence::High, sentence, evidence);
+        return Some(Limiter::new(Resource::Backend, Confidence::High, sentence, evidence));
     }
-    if let Some(waits) = waiting_backend(backends) {
-        return Some(waits);
+    if let Some(limiter) = waiting_backend(backends) {
+        return Some(limiter);
     }
     let shared = backends.iter().filter(|b| b.shares_cpus).map(|b| b.server.cpu_utilisation);
-    let together = shared.chain([of_server]).sum::<Option<f64>>()?;
-    (behind.shares_cpus && together >= SERVER_BUSY).then(|| {
+    let together = shared.chain([server_used]).sum::<Option<f64>>()?;
+    (backend.shares_cpus && together >= SERVER_BUSY).then(|| {
         let sentence = format!(
             "The CPUs that the server and its back end {} share: together they used {} of them, \
              the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in \
              `[[backends]]`).",
-            behind.name,
+            backend.name,
             percent(together),
-            of_server.map_or_else(|| "an unknown part".into(), percent),
-            behind.name,
+            server_used.map_or_else(|| "an unknown part".into(), percent),
+            backend.name,
             percent(used)
         );
         let evidence = json!({
-            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server,
+            "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
             "together": together,
         });
-        verdict(Resource::Backend, Confidence::High, sentence, evidence)
-    })?
+        Limiter::new(Resource::Backend, Confidence::High, sentence, evidence)
+    })
 }
 
-/// A back end that would fill its CPUs if nothing else used them. The time that its threads wait
-/// for a CPU counts as used.
+/// A back end would fill its CPUs if no other program used them. The time for which its threads
+/// waited for a CPU counts as used.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
-    let demand = |behind: &BackendUse| {
-        let (used, allowed_s) = (behind.server.cpu_utilisation?, behind.server.cpu_allowed_s?);
-        let waited = behind.server.run_delay_s? / allowed_s;
+    let demand = |backend: &BackendUse| {
+        let (used, allowed_s) = (backend.server.cpu_utilisation?, backend.server.cpu_allowed_s?);
+        let waited = backend.server.run_delay_s? / allowed_s;
         (waited > MAX_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
     };
-    let of_any = |behind| demand(behind).map(|of| (behind, of));
-    let (behind, (used, waited)) = backends.iter().find_map(of_any)?;
+    let (backend, (used, waited)) =
+        backends.iter().find_map(|backend| Some((backend, demand(backend)?)))?;
     let sentence = format!(
         "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others \
          used them. Give the back end CPUs of its own (`cpuset` in `[[backends]]`), or more CPUs.",
-        behind.name,
+        backend.name,
         percent(used),
         percent(waited)
     );
     let evidence =
-        json!({"backend": behind.name, "backend_utilisation": used, "backend_waiting": waited});
-    verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
+        json!({"backend": backend.name, "backend_utilisation": used, "backend_waiting": waited});
+    Some(Limiter::new(Resource::Backend, Confidence::Medium, sentence, evidence))
 }
 
-/// A network device of the machine that is full, while server and generator have room. It may
-/// carry other programs' traffic.
+/// A network device of the machine is full, while server and generator have room. Its traffic may
+/// include that of other programs.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
-    let used = both_idle(load, server)?;
+    let used = utilisation_with_room(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
     let sentence = format!(
         "A network link: {} carried {} of its capacity ({} Mbit/s), while the server used {} of \
@@ -332,62 +331,64 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
         "link": link.name, "link_utilisation": link.utilisation, "link_bits_per_s": link.bits_per_s,
         "server_utilisation": used,
     });
-    verdict(Resource::Link, Confidence::Medium, sentence, evidence)
+    Some(Limiter::new(Resource::Link, Confidence::Medium, sentence, evidence))
 }
 
-/// The server's CPU utilisation, if server and generator both had room and nothing else used their
-/// CPUs. If other programs used them, requests may wait only for a CPU.
-fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+/// Returns the server's CPU utilisation if both server and generator had room. `None`: a side was
+/// busy, or may have lacked CPU time that others took, so that requests may only wait for a CPU.
+fn utilisation_with_room(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server))
+    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !may_lack_cpu(load, server))
         .then_some(used)
 }
 
-/// Whether a side may have had no room without what others took of its CPU time. The generator's
-/// need holds what it waited for CPUs.
-pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
+/// Whether server or generator may have been short of CPU time because others took it: use and lost
+/// time together leave no room. The generator's `need` already includes its waits for CPUs.
+pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
     let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
-    // Where the waits of its threads are unknown, all that other programs used may have been taken
-    // from it.
+    // If the waits of its threads are unknown, the server may have lost all CPU time that other
+    // programs used.
     let waited_s = server.run_delay_s.map_or(server.others_cpu_s, |_| starved_seconds(server));
     let waited = waited_s.map(|waited_s| waited_s / allowed_s);
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
-    let of_steal = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
-    // All that the hypervisor took may have been the time of one side. The kernel counts as stolen
-    // only time that a thread wanted to use.
-    let of_server = [waited, of_steal(server.stolen_share())];
-    let of_generator = of_steal(server.stolen_s.map(|stolen_s| stolen_s / server.window_s));
-    let is_short = |used: f64, taken: f64| taken > 0.0 && used + taken >= SERVER_IDLE;
+    let stolen = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
+    // One side may have lost all of the stolen time. The kernel counts as stolen only time that a
+    // thread wanted to use.
+    let server_lost = [waited, stolen(server.stolen_share())];
+    let generator_lost = stolen(server.stolen_s.map(|stolen_s| stolen_s / server.window_s));
+    let is_short = |used: f64, lost: f64| lost > 0.0 && used + lost >= SERVER_IDLE;
     let used = server.cpu_utilisation.unwrap_or(f64::INFINITY);
-    is_short(used, of_server.into_iter().flatten().sum())
-        || is_short(load.client.room.need, of_generator.unwrap_or(0.0))
+    is_short(used, server_lost.into_iter().flatten().sum())
+        || is_short(load.client.room.need, generator_lost.unwrap_or(0.0))
 }
 
-/// Whether others took CPU time, so that requests took longer than the two sides alone would need.
+/// Whether others took CPU time, so that requests took longer than on a quiet machine.
 pub(super) fn is_disturbed(load: &LoadResult, server: &ServerUse) -> bool {
-    starved_seconds(server).is_some() || is_generator_starved(load) || is_robbed(load, server)
+    starved_seconds(server).is_some() || is_generator_starved(load) || may_lack_cpu(load, server)
 }
 
 pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
-fn outside_limiter(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = both_idle(load, server)?;
+/// The server has room although many requests wait: for something that no other rule names.
+fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = utilisation_with_room(load, server)?;
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
             "Something else: on average {waiting:.0} requests were in flight, and the server used \
              {} of its CPU. {}",
             percent(used),
-            waits_in_words(server)
+            describe_waits(server)
         );
-        verdict(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
-    })?
+        Limiter::new(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
+    })
 }
 
+/// Server and generator have room, and few requests are in flight.
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = both_idle(load, server)?;
+    let used = utilisation_with_room(load, server)?;
     let are_few = load.mean_at_server() < MANY_IN_FLIGHT;
     (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
@@ -397,33 +398,33 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             load.in_flight.mean,
             percent(used)
         );
-        // With few requests in flight a closed loop must behave like this; with more, another cause
-        // may be hidden. Rules that name a thread, a lock or a disk had nothing to read where
-        // threads ended with their counters.
+        // With few requests in flight, a closed loop must leave a server idle. With more, another
+        // cause may be hidden. If counters of threads are unread, the rules for threads, locks and
+        // disks could not apply.
         let is_likely = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
         let confidence = match is_likely {
             true if is_quick(load, server) && !is_disturbed(load, server) => Confidence::High,
             true => Confidence::Medium,
             false => Confidence::Low,
         };
-        verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
-    })?
+        Limiter::new(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
+    })
 }
 
-/// Longest time, besides the server's CPU time, of a request that waited only for the way to the
-/// server and back, microseconds: two wake-ups of a virtual machine's sleeping CPU on each side.
-const WAY_US: f64 = 300.0;
+/// Longest network round trip of a request without any queue, microseconds. It allows for two
+/// wake-ups of a virtual machine's sleeping CPU on each side.
+const ROUND_TRIP_US: f64 = 300.0;
 
-/// Whether requests take little longer than the server computes for them: they wait neither for
-/// each other nor for anything that serves one at a time.
+/// Whether requests take little longer than their CPU time in the server and a round trip. They
+/// wait neither for each other nor for a resource that serves one request at a time.
 fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     let mean_us = load.response_time_us.mean;
-    let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + WAY_US);
+    let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + ROUND_TRIP_US);
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
-/// Describes the server's waits as far as they are known, and the option that shows more.
-fn waits_in_words(server: &ServerUse) -> String {
+/// Describes the waits of the server's threads, or names the option that shows them.
+fn describe_waits(server: &ServerUse) -> String {
     let Some(working) = &server.working else {
         return "The server waits for a lock, a disk, a database, or a limit of its own on threads \
                 or connections. Use `--observe states` to see which."
@@ -437,9 +438,9 @@ fn waits_in_words(server: &ServerUse) -> String {
         ThreadState::Runnable,
         ThreadState::Other,
     ];
-    let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
-    let said = most.map_or(String::new(), |state| {
-        let what = match state {
+    let longest = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
+    let longest_wait = longest.map_or(String::new(), |state| {
+        let purpose = match state {
             ThreadState::Network => "for peers (requests, or responses of back ends)",
             ThreadState::Lock => "for each other, or for work",
             ThreadState::Disk => "for a disk",
@@ -448,12 +449,12 @@ fn waits_in_words(server: &ServerUse) -> String {
             _ => "in other system calls",
         };
         format!(
-            "The serving threads waited {what} for {} of their time. ",
+            "The serving threads waited {purpose} for {} of their time. ",
             percent(working.share(state))
         )
     });
     format!(
-        "{said}The server has an internal limit, or waits for a service that dyno does not \
+        "{longest_wait}The server has an internal limit, or waits for a service that dyno does not \
          monitor. Name such services as `[[backends]]`."
     )
 }
@@ -496,9 +497,9 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     Limiter::new(Resource::Unknown, Confidence::Low, sentence, evidence)
 }
 
-/// Names the measurement that would find the limiter.
+/// Returns the advice that would find the limiter.
 fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
-    // A server's waits mean nothing while another program uses the time of its machine.
+    // Waits of threads do not point to a limiter while others use the machine's CPU time.
     if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
         return format!(
             "The hypervisor gave {} of this machine's CPU time to others, so waiting threads look \
@@ -511,8 +512,8 @@ fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
                 requests and looks idle. Re-run on a quieter machine."
             .into();
     }
-    let is_looked_at = server.by_thread_role.values().any(|role| role.states_s.is_some());
-    if is_looked_at {
+    let are_states_known = server.by_thread_role.values().any(|role| role.states_s.is_some());
+    if are_states_known {
         "Use more connections, or a longer step, to see which of the two fills first.".into()
     } else {
         "Thread states were not recorded. Use `--observe states` to see the waits.".into()

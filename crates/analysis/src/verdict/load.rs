@@ -1,4 +1,5 @@
-//! The reasons to distrust the result of one load.
+//! Derives the caveats of one load: reasons to distrust its numbers. They come from the load's own
+//! record and from the checks around it.
 
 use dyno_archive::interval::EarlyResponses;
 use dyno_archive::load::Connections;
@@ -17,68 +18,69 @@ use crate::load::{InFlight, LoadResult, at_quantile, response_times};
 use crate::number_format::percent;
 use crate::trial::sort_by_severity;
 
-/// Every reason to distrust this result, the most severe first.
+/// Returns all caveats of a load, the most severe first.
 pub(super) fn caveats(
     result: &LoadResult,
     record: &LoadRecord,
     context: &Context<'_>,
 ) -> Vec<Caveat> {
-    let mut all: Vec<Caveat> = [
-        books(record),
+    let mut caveats: Vec<Caveat> = [
+        unbalanced_counts(record),
         dropped_packets(record),
-        subject_failed(record),
+        server_failure(record),
         littles_law(result),
-        longer_than_window(result, record),
-        room::bound(result, context),
-        room::oversubscribed(result, context),
-        fell_back(result),
-        wrong_answers(result),
-        answered_on_refusing_port(result, context),
+        requests_beyond_window(result, record),
+        room::generator_bound(result, context),
+        room::too_many_threads(result, context),
+        protocol_fallback(result),
+        incorrect_responses(result),
+        responses_on_refusing_port(result, context),
         refusals(result, context),
-        no_answers(result, context),
-        checks_failed(context),
+        no_correct_response(result, context),
+        failed_checks(context),
         errors(result, context),
-        unanswered(result),
-        dropped(result),
-        rate_not_reached(result),
+        in_flight_at_end(result),
+        dropped_requests(result),
+        missed_rate(result),
         warmup_backlog(result),
         warmup_failures(result),
-        connections(result),
-        unsolicited(result),
-        pauses::generator_stopped(result, record),
+        missing_connections(result),
+        unsolicited_responses(result),
+        pauses::generator_pause(result, record),
         pauses::outage(result, record),
-        pauses::stalled(result, record),
-        answered_early(result, record),
-        streams_not_granted(result),
+        pauses::server_stall(result, record),
+        early_responses(result, record),
+        stream_limit(result),
         queueing(result, context),
-        generator_late(result),
-        generator_starved(result, context),
-        room::priority_refused(record, result),
-        room::others(result, context),
-        room::quota(result),
-        clumped(result),
+        late_wakeups(result),
+        generator_cpu_wait(result, context),
+        room::refused_priority(record, result),
+        room::shared_cpus(result, context),
+        room::generator_quota(result),
+        bursts(result),
         ceiling(result),
-        partly_checked(result),
+        partial_checks(result),
         record.cut_short.then(|| {
             info(Code::CutShort, "This load was ended early: the window is shorter than planned.")
         }),
-        tcp_not_measured(result),
+        missing_tcp_counters(result),
         short_window(result),
-        threads_ended_apart(result),
-        not_monitored(context),
+        uneven_threads(result),
+        unmonitored_server(context),
     ]
     .into_iter()
     .flatten()
     .collect();
-    // An observed server has better data than throughput, and turns have clocks of their own.
+    // An observed server has its own rule, with more data. In turns, levels follow the turns.
     if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
-        all.extend(levels::unobserved_caveats(result));
+        caveats.extend(levels::unobserved_caveats(result));
     }
-    sort_by_severity(&mut all);
-    all
+    sort_by_severity(&mut caveats);
+    caveats
 }
 
-fn books(record: &LoadRecord) -> Option<Caveat> {
+/// The counts of requests contradict each other.
+fn unbalanced_counts(record: &LoadRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
         let message = "The counts of scheduled, started and ended requests do not add up. This is \
@@ -87,7 +89,7 @@ fn books(record: &LoadRecord) -> Option<Caveat> {
     })
 }
 
-/// Packets that the machine drops look like a server that does not answer.
+/// The machine dropped packets, which looks like a server that does not respond.
 fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let drops = MachineDrops::from_load(record)?;
     let evidence = serde_json::to_value(drops).expect("numbers only");
@@ -109,32 +111,31 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     Some(caveat(Severity::Warning, message))
 }
 
+/// The recorded times and the count of requests in flight contradict each other.
 fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let InFlight { mean, by_littles_law, resolution } = result.in_flight;
     let by_littles_law = by_littles_law?;
-    let off = (by_littles_law - mean).abs();
-    (off > LITTLE_TOLERANCE * mean && off > resolution && off > LITTLE_LEAST).then(|| {
+    let difference = (by_littles_law - mean).abs();
+    let bounds = [LITTLE_TOLERANCE * mean, resolution, LITTLE_LEAST];
+    let is_large = bounds.into_iter().all(|bound| difference > bound);
+    is_large.then(|| {
         let message = format!(
             "On average, {by_littles_law:.2} requests were in flight by their recorded times, and \
              {mean:.2} by their count. Some times are missing, or some counts are incorrect. This \
              is a bug in dyno. Do not use this step, and please report it."
         );
-        Caveat::new(
-            Code::LittlesLaw,
-            Severity::Invalid,
-            message,
-            json!({"in_flight": mean, "by_law": by_littles_law}),
-        )
+        let evidence = json!({"in_flight": mean, "by_law": by_littles_law});
+        Caveat::new(Code::LittlesLaw, Severity::Invalid, message, evidence)
     })
 }
 
-/// If the median is longer than the window, most requests seen in it began before it or end after
-/// it.
-fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let (answers, missing) = response_times(record);
+/// The median response time is longer than the window, so most requests began before it or ended
+/// after it.
+fn requests_beyond_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    let (times, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
-    let median_us = at_quantile(&answers, missing, 0.5).map(|ns| ns as f64 / 1e3);
-    // A median among the unanswered is at least the longest wait known.
+    let median_us = at_quantile(&times, missing, 0.5).map(|ns| ns as f64 / 1e3);
+    // If the median request has no correct response, its wait is at least the longest known wait.
     let median_us = median_us.or(result.response_time_us.longest_wait)?;
     // A load of a given number of requests ends with its last response.
     let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
@@ -151,10 +152,11 @@ fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat
     })
 }
 
-fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
-    let of = |outcome| result.outcomes.get(outcome);
-    let (status, header, body) =
-        (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
+fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
+    let count = |outcome| result.outcomes.get(outcome);
+    let status = count(Outcome::UnexpectedStatus);
+    let header = count(Outcome::UnexpectedHeader);
+    let body = count(Outcome::UnexpectedBody);
     (status + header + body > 0).then(|| {
         let mut message =
             format!("{status} responses had an unexpected status and {body} an unexpected body");
@@ -172,22 +174,27 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A server that answers on the port of a refusing control is not part of the run.
-fn answered_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let answers = result.outcomes.get(Outcome::Ok);
-    (context.refuses && answers > 0).then(|| {
+/// Requests got responses on the port of a control that should refuse connections, from a server
+/// that does not belong to the run.
+fn responses_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let responses = result.outcomes.get(Outcome::Ok);
+    (context.refuses && responses > 0).then(|| {
         let message = format!(
             "{} a response on a port where no server should listen. Find the process with `ss \
              -tlnp`.",
-            if answers == 1 { "1 request got".into() } else { format!("{answers} requests got") }
+            match responses {
+                1 => "1 request got".into(),
+                _ => format!("{responses} requests got"),
+            }
         );
-        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": answers}))
+        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": responses}))
     })
 }
 
+/// All connections were refused, as intended.
 fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let refused = result.outcomes.get(Outcome::ConnectRefused);
-    is_refused(result, context).then(|| {
+    is_refused_as_intended(result, context).then(|| {
         let message = format!(
             "All connections were refused, {} per second. This is expected: no server listens \
              there.",
@@ -197,14 +204,14 @@ fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     })
 }
 
-/// Whether nothing but refusals came from where they are to come.
-fn is_refused(result: &LoadResult, context: &Context<'_>) -> bool {
+/// Whether all connections were refused by a control that should refuse them.
+fn is_refused_as_intended(result: &LoadResult, context: &Context<'_>) -> bool {
     let refused = result.outcomes.get(Outcome::ConnectRefused);
     context.refuses && refused > 0 && result.outcomes.total() == refused
 }
 
-fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    (result.outcomes.get(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
+fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    (result.outcomes.get(Outcome::Ok) == 0 && !is_refused_as_intended(result, context)).then(|| {
         let message = match leading_failure(result) {
             Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
                 "No request got a correct response: {count} connections were refused. No server \
@@ -220,21 +227,21 @@ fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     })
 }
 
-/// The most frequent one, with its count.
+/// Returns the most frequent failure and its count.
 fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
     result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, n)| (outcome.name(), n))
 }
 
-fn subject_failed(record: &LoadRecord) -> Option<Caveat> {
-    let words = record.server_failure.as_ref()?;
-    let (code, who) = match FailureKind::BackendFailed.is_of(words) {
+fn server_failure(record: &LoadRecord) -> Option<Caveat> {
+    let failure = record.server_failure.as_ref()?;
+    let (code, start) = match FailureKind::BackendFailed.is_of(failure) {
         true => (Code::BackendFailed, "The server"),
         false => (Code::SubjectFailed, "The server failed during this step:"),
     };
-    Some(Caveat::new(code, Severity::Invalid, format!("{who} {words}."), json!({})))
+    Some(Caveat::new(code, Severity::Invalid, format!("{start} {failure}."), json!({})))
 }
 
-fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
+fn failed_checks(context: &Context<'_>) -> Option<Caveat> {
     let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok && !c.waived).collect();
     let first = failed.first()?;
     let message = format!(
@@ -245,33 +252,34 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
         first.detail()
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // A incorrect response means wrong work. No answer in time may only mean that the server was
-    // full.
+    // An incorrect response shows incorrect work. A late response may only show a full server.
     let severity =
         if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
-/// Largest share of due requests that may get no response. With more, the rest is not the load that
-/// was asked for.
+/// Largest share of due requests without a response before a step is refused. With more, the server
+/// got less load than planned.
 pub(crate) const MAX_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let exchanges = result.exchanges;
     let lost = exchanges.lost_count();
     let share = lost as f64 / exchanges.due().max(1) as f64;
-    let is_due = exchanges.failed > 0 || share > MAX_LOST;
-    (is_due && !is_refused(result, context)).then(|| {
-        let at_end =
+    let is_reported = exchanges.failed > 0 || share > MAX_LOST;
+    (is_reported && !is_refused_as_intended(result, context)).then(|| {
+        let without_outcome =
             [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
-        let at_end =
-            at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+        let without_outcome = without_outcome
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, state)| format!("{n} {state}"));
         let classes: Vec<String> = result
             .outcomes
             .not_ok()
             .filter(|(outcome, _)| !outcome.is_completed())
             .map(|(outcome, n)| format!("{n} {}", outcome.name()))
-            .chain(at_end)
+            .chain(without_outcome)
             .collect();
         let mut message = format!(
             "{} of the due requests got no response ({}).",
@@ -296,7 +304,7 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     })
 }
 
-fn unanswered(result: &LoadResult) -> Option<Caveat> {
+fn in_flight_at_end(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
@@ -307,7 +315,7 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-fn dropped(result: &LoadResult) -> Option<Caveat> {
+fn dropped_requests(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.dropped;
     (n > 0).then(|| {
         let message = format!(
@@ -318,7 +326,8 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
+/// Fewer requests got a response than the schedule offered.
+fn missed_rate(result: &LoadResult) -> Option<Caveat> {
     let pace = result.pace()?;
     (!pace.is_kept).then(|| {
         let message = format!(
@@ -333,7 +342,8 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A backlog of the warm-up that was answered in the window.
+/// Requests of the warm-up got their responses in the window, so throughput is above the offered
+/// rate.
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     let pace = result.worked_off()?;
     let message = format!(
@@ -347,7 +357,7 @@ fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
     Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
 }
 
-/// Failures in the warm-up, also of its requests that were answered in the window.
+/// Requests of the warm-up failed. This includes requests with a response in the window.
 fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
     let failed = result.exchanges.warmup_failed;
     (failed > 0).then(|| {
@@ -360,11 +370,10 @@ fn warmup_failures(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-fn connections(result: &LoadResult) -> Option<Caveat> {
+fn missing_connections(result: &LoadResult) -> Option<Caveat> {
     let Connections { asked, established, opened, .. } = result.connections;
-    // Where connections end by design, some are always being replaced: after a number of requests,
-    // by `Connection: close`, or because the server closes each one after its response. No request
-    // is lost then.
+    // Some connections are always being replaced if each ends after a number of requests, or if the
+    // server closes it after a response. No request fails then.
     let end_by_design = result.config.requests_per_connection.is_some() || opened >= 2 * asked;
     let are_replaced = end_by_design && result.exchanges.failed == 0;
     (established < asked && !are_replaced).then(|| {
@@ -373,16 +382,12 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
              fewer requests were in flight than planned. Check the errors and \
              `connections.closed_by_server`."
         );
-        Caveat::new(
-            Code::Connections,
-            Severity::Warning,
-            message,
-            json!({"asked": asked, "established": established}),
-        )
+        let evidence = json!({"asked": asked, "established": established});
+        Caveat::new(Code::Connections, Severity::Warning, message, evidence)
     })
 }
 
-fn unsolicited(result: &LoadResult) -> Option<Caveat> {
+fn unsolicited_responses(result: &LoadResult) -> Option<Caveat> {
     let n = result.connections.unsolicited;
     (n > 0).then(|| {
         let after = result.connections.unsolicited_after;
@@ -397,11 +402,13 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// The server had answered before it can have read the whole request.
-fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+/// Responses were complete before the server can have read the whole request.
+fn early_responses(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let mut early = EarlyResponses::default();
     let after_warmup = record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
-    after_warmup.filter_map(|i| i.answered_early.as_ref()).for_each(|of| early.add(of));
+    after_warmup
+        .filter_map(|i| i.answered_early.as_ref())
+        .for_each(|responses| early.add(responses));
     let completed = result.exchanges.completed;
     (early.responses > 0).then(|| {
         let unsent = early.unsent_bytes as f64 / early.responses as f64;
@@ -412,9 +419,10 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
              smaller body.",
             early.responses
         );
-        // Servers that refuse a request may do so from its head alone.
-        let of_any: u64 = result.outcomes.statuses[3..].iter().sum();
-        let refused = early.refusals.unwrap_or(of_any);
+        // A server may refuse a request (status 4xx or 5xx) from its head alone. Older archives
+        // have only the count of all refusals.
+        let refusals_of_all: u64 = result.outcomes.statuses[3..].iter().sum();
+        let refused = early.refusals.unwrap_or(refusals_of_all);
         let share = early.responses.saturating_sub(refused) as f64 / completed.max(1) as f64;
         let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Warning };
         let evidence = json!({
@@ -425,10 +433,10 @@ fn answered_early(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     })
 }
 
-/// HTTP/2 was asked for, and HTTP/1.1 was measured.
-fn fell_back(result: &LoadResult) -> Option<Caveat> {
+/// The load asks for HTTP/2, and the server used HTTP/1.1.
+fn protocol_fallback(result: &LoadResult) -> Option<Caveat> {
     let config = &result.config;
-    // Without a response nothing was chosen.
+    // Without a response the server chose no protocol.
     let has_responses = result.exchanges.completed > 0;
     if has_responses
         && config.protocol == Protocol::Auto
@@ -449,22 +457,22 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     }
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
-        let how = match result.config.protocol {
+        let cause = match result.config.protocol {
             Protocol::H2cUpgrade => {
-                "the server responded to the upgrade without a switch of \
-                                     protocols"
+                "the server responded to the upgrade without a switch of protocols"
             }
             _ => "the server chose another protocol by ALPN",
         };
         let message = format!(
-            "{n} connections used HTTP/1.1 instead of HTTP/2: {how}. Turn on HTTP/2 in the server, \
-             or measure the protocol h1."
+            "{n} connections used HTTP/1.1 instead of HTTP/2: {cause}. Turn on HTTP/2 in the \
+             server, or measure the protocol h1."
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
 }
 
-fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
+/// The server allows fewer streams per connection than the load asks for.
+fn stream_limit(result: &LoadResult) -> Option<Caveat> {
     let streams = result.http2.as_ref()?.streams;
     let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
     let message = format!(
@@ -473,23 +481,19 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
          limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
         streams.asked
     );
-    Some(Caveat::new(
-        Code::StreamsNotGranted,
-        Severity::Warning,
-        message,
-        json!({"asked": streams.asked, "granted": granted}),
-    ))
+    let evidence = json!({"asked": streams.asked, "granted": granted});
+    Some(Caveat::new(Code::StreamsNotGranted, Severity::Warning, message, evidence))
 }
 
-/// Requests waited before they were sent: for a free connection, or for a late generator.
+/// Requests waited in the generator before they were sent: for a connection, or for a CPU.
 fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
     (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
         let (in_flight, places) = (result.in_flight.mean, result.places());
-        let is_full = in_flight >= 0.5 * places as f64;
+        let is_half_full = in_flight >= 0.5 * places as f64;
         let is_late =
-            generator_late(result).is_some() || generator_starved(result, context).is_some();
-        let why = match (is_full, is_late) {
+            late_wakeups(result).is_some() || generator_cpu_wait(result, context).is_some();
+        let advice = match (is_half_full, is_late) {
             (true, false) => "Use more connections to find the server's own limit.".to_string(),
             (_, true) => format!(
                 "The generator was late: on average, {in_flight:.1} of {places} possible requests \
@@ -506,7 +510,7 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
         let message = format!(
             "Slow requests mostly waited in the generator before they were sent. The p99 of all \
              requests is {response:.0} µs from the intended start and {service:.0} µs from \
-             sending. {why}"
+             sending. {advice}"
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
@@ -516,66 +520,58 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     })
 }
 
-fn generator_late(result: &LoadResult) -> Option<Caveat> {
-    let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
-    (late > 0.1 * median && late > 100.0).then(|| {
+fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
+    let (lag_us, median_us) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
+    (lag_us > 0.1 * median_us && lag_us > 100.0).then(|| {
         let message = format!(
-            "The generator woke up to {late:.0} µs late (p99), compared with a median response \
-             time of {median:.0} µs. The measured times include this delay. Use a quieter machine."
+            "The generator woke up to {lag_us:.0} µs late (p99), compared with a median response \
+             time of {median_us:.0} µs. The measured times include this delay. Use a quieter \
+             machine."
         );
-        Caveat::new(
-            Code::GeneratorLate,
-            Severity::Warning,
-            message,
-            json!({"wake_lag_p99_us": late}),
-        )
+        let evidence = json!({"wake_lag_p99_us": lag_us});
+        Caveat::new(Code::GeneratorLate, Severity::Warning, message, evidence)
     })
 }
 
-/// A generator that waits for a CPU that others use looks idle, and stamps late.
-fn generator_starved(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let share = waited_for_cpu(result)?;
+/// The generator waited for a CPU that other programs used. It looks idle, and its timestamps are
+/// late.
+fn generator_cpu_wait(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let share = cpu_wait_share(result)?;
     (share > room::MAX_WAITING).then(|| {
         let message = format!(
             "For {} of the time the generator waited for a CPU that another program used{}. \
              Throughput is a lower bound, and response times include the wait. Give the generator \
              a CPU of its own ({}), or use a quieter machine.",
             percent(share),
-            room::process_names(result),
+            result.client.room.processes_text(),
             context.cpus_setting()
         );
-        Caveat::new(
-            Code::GeneratorStarved,
-            Severity::Warning,
-            message,
-            json!({"run_delay_share": share}),
-        )
+        let evidence = json!({"run_delay_share": share});
+        Caveat::new(Code::GeneratorStarved, Severity::Warning, message, evidence)
     })
 }
 
-/// Mean share of the window that a generator thread waited for a CPU; `None`: not known.
-fn waited_for_cpu(result: &LoadResult) -> Option<f64> {
+/// Returns the mean share of the window for which a generator thread waited for a CPU. `None`:
+/// unknown.
+fn cpu_wait_share(result: &LoadResult) -> Option<f64> {
     Some(result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64)
 }
 
-/// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's
-/// queue is longer.
-fn clumped(result: &LoadResult) -> Option<Caveat> {
-    const MOST: f64 = 0.25;
+/// Requests left in bursts instead of the planned gaps, so the server's queue is longer than
+/// planned.
+fn bursts(result: &LoadResult) -> Option<Caveat> {
+    /// Largest excess of the achieved coefficient of variation without a caveat.
+    const MAX_EXCESS: f64 = 0.25;
     let gaps = result.gaps.as_ref()?;
-    let (wanted, got) = (gaps.intended_cv?, gaps.achieved_cv?);
-    (got > wanted + MOST).then(|| {
+    let (intended, achieved) = (gaps.intended_cv?, gaps.achieved_cv?);
+    (achieved > intended + MAX_EXCESS).then(|| {
         let message = format!(
             "Requests left in bursts: the gaps between them have a coefficient of variation of \
-             {got:.2} instead of {wanted:.2}. Causes are few connections, a slow server or a late \
-             generator. Check the send lag. Use more connections or a quieter machine."
+             {achieved:.2} instead of {intended:.2}. Causes are few connections, a slow server or \
+             a late generator. Check the send lag. Use more connections or a quieter machine."
         );
-        Caveat::new(
-            Code::Clumped,
-            Severity::Warning,
-            message,
-            json!({"intended_cv": wanted, "achieved_cv": got}),
-        )
+        let evidence = json!({"intended_cv": intended, "achieved_cv": achieved});
+        Caveat::new(Code::Clumped, Severity::Warning, message, evidence)
     })
 }
 
@@ -597,7 +593,7 @@ fn ceiling(result: &LoadResult) -> Option<Caveat> {
     ))
 }
 
-fn partly_checked(result: &LoadResult) -> Option<Caveat> {
+fn partial_checks(result: &LoadResult) -> Option<Caveat> {
     let one_in = result.config.check_one_in.filter(|n| *n != 1)?;
     let completed = result.exchanges.completed;
     let checked = result.checked;
@@ -610,17 +606,12 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
              `--check-one-in 1` to check all in full."
         )
     };
-    Some(Caveat::new(
-        Code::PartlyChecked,
-        Severity::Info,
-        message,
-        json!({"checked": checked, "completed": completed}),
-    ))
+    let evidence = json!({"checked": checked, "completed": completed});
+    Some(Caveat::new(Code::PartlyChecked, Severity::Info, message, evidence))
 }
 
-fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
-    let none = result.tcp.segments_in.is_none();
-    none.then(|| {
+fn missing_tcp_counters(result: &LoadResult) -> Option<Caveat> {
+    result.tcp.segments_in.is_none().then(|| {
         info(
             Code::TcpNotMeasured,
             "TCP segments are unknown: no connection was open, or the kernel does not count them.",
@@ -628,17 +619,18 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A window that says little. One that ends with the last of n requests at a rate is an interval
-/// between arrivals shorter than n of them, so that throughput is n ÷ (n − 1) times the rate.
+/// The window is too short. A window that ends with the last of n requests contains n − 1 gaps
+/// between arrivals. Throughput then appears as n ÷ (n − 1) times the rate.
 fn short_window(result: &LoadResult) -> Option<Caveat> {
-    /// Below, that is more than a percent.
-    const FEWEST: u64 = 100;
+    /// Requests below which this error is more than a percent.
+    const MIN_REQUESTS: u64 = 100;
     let requests = result.config.requests;
-    let few = requests.filter(|n| result.config.model == LoadModel::Open && *n < FEWEST);
+    let few = requests.filter(|n| result.config.model == LoadModel::Open && *n < MIN_REQUESTS);
     let message = match (few, requests) {
         (Some(n), _) => format!(
             "The measured window ends with the last of only {n} responses. Throughput therefore \
-             appears above the offered rate. Use at least `-n {FEWEST}`, or a duration (`-d 10s`)."
+             appears above the offered rate. Use at least `-n {MIN_REQUESTS}`, or a duration (`-d \
+             10s`)."
         ),
         (None, _) if result.duration_s >= 1.0 => return None,
         (None, Some(_)) => {
@@ -653,10 +645,10 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     Some(info(Code::ShortWindow, message))
 }
 
-/// Threads divide a number of requests before the load. One that has fast connections is done
-/// first, and its connections then have nothing to do.
-fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
-    /// Least share of the places that have a request in flight on average.
+/// Some generator threads finished earlier than others. Threads divide a number of requests before
+/// the load, and connections of a thread that has finished are idle.
+fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
+    /// Least mean share of the places with a request in flight.
     const MIN_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;
@@ -674,8 +666,8 @@ fn threads_ended_apart(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A server that was not monitored has no CPU data.
-fn not_monitored(context: &Context<'_>) -> Option<Caveat> {
+/// The server was not monitored, so its CPU use is unknown.
+fn unmonitored_server(context: &Context<'_>) -> Option<Caveat> {
     let message = "The server's CPU use is unknown. Run it as a subject under `dyno run` to see \
                    what limited it.";
     context.server.is_none().then(|| info(Code::ServerNotObserved, message))

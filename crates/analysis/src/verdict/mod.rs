@@ -1,5 +1,6 @@
-//! Verdicts: caveats (reasons to distrust a number) and limiters (what bound a step). They read
-//! results and write sentences; no metric is computed here.
+//! Derives caveats (reasons to distrust a number) and limiters (the resource that bound a step)
+//! from results. They show users which numbers to trust. Metrics are computed elsewhere: the rules
+//! only read them and write sentences.
 
 mod curve;
 mod levels;
@@ -25,7 +26,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Party};
 use serde_json::json;
 
-pub(crate) use curve::settle;
+pub(crate) use curve::revise_limiters;
 pub use limiter::{Limiter, limiter};
 pub use resource::{Confidence, Resource};
 pub use thresholds::GENERATOR_BUSY;
@@ -45,29 +46,29 @@ use crate::trial::sort_by_severity;
 use crate::turns::TurnsResult;
 use crate::window_levels::Steadiness;
 
-/// Inputs of the judgement of a load, besides its own record.
+/// Inputs for the caveats of a load, besides its record.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
-    /// Most that the generator reached on this machine; `None`: not known.
+    /// Highest throughput of the generator on this machine. `None`: unknown.
     pub ceiling: Option<Ceiling>,
-    /// Resource use of the server; `None`: it was not monitored.
+    /// Resource use of the server. `None`: it was not monitored.
     pub server: Option<&'a ServerUse>,
-    /// The server is a control, which is there to show where the generator ends.
+    /// The server is a control, which shows the generator's maximum.
     pub control: bool,
-    /// No server should listen on its port.
+    /// Refused connections are the expected result: no server should listen on the port.
     pub refuses: bool,
     /// Checks made while the load ran.
     pub checks: &'a [CheckResult],
 }
 
 impl Context<'_> {
-    /// The server's CPU utilisation, if it needed all of its CPU.
-    fn full_server(&self, load: &LoadResult) -> Option<f64> {
+    /// The server's CPU utilisation, if the server needed all of its CPU.
+    fn full_server_utilisation(&self, load: &LoadResult) -> Option<f64> {
         self.server.filter(|server| polling::is_full(load, server))?.cpu_utilisation
     }
 
-    /// The setting that chooses the generator's CPUs: a suite has no option for it, and its
-    /// generator gets the CPUs that the servers leave.
+    /// The setting that chooses the generator's CPUs. In a suite the generator gets the CPUs that
+    /// the servers leave, so the setting is that of the servers.
     const fn cpus_setting(&self) -> &'static str {
         match self.server {
             Some(_) => "a smaller `cpuset` under `[limits]` leaves it the others",
@@ -83,9 +84,9 @@ impl Context<'_> {
         }
     }
 
-    /// Severity of a generator without room.
-    fn weight_of_room(&self, load: &LoadResult) -> Severity {
-        match self.full_server(load) {
+    /// Severity of a caveat about a generator that may have been the limit.
+    fn generator_bound_severity(&self, load: &LoadResult) -> Severity {
+        match self.full_server_utilisation(load) {
             _ if self.control => Severity::Info,
             Some(_) => Severity::Warning,
             None => Severity::Invalid,
@@ -93,7 +94,7 @@ impl Context<'_> {
     }
 }
 
-/// The result of one load, judged.
+/// Returns the result of one load, with its caveats.
 #[must_use]
 pub fn load(record: &LoadRecord, config: LoadConfig, context: &Context<'_>) -> LoadResult {
     let mut result = crate::load::result(record, config);
@@ -103,75 +104,76 @@ pub fn load(record: &LoadRecord, config: LoadConfig, context: &Context<'_>) -> L
     result
 }
 
-/// A result with other caveats, and whether it may be used with these.
+/// Replaces the caveats of a result, and updates whether it is valid.
 pub(crate) fn with_caveats(
     load: LoadResult,
-    of: impl FnOnce(Vec<Caveat>) -> Vec<Caveat>,
+    change: impl FnOnce(Vec<Caveat>) -> Vec<Caveat>,
 ) -> LoadResult {
-    let caveats = of(load.caveats);
+    let caveats = change(load.caveats);
     LoadResult { valid: is_valid(&caveats), caveats, ..load }
 }
 
-/// Inputs of the judgement of a trial, besides its load and its server's resource use.
+/// Inputs for the caveats of a trial, besides its load and its server's resource use.
 pub(crate) struct TrialContext<'a> {
     pub(crate) record: &'a LoadRecord,
     /// The server's party in the record's samples.
     pub(crate) party: Party,
-    /// The server's part of its start; `None`: nothing is known of it.
+    /// The server's part of its start. `None`: unknown.
     pub(crate) part: Option<&'a PartStart>,
     /// Checks made while the load ran.
     pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
     pub(crate) machine: &'a MachineResult,
-    /// `None`: the load had all the time.
+    /// The turns in which servers were loaded. `None`: the server was loaded without turns.
     pub(crate) turns: Option<&'a TurnsResult>,
-    /// Throughput of the other servers in each round of turns, as multiples of their means; `None`:
-    /// not known.
+    /// Throughput of the other servers in each round of turns, as multiples of their means. `None`:
+    /// unknown.
     pub(crate) pace: Option<Vec<f64>>,
-    /// Whether the load was alone, and other repeats of its cell took turns.
+    /// Whether this server was loaded alone although other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
-    /// `None`: no other server was loaded at the same time.
+    /// Servers that were loaded at the same time. `None`: no other server was.
     pub(crate) duet: Option<&'a DuetResult>,
-    /// `None`: too few intervals.
+    /// Levels of the window. `None`: too few intervals.
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
-/// Every reason to distrust a trial, its load's included, the most severe first. `server`: as in
-/// [`Context`].
+/// Returns all caveats of a trial, including those of its load, the most severe first. `server`: as
+/// in [`Context`].
 pub(crate) fn trial(
     load: &LoadResult,
     server: Option<&ServerUse>,
     inputs: &TrialContext<'_>,
 ) -> Vec<Caveat> {
-    let mut all = load.caveats.clone();
-    all.extend(checks_waived(load, inputs));
-    all.extend(inputs.is_out_of_turn.then(out_of_turn));
+    let mut caveats = load.caveats.clone();
+    caveats.extend(waived_checks(load, inputs));
+    caveats.extend(inputs.is_out_of_turn.then(out_of_turn));
     // The load's caveats say that the server was not monitored.
-    let Some(server) = server else { return adjust_for_duet(inputs, None, all) };
-    all.extend(server::caveats(server, inputs.record, inputs.party));
-    let company = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
-        (Some(_), _) => warming::AlsoLoaded::AtOnce,
+    let Some(server) = server else { return adjust_for_duet(inputs, None, caveats) };
+    caveats.extend(server::caveats(server, inputs.record, inputs.party));
+    let other_loads = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
+        (Some(_), _) => warming::OtherLoads::AtOnce,
         (None, Some((turns, pace))) => {
-            warming::AlsoLoaded::InTurns { round_s: 2.0 * turns.slice_s, pace }
+            warming::OtherLoads::InTurns { round_s: 2.0 * turns.slice_s, pace }
         }
-        (None, None) => warming::AlsoLoaded::None,
+        (None, None) => warming::OtherLoads::None,
     };
-    all.extend(warming::caveats(load, server, inputs.part, company));
+    caveats.extend(warming::caveats(load, server, inputs.part, other_loads));
     let levels =
-        inputs.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &all));
-    all.extend(levels.into_iter().flatten());
-    all.extend(tick_accounting(server, inputs.facts));
-    all.extend(many_writes(load, server));
-    all.extend(contaminated(inputs.machine));
-    all.extend(thermal_throttling(inputs.machine));
-    all.extend(inputs.turns.and_then(busy_in_others_turns));
-    all.extend(inputs.turns.and_then(|turns| longer_than_turns(load, turns)));
-    let mut all = adjust_for_duet(inputs, Some(server), all);
-    sort_by_severity(&mut all);
-    all
+        inputs.steadiness.map(|steadiness| levels::caveats(load, server, steadiness, &caveats));
+    caveats.extend(levels.into_iter().flatten());
+    caveats.extend(tick_accounting(server, inputs.facts));
+    caveats.extend(many_writes(load, server));
+    caveats.extend(contamination(inputs.machine));
+    caveats.extend(thermal_throttling(inputs.machine));
+    caveats.extend(inputs.turns.and_then(cpu_use_in_others_turns));
+    caveats.extend(inputs.turns.and_then(|turns| requests_beyond_turns(load, turns)));
+    let mut caveats = adjust_for_duet(inputs, Some(server), caveats);
+    sort_by_severity(&mut caveats);
+    caveats
 }
 
-/// A trial whose companions failed, or that a resumed run measured alone.
+/// The caveat of a trial that ran alone instead of in turns: the other servers failed, or a resumed
+/// run measured it alone.
 fn out_of_turn() -> Caveat {
     let message = "This server was loaded alone. In other repeats of this step it was loaded in \
                    turns with other servers. Alone, its caches stay warm, so this repeat is not \
@@ -179,24 +181,29 @@ fn out_of_turn() -> Caveat {
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
 }
 
-/// Adds the caveats of loads that ran at the same time, and drops the caveats of waiting.
+/// Adds the caveats of loads that ran at the same time. Removes caveats about waiting, because the
+/// times of such loads are not compared.
 fn adjust_for_duet(
     inputs: &TrialContext<'_>,
     server: Option<&ServerUse>,
-    all: Vec<Caveat>,
+    caveats: Vec<Caveat>,
 ) -> Vec<Caveat> {
-    let Some(duet) = inputs.duet else { return all };
+    let Some(duet) = inputs.duet else { return caveats };
     let idle = server.and_then(|server| duet::idle_cpus(duet, server));
-    duet::without_waiting(all).into_iter().chain([duet::duet_caveat(duet)]).chain(idle).collect()
+    duet::without_waiting(caveats)
+        .into_iter()
+        .chain([duet::duet_caveat(duet)])
+        .chain(idle)
+        .collect()
 }
 
-/// Share of what a server uses in its own turns that it may use in all of others' without a word.
-/// dyno's own checks cost a fast server a few thousandths.
-const BUSY_AT_REST: f64 = 0.02;
+/// CPU time in other servers' turns from which on a caveat is given, as a share of the CPU time in
+/// own turns. The checks of dyno cost a fast server a few thousandths.
+const CARRIED_SHARE: f64 = 0.02;
 
-/// A server that takes CPU time from the servers whose turn it is.
-fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
-    let share = turns.carried_share.filter(|share| *share >= BUSY_AT_REST)?;
+/// A server takes CPU time from the servers whose turn it is.
+fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
+    let share = turns.carried_share.filter(|share| *share >= CARRIED_SHARE)?;
     let message = format!(
         "In other servers' turns this server used {:.1} % of the CPU time of its own turns. The \
          other servers lacked that time, and part of this server's work is outside of its turns. \
@@ -210,14 +217,14 @@ fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }
 
-/// Share of a turn that a request may take on average without a word.
-const LONG_IN_TURN: f64 = 0.02;
+/// Mean service time from which on a caveat is given, as a share of a turn.
+const SERVICE_SHARE_OF_TURN: f64 = 0.02;
 
-/// Requests that reach from their server's turn into another's.
-fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
+/// Requests that start in their server's turn and end in another server's.
+fn requests_beyond_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     let service_s = load.service_time_us.mean? / 1e6;
     let share = service_s / turns.slice_s;
-    (share >= LONG_IN_TURN).then(|| {
+    (share >= SERVICE_SHARE_OF_TURN).then(|| {
         let message = format!(
             "Requests took {:.1} ms on average, {:.1} % of a turn. About as many get their \
              response in another server's turn, and response times include that server's load. Use \
@@ -230,37 +237,37 @@ fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     })
 }
 
-/// CPUs that others may use together without a word.
-const FOREIGN_CPUS: f64 = 0.1;
+/// CPU use of all other programs from which on a caveat is given, in CPUs.
+const OTHERS_CPUS: f64 = 0.1;
 
-/// Processes that have nothing to do with the run.
-fn contaminated(machine: &MachineResult) -> Option<Caveat> {
+/// Processes that do not belong to the run used the machine's CPUs.
+fn contamination(machine: &MachineResult) -> Option<Caveat> {
     let others = machine.others.as_ref()?;
     let cpus = machine.others_cpus()?;
-    (cpus >= FOREIGN_CPUS).then(|| {
-        let names: Vec<String> = others
+    (cpus >= OTHERS_CPUS).then(|| {
+        let examples: Vec<String> = others
             .iter()
             .take(3)
-            .map(|o| format!("{} (process {}) {:.2}", o.name, o.pid, o.cpus))
+            .map(|other| format!("{} (process {}) {:.2}", other.name, other.pid, other.cpus))
             .collect();
         let more = if others.len() > 3 { ", and others" } else { "" };
         let message = format!(
             "Other programs used {cpus:.2} CPUs of this machine while the step ran: {}{more}. The \
              measurements include their effect. Stop them, and repeat the step.",
-            names.join(", ")
+            examples.join(", ")
         );
-        let evidence =
-            json!({"cpus": cpus, "names": others.iter().map(|o| &o.name).collect::<Vec<_>>()});
+        let names: Vec<&String> = others.iter().map(|other| &other.name).collect();
+        let evidence = json!({"cpus": cpus, "names": names});
         Caveat::new(Code::Contaminated, Severity::Warning, message, evidence)
     })
 }
 
-/// Share of the time in which heat may hold a CPU back without a word.
-const THROTTLED_FOR_HEAT: f64 = 0.02;
+/// Share of the time for which heat may slow a CPU without a caveat.
+const MAX_THERMAL_SHARE: f64 = 0.02;
 
-/// A CPU that was too hot.
+/// A CPU that the machine slowed because it was too hot.
 fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
-    let share = machine.throttled_for_heat.filter(|share| *share > THROTTLED_FOR_HEAT)?;
+    let share = machine.throttled_for_heat.filter(|share| *share > MAX_THERMAL_SHARE)?;
     let message = format!(
         "Heat made a CPU of this machine slower for up to {} of the step. Let the machine cool, or \
          fix the clock below its turbo. Then repeat the step.",
@@ -269,7 +276,7 @@ fn thermal_throttling(machine: &MachineResult) -> Option<Caveat> {
     Some(Caveat::new(Code::ThermalThrottling, Severity::Warning, message, json!({"share": share})))
 }
 
-/// Answers that are written in parts, and leave in as many segments.
+/// Responses that are written in parts, and leave in as many segments.
 fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     let writes = server.calls.as_ref()?.writes?.per_response;
     let segments = load.tcp.data_segments_per_response?;
@@ -284,16 +291,17 @@ fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// A server with a waived check is not comparable with servers that pass it: all its trials say so.
-fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat> {
+/// Failed checks that the subject's file waives. Every trial of such a server has the caveat,
+/// because it is not comparable with servers that pass the check.
+fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
-    let of_start = inputs
+    let checks_of_start = inputs
         .part
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
     let is_broken =
         |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
-    let waived = of_start.chain(inputs.checks).filter(is_broken);
+    let waived = checks_of_start.chain(inputs.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
     let first = names.first()?;
     let more = match names.len() {
@@ -307,7 +315,8 @@ fn checks_waived(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }
 
-/// The kernel's tick is some milliseconds long: over short windows the split is coarse.
+/// The kernel samples user and system time once per tick of some milliseconds, so the split is
+/// coarse over short windows.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     let is_split = server.cpu_user_s.is_some() && server.cpu_split_by != Some(SplitBy::Entries);
     let message = "The kernel's tick samples the split of CPU time into user and system. The sum \
@@ -318,20 +327,19 @@ fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
 /// Whether a result with these caveats may be used.
 #[must_use]
 pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
-    nothing_is_wrong(caveats) && !is_refusal(caveats)
+    has_no_invalid_caveat(caveats) && !has_refusals(caveats)
 }
 
-/// Whether a result says nothing about answers, and nothing is wrong: all was refused where all is
-/// to be.
+/// Whether all connections of a load were refused, as intended, so that the result has no response.
 #[must_use]
 pub(crate) fn is_refused(caveats: &[Caveat]) -> bool {
-    nothing_is_wrong(caveats) && is_refusal(caveats)
+    has_no_invalid_caveat(caveats) && has_refusals(caveats)
 }
 
-fn nothing_is_wrong(caveats: &[Caveat]) -> bool {
+fn has_no_invalid_caveat(caveats: &[Caveat]) -> bool {
     caveats.iter().all(|caveat| caveat.severity < Severity::Invalid)
 }
 
-fn is_refusal(caveats: &[Caveat]) -> bool {
+fn has_refusals(caveats: &[Caveat]) -> bool {
     caveats.iter().any(|caveat| caveat.code == Code::Refusals)
 }

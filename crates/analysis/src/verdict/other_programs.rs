@@ -1,11 +1,12 @@
-//! The limiter that is no part of a run: other programs, which had the CPUs.
+//! Derives the limiter `other_programs`: programs outside of the run used the CPUs of the generator
+//! or the server. Such a step shows neither side's limit.
 
 use serde_json::json;
 
-use super::limiter::{Limiter, is_generator_starved, verdict};
+use super::limiter::{Limiter, is_generator_starved};
 use super::polling::is_full;
 use super::resource::{Confidence, Resource};
-use super::room::Bound;
+use super::room::GeneratorBound;
 use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{SERVER_BUSY, STEAL};
 use crate::load::LoadResult;
@@ -13,34 +14,36 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::ServerUse;
 
-/// Share of what was used of the generator's CPUs from which on other programs filled them.
+/// Share of the use of the generator's CPUs from which on other programs count as the cause.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// CPUs that other programs must have used to be named as a cause.
-const WORTH_NAMING: f64 = 0.1;
+/// Least CPU use of other programs that counts as a cause, in CPUs.
+const MIN_OTHERS_CPUS: f64 = 0.1;
 
-/// Programs that are named.
-const NAMED: usize = 3;
+/// Number of programs that the sentence names.
+const NAMED_PROGRAMS: usize = 3;
 
 const REMEDY: &str = "Neither side shows its limit. Stop these programs, or use `dyno run \
                       --wait-quiet 5m`.";
 
-/// Share of the generator's CPUs that other programs used. `None`: not known, or the server or dyno
-/// itself used most of what others did.
-fn share_of_generators_cpus(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+/// Returns the share of the generator's CPUs that other programs used. `None`: unknown, or most of
+/// that use is by the server or by dyno itself.
+fn others_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let room = &load.client.room;
     let (others, cpus) = (room.others?, room.cpus.as_ref()?.len());
-    // Where both sides share CPUs the server is what uses the generator's.
+    // If both sides share CPUs, the use by others may be that of the server.
     let taken_s = others * cpus as f64 * server.window_s;
     (server.others_cpu_s? >= MOSTLY_OTHERS * taken_s).then_some(others)
 }
 
-/// The same, if the generator waited for these CPUs, so that it may have had room without those
-/// programs.
-pub(super) fn share_waited_for(load: &LoadResult, server: &ServerUse) -> Option<f64> {
-    let is_by_waiting =
-        matches!(Bound::from_result(load)?, Bound::Crowded { .. } | Bound::Waiting { .. });
-    share_of_generators_cpus(load, server).filter(|others| is_by_waiting && *others > MAX_WAITING)
+/// Returns the same share if the generator waited for its CPUs. Without those programs it may have
+/// had room.
+pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    let has_waited = matches!(
+        GeneratorBound::from_result(load)?,
+        GeneratorBound::Crowded { .. } | GeneratorBound::Waiting { .. }
+    );
+    others_share(load, server).filter(|others| has_waited && *others > MAX_WAITING)
 }
 
 /// Other programs filled the generator's CPUs. `None`: the generator had room, the server was full,
@@ -51,15 +54,15 @@ pub(super) fn generator_limiter(
     machine: &MachineResult,
 ) -> Option<Limiter> {
     let room = &load.client.room;
-    let others = share_waited_for(load, server)?;
+    let others = contended_share(load, server)?;
     let used = server.cpu_utilisation;
     (!is_full(load, server) && others >= MOSTLY_OTHERS * room.busy?).then(|| {
-        let of_server = used.map_or(String::new(), |used| {
+        let server_text = used.map_or(String::new(), |used| {
             format!(" The server used {} of its CPU.", percent(used))
         });
         let sentence = format!(
             "Other programs{}: they used {} of the generator's CPUs, and the generator waited for \
-             them.{of_server} {REMEDY}",
+             them.{server_text} {REMEDY}",
             program_names(machine),
             percent(others),
         );
@@ -68,24 +71,24 @@ pub(super) fn generator_limiter(
             "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
             "programs": names(machine),
         });
-        verdict(Resource::OtherPrograms, Confidence::Medium, sentence, evidence)
-    })?
+        Limiter::new(Resource::OtherPrograms, Confidence::Medium, sentence, evidence)
+    })
 }
 
-/// Other programs used CPUs while the server, or the generator, waited for one. Asked where nothing
-/// else is known to be the limit.
+/// Other programs used CPUs while the server or the generator waited for one. This rule applies
+/// only if no other rule names a limiter.
 pub(super) fn server_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,
 ) -> Option<Limiter> {
     let others_s =
-        server.others_cpu_s.filter(|used_s| *used_s >= WORTH_NAMING * server.window_s)?;
+        server.others_cpu_s.filter(|used_s| *used_s >= MIN_OTHERS_CPUS * server.window_s)?;
     let waited_s = starved_seconds(server);
-    let is_taken = waited_s.is_some() || is_generator_starved(load);
-    // The hypervisor's other guests are no programs of this machine.
+    let has_waited = waited_s.is_some() || is_generator_starved(load);
+    // Stolen time goes to other virtual machines, and not to programs of this machine.
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
-    if !is_taken || is_stolen {
+    if !has_waited || is_stolen {
         return None;
     }
     let waits = match waited_s {
@@ -102,21 +105,21 @@ pub(super) fn server_limiter(
         program_names(machine)
     );
     let used = server.cpu_utilisation;
-    // With that time it would have been full.
+    // The utilisation if the server had not waited.
     let demand = used
         .zip(waited_s)
         .zip(server.cpu_allowed_s)
-        .map(|((used, waited), all)| used + waited / all);
+        .map(|((used, waited_s), allowed_s)| used + waited_s / allowed_s);
     let is_likely = demand.is_some_and(|demand| demand >= SERVER_BUSY);
     let confidence = if is_likely { Confidence::Medium } else { Confidence::Low };
     let evidence = json!({
         "others_cpu_s": others_s, "run_delay_s": server.run_delay_s, "server_utilisation": used,
         "generator_starved": is_generator_starved(load), "programs": names(machine),
     });
-    verdict(Resource::OtherPrograms, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::OtherPrograms, confidence, sentence, evidence))
 }
 
-/// Names of the programs that used most CPU time, each once.
+/// Returns the names of the programs that used most CPU time, without duplicates.
 fn names(machine: &MachineResult) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for other in machine.others.iter().flatten() {
@@ -124,11 +127,11 @@ fn names(machine: &MachineResult) -> Vec<&str> {
             names.push(&other.name);
         }
     }
-    names.truncate(NAMED);
+    names.truncate(NAMED_PROGRAMS);
     names
 }
 
-/// ` (rustc, python3)`, or that none can be seen.
+/// Formats the names as ` (rustc, python3)`, or states that they are not visible.
 fn program_names(machine: &MachineResult) -> String {
     let names = names(machine);
     if names.is_empty() {

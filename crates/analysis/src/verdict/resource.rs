@@ -1,4 +1,5 @@
-//! Names of what can limit a step, how sure a verdict is, and what would refute it.
+//! Defines the resources that can limit a step, the confidence in a verdict, and the observation
+//! that would refute it. Reports, explanations and reference pages use the same names.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,14 +57,14 @@ macro_rules! resources {
         impl Resource {
             pub const ALL: [Resource; 22] = [$(Resource::$variant,)+];
 
-            /// The name in results.
+            /// Returns the name in results.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Resource::$variant => $name,)+ }
             }
 
-            /// The meaning, the observation, its consequence, the action and the refutation, as
-            /// Markdown.
+            /// Returns the meaning, the observation, its consequence, the action and the
+            /// refutation, as Markdown.
             #[must_use]
             pub const fn explanation(self) -> &'static str {
                 match self {
@@ -73,7 +74,7 @@ macro_rules! resources {
                 }
             }
 
-            /// The meaning, as a sentence.
+            /// Returns the meaning as a sentence.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 self.explanation().lines().next().unwrap_or_default()
@@ -117,19 +118,20 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// Text to follow a limiter's name: empty if the limiter is certain or unknown.
+    /// Returns the text to follow a limiter's name. It is empty if the limiter is certain or
+    /// unknown.
     #[must_use]
-    pub const fn mark(self, of: Resource) -> &'static str {
-        match (self, of) {
+    pub const fn mark(self, resource: Resource) -> &'static str {
+        match (self, resource) {
             (_, Resource::Unknown) | (Confidence::High, _) => "",
             (Confidence::Medium, _) => " (likely)",
             (Confidence::Low, _) => " (a guess)",
         }
     }
 
-    /// The same as a sentence, to follow the verdict's.
-    pub(super) const fn sentence(self, of: Resource) -> &'static str {
-        match (self, of) {
+    /// Returns the confidence as a sentence, to follow the verdict's sentence.
+    pub(super) const fn sentence(self, resource: Resource) -> &'static str {
+        match (self, resource) {
             (_, Resource::Unknown) | (Confidence::High, _) => "",
             (Confidence::Medium, _) => " This is likely, not certain.",
             (Confidence::Low, _) => " This is a guess.",
@@ -138,8 +140,8 @@ impl Confidence {
 }
 
 impl Resource {
-    /// The observation that would refute a verdict that names it, as a sentence. Empty: it names
-    /// nothing.
+    /// Returns the observation that would refute this limiter, as a sentence. Empty: the limiter is
+    /// unknown.
     #[must_use]
     pub const fn refutation(self) -> &'static str {
         match self {
@@ -208,14 +210,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_named_as_results_have_them() {
+    fn resource_name_equals_its_json() {
         for resource in Resource::ALL {
             assert_eq!(json!(resource), json!(resource.name()));
         }
     }
 
     #[test]
-    fn all_but_the_unknown_can_be_refuted() {
+    fn each_known_resource_has_refutation() {
         for resource in Resource::ALL {
             assert_eq!(
                 resource.refutation().is_empty(),
@@ -226,9 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn name_says_how_sure_it_is_if_there_is_one() {
-        let marks =
-            |of| [Confidence::High, Confidence::Medium, Confidence::Low].map(|sure| sure.mark(of));
+    fn mark_is_empty_for_certain_and_unknown_limiters() {
+        let marks = |resource| {
+            [Confidence::High, Confidence::Medium, Confidence::Low]
+                .map(|confidence| confidence.mark(resource))
+        };
         assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);
         assert_eq!(marks(Resource::Unknown), ["", "", ""]);
     }

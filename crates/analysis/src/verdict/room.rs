@@ -1,4 +1,5 @@
-//! Caveats about the generator's CPUs: whether they had room, and the programs that used it.
+//! Derives caveats about the generator's CPUs: whether they had room, and which programs used them.
+//! A generator without room limits the throughput that it measures.
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::Priority;
@@ -10,78 +11,78 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 
-/// Share of the generator's CPUs in use, polling left out, from which on there is no room.
+/// Use of the generator's CPUs, without polling, from which on they count as full. A share.
 const CPUS_FULL: f64 = 0.95;
 
-/// Share of the window that a thread may wait for a CPU.
+/// Share of the window for which a thread may wait for a CPU without a caveat.
 pub(super) const MAX_WAITING: f64 = 0.05;
 
-/// Share of a quota's periods in which it may hold the generator back. Small, because such a pause
-/// may last a whole period.
+/// Share of a quota's periods in which the generator may be throttled without a caveat. It is
+/// small, because such a pause may last a whole period.
 const MAX_THROTTLED: f64 = 0.02;
 
-/// Share of the generator's CPUs, used by others, above which a caveat is given.
-const OTHERS_WORTH_TELLING: f64 = 0.05;
+/// Share of the generator's CPUs that other programs may use without a caveat.
+const MAX_OTHERS: f64 = 0.05;
 
-/// Why the generator may have been the limit.
+/// Reason why the generator may have been the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// Its own control group has a quota that held it back.
+pub enum GeneratorBound {
+    /// The quota of dyno's own control group throttled it.
     Quota { cpus: f64, throttled: f64 },
     /// A thread worked nearly all of the time.
     Thread { work: f64 },
     /// A thread worked, or waited for a CPU, nearly all of the time.
     Waiting { work: f64, waiting: f64 },
-    /// Threads of one CPU used nearly all of it together.
+    /// Threads that share a CPU used nearly all of it together.
     Cpu { work: f64 },
-    /// Its CPUs had no time left, and it waited for them.
+    /// Its CPUs were full, and it waited for them.
     Crowded { busy: f64, others: f64, waiting: f64 },
 }
 
-impl Bound {
-    /// The first reason that holds; `None`: none does.
+impl GeneratorBound {
+    /// Returns the first reason that applies. `None`: the generator had room.
     #[must_use]
-    pub fn from_result(result: &LoadResult) -> Option<Bound> {
+    pub fn from_result(result: &LoadResult) -> Option<GeneratorBound> {
         let (client, room) = (&result.client, &result.client.room);
         let work = client.busiest_thread_utilisation;
         if let Some(throttled) = room.throttled.filter(|share| *share > MAX_THROTTLED) {
-            return Some(Bound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
+            return Some(GeneratorBound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
         }
         if work > GENERATOR_BUSY {
-            return Some(Bound::Thread { work });
+            return Some(GeneratorBound::Thread { work });
         }
         if room.need > GENERATOR_BUSY {
             let waiting = room.need - room.need_work;
             return Some(if waiting > 0.0 {
-                Bound::Waiting { work: room.need_work, waiting }
+                GeneratorBound::Waiting { work: room.need_work, waiting }
             } else {
-                Bound::Cpu { work: room.need }
+                GeneratorBound::Cpu { work: room.need }
             });
         }
-        crowded(result)
+        crowded_cpus(result)
     }
 
-    /// The reason, as the second half of a sentence about the generator.
+    /// Returns the reason as the second half of a sentence about the generator.
     #[must_use]
     pub fn clause(self) -> String {
         match self {
-            Bound::Quota { cpus, throttled } => format!(
+            GeneratorBound::Quota { cpus, throttled } => format!(
                 "the CPU quota of dyno's own control group, {cpus:.2} CPUs, throttled it in {} of \
                  the quota's periods",
                 percent(throttled)
             ),
-            Bound::Thread { work } => {
+            GeneratorBound::Thread { work } => {
                 format!("its busiest thread was busy for {} of the time", percent(work))
             }
-            Bound::Waiting { work, waiting } => format!(
+            GeneratorBound::Waiting { work, waiting } => format!(
                 "one of its threads was busy for {} of the time, and waited for a CPU for {}",
                 percent(work),
                 percent(waiting)
             ),
-            Bound::Cpu { work } => {
+            GeneratorBound::Cpu { work } => {
                 format!("its threads used {} of a CPU that they share", percent(work))
             }
-            Bound::Crowded { busy, others, waiting } => format!(
+            GeneratorBound::Crowded { busy, others, waiting } => format!(
                 "its CPUs were busy for {} of the time, for {} with other programs, and its \
                  threads waited for a CPU for {}",
                 percent(busy),
@@ -93,26 +94,30 @@ impl Bound {
 
     const fn code(self) -> Code {
         match self {
-            Bound::Quota { .. } => Code::GeneratorThrottled,
-            Bound::Thread { .. } | Bound::Waiting { .. } | Bound::Cpu { .. } => Code::GeneratorBusy,
-            Bound::Crowded { .. } => Code::GeneratorCrowded,
+            GeneratorBound::Quota { .. } => Code::GeneratorThrottled,
+            GeneratorBound::Thread { .. }
+            | GeneratorBound::Waiting { .. }
+            | GeneratorBound::Cpu { .. } => Code::GeneratorBusy,
+            GeneratorBound::Crowded { .. } => Code::GeneratorCrowded,
         }
     }
 
-    /// The action against the bound, as a sentence.
+    /// Returns the action that gives the generator room, as a sentence.
     fn hint(self, result: &LoadResult, context: &Context<'_>) -> String {
         let more = result.config.threads + 1;
         match self {
-            Bound::Quota { .. } => {
+            GeneratorBound::Quota { .. } => {
                 "Raise the quota of dyno's group, or run dyno outside of that group.".to_string()
             }
-            Bound::Thread { .. } => {
+            GeneratorBound::Thread { .. } => {
                 format!(
                     "Give the generator another CPU: {}.",
                     context.threads_setting(more as usize)
                 )
             }
-            Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
+            GeneratorBound::Waiting { .. }
+            | GeneratorBound::Cpu { .. }
+            | GeneratorBound::Crowded { .. } => format!(
                 "Give the generator CPUs that no other program uses{} ({}), and no more threads \
                  than CPUs.",
                 result.client.room.processes_text(),
@@ -122,28 +127,28 @@ impl Bound {
     }
 }
 
-/// Full CPUs, for which the generator waited. They do no harm to a schedule that was kept: late
-/// requests show in response times, and have caveats of their own.
-fn crowded(result: &LoadResult) -> Option<Bound> {
+/// Returns the bound of full CPUs for which the generator waited. A load that kept its schedule has
+/// none: late requests show in its response times, and have their own caveats.
+fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
     let room = &result.client.room;
     let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
     let others = room.others.unwrap_or(0.0);
     let has_waited = room.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
-    let may_be_less = result.keeps_up() != Some(true);
-    (has_waited && may_be_less).then_some(Bound::Crowded {
+    let keeps_schedule = result.keeps_up() == Some(true);
+    (has_waited && !keeps_schedule).then_some(GeneratorBound::Crowded {
         busy,
         others,
         waiting: room.waiting.unwrap_or(0.0),
     })
 }
 
-/// The generator may have been the limit. That refuses a step only if the server may have had room:
-/// a server that used all of its CPU was the limit, whatever the generator did; and a control is
-/// there to show the generator's limit.
-pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let bound = Bound::from_result(result)?;
+/// The generator may have been the limit. The step is refused only if the server may have had room.
+/// A server that used all of its CPU was a limit in any case. A control shows the generator's limit
+/// on purpose.
+pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let bound = GeneratorBound::from_result(result)?;
     let clause = bound.clause();
-    let message = match context.full_server(result) {
+    let message = match context.full_server_utilisation(result) {
         _ if context.control => format!(
             "The generator was the limit: {clause}. This control shows the generator's maximum on \
              this machine."
@@ -158,7 +163,8 @@ pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat
             bound.hint(result, context)
         ),
     };
-    Some(Caveat::new(bound.code(), context.weight_of_room(result), message, evidence(result)))
+    let severity = context.generator_bound_severity(result);
+    Some(Caveat::new(bound.code(), severity, message, evidence(result)))
 }
 
 fn evidence(result: &LoadResult) -> Value {
@@ -167,8 +173,8 @@ fn evidence(result: &LoadResult) -> Value {
     room
 }
 
-/// More threads than CPUs: they take turns, and each waits for the others.
-pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+/// The generator has more threads than CPUs, so its threads wait for each other.
+pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let cpus = result.client.room.cpus.as_ref()?.len();
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
@@ -178,8 +184,8 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
             if cpus == 1 { "" } else { "s" },
             context.threads_setting(cpus)
         );
-        let severity = match Bound::from_result(result) {
-            Some(_) => context.weight_of_room(result),
+        let severity = match GeneratorBound::from_result(result) {
+            Some(_) => context.generator_bound_severity(result),
             None => Severity::Warning,
         };
         Caveat::new(
@@ -191,8 +197,8 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
     })
 }
 
-/// The generator was set to run before other programs, and takes turns with them.
-pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Option<Caveat> {
+/// The kernel refused the real-time priority that the load asks for.
+pub(super) fn refused_priority(record: &LoadRecord, result: &LoadResult) -> Option<Caveat> {
     let is_refused =
         result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
     is_refused.then(|| {
@@ -208,10 +214,10 @@ pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Opti
     })
 }
 
-/// Other programs on the generator's CPUs: usually a server.
-pub(super) fn others(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+/// Other programs used the generator's CPUs. Usually that is the server.
+pub(super) fn shared_cpus(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let room = &result.client.room;
-    let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;
+    let share = room.others.filter(|share| *share > MAX_OTHERS)?;
     let message = format!(
         "Another program used {} of the generator's CPUs{}. If it is the server, each slows the \
          other. Give the generator CPUs of its own ({}).",
@@ -222,8 +228,8 @@ pub(super) fn others(result: &LoadResult, context: &Context<'_>) -> Option<Cavea
     Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
 }
 
-/// A quota that has not held the generator back may do so at the next step.
-pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
+/// The generator has a quota that did not throttle it here, but may do so at a higher load.
+pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
     let room = &result.client.room;
     let cpus =
         room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
@@ -232,15 +238,6 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
          periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",
         percent(room.throttled.unwrap_or(0.0))
     );
-    Some(Caveat::new(
-        Code::GeneratorQuota,
-        Severity::Info,
-        message,
-        json!({"cpus": cpus, "throttled": room.throttled}),
-    ))
-}
-
-/// The processes that made the generator wait, as text for caveats about that.
-pub(super) fn process_names(result: &LoadResult) -> String {
-    result.client.room.processes_text()
+    let evidence = json!({"cpus": cpus, "throttled": room.throttled});
+    Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))
 }

@@ -1,9 +1,11 @@
-//! The reasons to distrust a whole run.
+//! Derives the caveats of a whole run. They describe effects that no single step shows, such as a
+//! drift of the machine, and peaks that are only lower bounds.
 
 use std::collections::BTreeMap;
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{NotServed, Plan, Subject};
+use dyno_archive::resumption::ResumptionDifference;
 use dyno_archive::run::Run;
 use dyno_archive::start::LimitKind;
 use serde_json::{Map, Value, json};
@@ -20,85 +22,94 @@ use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peak<'a> {
     pub(crate) workload: &'a str,
-    /// Name of the arm.
+    /// Name of the subject's arm.
     pub(crate) subject: &'a str,
-    /// The subject's server, whatever its variant and the arm's conditions.
+    /// Name of the server, without the variant and the arm's conditions.
     pub(crate) server: &'a str,
     /// Correct responses per second, median over the repeats; `None`: no repeat is valid.
     pub(crate) rps: Option<f64>,
-    /// The same of each valid repeat, in the order of the blocks.
+    /// Correct responses per second of each valid repeat, in the order of the blocks.
     pub(crate) repeats: &'a [f64],
     pub(crate) control: bool,
-    /// The most that is known of the server.
+    /// Highest known throughput of the server, in any step.
     pub(crate) most_rps: Option<f64>,
-    /// Steps at which it may have done more; empty: the peak is exact.
+    /// Steps at which the server may have reached more. Empty: the peak is exact.
     pub(crate) open: &'a [OpenStep],
-    /// All repeats of the peak's step that ran say what the server did.
+    /// All repeats of the peak's step that ran show the server's throughput.
     pub(crate) is_complete: bool,
 }
 
-/// Reasons to distrust a whole run, the most severe first. `peaks`: workload by workload.
+/// Returns all caveats of a whole run, the most severe first. `peaks` are sorted by workload.
 pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let plan = &run.header.plan;
-    let mut all = Vec::new();
-    let placements = || plan.arms.iter().map(|arm| &arm.conditions.placement);
-    if let Some(shared) = placements().find(|placement| !placement.is_disjoint()) {
-        let message = "Server and generator share CPUs, because this machine has too few of them. \
-                       Each slows the other, and numbers of different subjects are only roughly \
-                       comparable. Use a machine with two CPUs or more.";
-        all.push(Caveat::new(
-            Code::SharedCpus,
-            Severity::Warning,
-            message.into(),
-            json!({"subject": shared.subject, "generator": shared.generator}),
-        ));
-    }
-    if (plan.repeats as usize) < REPEATS_FOR_INTERVAL {
-        let too_few = match plan.repeats {
-            1 => "One repeat is too few".to_string(),
-            n => format!("{n} repeats are too few"),
-        };
-        let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
-            "No subject is distinguished from another by throughput"
-        } else {
-            "Subjects are distinguished only if all pairs within blocks differ in the same \
-             direction. Each pair must also differ by more than 5 %, or all pairs with p below \
-             0.05 in a paired t-test"
-        };
-        let message = format!(
-            "{too_few} for confidence intervals, so ranges over the repeats are shown. {apart}. \
-             Use {REPEATS_FOR_INTERVAL} or more repeats."
-        );
-        all.push(info(Code::FewRepeats, message));
-    }
-    if run.starts.iter().any(|s| s.resumed) {
-        all.push(info(
-            Code::Resumed,
-            "This run was interrupted and resumed. Some trials were served by a restarted process.",
-        ));
-    }
-    all.extend(started_for_profiles(run));
-    all.extend(not_started(run));
-    all.extend(ended_early(run));
-    all.extend(remeasured(run));
-    all.extend(mixed(run));
-    all.extend(machine_changed(run, Design::new(plan)));
-    all.extend(new_files(run));
-    all.extend(limits_not_set(run));
-    all.extend(not_served(plan));
-    all.extend(peak_lower_bound(peaks));
-    all.extend(same_numbers(peaks));
+    let mut caveats = Vec::new();
     let design = Design::new(plan);
-    all.extend(fixed_order(plan, design));
-    all.extend(trend(peaks, design));
-    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
-    all
+    caveats.extend(shared_cpus(plan));
+    caveats.extend(few_repeats(plan));
+    caveats.extend(resumption(run));
+    caveats.extend(profile_options(run));
+    caveats.extend(external_server(run));
+    caveats.extend(early_end(run));
+    caveats.extend(second_measurements(run));
+    caveats.extend(mixed_parts(run));
+    caveats.extend(machine_speed_change(run, design));
+    caveats.extend(new_files(run));
+    caveats.extend(unset_limits(run));
+    caveats.extend(omitted_workloads(plan));
+    caveats.extend(peak_lower_bound(peaks));
+    caveats.extend(similar_peaks(peaks));
+    caveats.extend(fixed_order(plan, design));
+    caveats.extend(trend(peaks, design));
+    caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    caveats
 }
 
-/// The run measured servers that were started for profiles.
-fn started_for_profiles(run: &Run) -> Option<Caveat> {
-    let is_taken = run.profiles.iter().any(|profile| profile.failure.is_none());
-    is_taken.then(|| {
+/// Server and generator share CPUs.
+fn shared_cpus(plan: &Plan) -> Option<Caveat> {
+    let mut placements = plan.arms.iter().map(|arm| &arm.conditions.placement);
+    let shared = placements.find(|placement| !placement.is_disjoint())?;
+    let message = "Server and generator share CPUs, because this machine has too few of them. Each \
+                   slows the other, and numbers of different subjects are only roughly comparable. \
+                   Use a machine with two CPUs or more.";
+    let evidence = json!({"subject": shared.subject, "generator": shared.generator});
+    Some(Caveat::new(Code::SharedCpus, Severity::Warning, message.into(), evidence))
+}
+
+/// The plan has too few repeats for confidence intervals.
+fn few_repeats(plan: &Plan) -> Option<Caveat> {
+    let repeats = plan.repeats as usize;
+    if repeats >= REPEATS_FOR_INTERVAL {
+        return None;
+    }
+    let too_few = match repeats {
+        1 => "One repeat is too few".to_string(),
+        n => format!("{n} repeats are too few"),
+    };
+    let comparisons = if repeats < PAIRS_TO_TELL_APART {
+        "No subject is distinguished from another by throughput"
+    } else {
+        "Subjects are distinguished only if all pairs within blocks differ in the same direction. \
+         Each pair must also differ by more than 5 %, or all pairs with p below 0.05 in a paired \
+         t-test"
+    };
+    let message = format!(
+        "{too_few} for confidence intervals, so ranges over the repeats are shown. {comparisons}. \
+         Use {REPEATS_FOR_INTERVAL} or more repeats."
+    );
+    Some(info(Code::FewRepeats, message))
+}
+
+/// The run was interrupted and resumed.
+fn resumption(run: &Run) -> Option<Caveat> {
+    let message =
+        "This run was interrupted and resumed. Some trials were served by a restarted process.";
+    run.starts.iter().any(|start| start.resumed).then(|| info(Code::Resumed, message))
+}
+
+/// Profiles were taken, so servers may have run with options that slow them.
+fn profile_options(run: &Run) -> Option<Caveat> {
+    let has_profiles = run.profiles.iter().any(|profile| profile.failure.is_none());
+    has_profiles.then(|| {
         info(
             Code::StartedForProfiles,
             "Profiles were taken. Servers with a JIT compiler were started with options that name \
@@ -108,36 +119,36 @@ fn started_for_profiles(run: &Run) -> Option<Caveat> {
     })
 }
 
-/// A server that dyno loaded and did not start.
-fn not_started(run: &Run) -> Option<Caveat> {
-    let was_there = run
-        .starts
-        .iter()
-        .any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
+/// dyno loaded a server that it did not start.
+fn external_server(run: &Run) -> Option<Caveat> {
+    let has_trials = |start: usize| run.trials.iter().any(|trial| trial.start == start);
+    let is_external =
+        run.starts.iter().any(|start| !start.has_subject() && has_trials(start.start));
     let message = "dyno did not start this server. Its start-up, CPU time, memory and checks are \
                    unknown. Run it as a subject under `dyno run` to see them.";
-    was_there.then(|| info(Code::ServerNotObserved, message))
+    is_external.then(|| info(Code::ServerNotObserved, message))
 }
 
-/// A load that the user ended early and that is still a result. Runs of suites keep no such trial:
-/// they run it again when they are resumed.
-fn ended_early(run: &Run) -> Option<Caveat> {
-    let cut = run.trials.iter().find(|trial| trial.load.cut_short)?;
-    let (opens, closes) = cut.load.window_ns;
+/// The user ended the load early. Runs of suites have no such trial, because they run it again when
+/// they are resumed.
+fn early_end(run: &Run) -> Option<Caveat> {
+    let trial = run.trials.iter().find(|trial| trial.load.cut_short)?;
+    let (opens_ns, closes_ns) = trial.load.window_ns;
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
     let planned = run.header.plan.load.set_duration_ns();
-    let of = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
+    let planned_text = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
     let message = format!(
-        "The user ended this load after {}{of} of its window. Its numbers cover only that part.",
-        seconds(closes.saturating_sub(opens))
+        "The user ended this load after {}{planned_text} of its window. Its numbers cover only \
+         that part.",
+        seconds(closes_ns.saturating_sub(opens_ns))
     );
     Some(info(Code::CutShort, message))
 }
 
-/// Trials whose first measurement does not count.
-fn remeasured(run: &Run) -> Option<Caveat> {
+/// Trials were measured twice, because their first measurement was disturbed and does not count.
+fn second_measurements(run: &Run) -> Option<Caveat> {
     let plan = &run.header.plan;
-    let places: Vec<Value> = run
+    let trials: Vec<Value> = run
         .contaminated
         .iter()
         .map(|record| {
@@ -149,7 +160,7 @@ fn remeasured(run: &Run) -> Option<Caveat> {
             })
         })
         .collect();
-    let message = match places.len() {
+    let message = match trials.len() {
         0 => return None,
         1 => {
             "One step was measured again: another program used the machine meanwhile, heat slowed \
@@ -163,7 +174,7 @@ fn remeasured(run: &Run) -> Option<Caveat> {
         ),
     };
     let mut message = format!("{message} The first is in the archive (`contaminated/`).");
-    // Older versions measured also those again in which the server had failed.
+    // Older versions also repeated trials in which the server had failed.
     let after_warmup = run.contaminated.iter().flat_map(|record| {
         record.load.intervals.iter().filter(|interval| interval.phase != Phase::Warmup)
     });
@@ -180,41 +191,46 @@ fn remeasured(run: &Run) -> Option<Caveat> {
         Code::DoneAgain,
         severity,
         message,
-        json!({"trials": places, "failed": failed}),
+        json!({"trials": trials, "failed": failed}),
     ))
 }
 
-/// A run that the user resumed although something had changed: its parts are not one experiment.
-fn mixed(run: &Run) -> Option<Caveat> {
-    let (header, later) = (&run.header, run.later_parts());
-    let all: Vec<String> = later
+/// The user resumed the run although conditions had changed, so its parts are not one experiment.
+fn mixed_parts(run: &Run) -> Option<Caveat> {
+    let (header, later_parts) = (&run.header, run.later_parts());
+    let differences: Vec<String> = later_parts
         .iter()
-        .flat_map(|r| &r.differences)
-        .map(|d| format!("{}: {} then, {} later", d.what, d.before, d.now))
+        .flat_map(|part| &part.differences)
+        .map(|difference| {
+            let ResumptionDifference { what: name, before, now } = difference;
+            format!("{name}: {before} then, {now} later")
+        })
         .collect();
-    if all.is_empty() {
+    if differences.is_empty() {
         return None;
     }
     // Each part ends where the next part's first start begins.
-    let begins = std::iter::once(0).chain(later.iter().map(|r| r.from_start));
-    let ends = later.iter().map(|r| r.from_start).chain([usize::MAX]);
-    let parts: Vec<Vec<usize>> = begins
+    let first_starts = std::iter::once(0).chain(later_parts.iter().map(|part| part.from_start));
+    let ends = later_parts.iter().map(|part| part.from_start).chain([usize::MAX]);
+    let parts: Vec<Vec<usize>> = first_starts
         .zip(ends)
-        .map(|(from, to)| {
-            run.trials.iter().filter(|t| (from..to).contains(&t.start)).map(|t| t.trial).collect()
+        .map(|(first, end)| {
+            run.trials.iter().filter(|t| (first..end).contains(&t.start)).map(|t| t.trial).collect()
         })
         .collect();
     let versions = |subjects: &[Subject]| -> Value {
         subjects.iter().map(|s| (s.id(), json!(s.version))).collect::<Map<_, _>>().into()
     };
-    let subjects = std::iter::once(&header.plan.subjects).chain(later.iter().map(|r| &r.subjects));
-    let started = std::iter::once(&header.started).chain(later.iter().map(|r| &r.started));
+    let subjects =
+        std::iter::once(&header.plan.subjects).chain(later_parts.iter().map(|part| &part.subjects));
+    let started =
+        std::iter::once(&header.started).chain(later_parts.iter().map(|part| &part.started));
     let evidence: Vec<_> = parts
         .iter()
         .zip(subjects.zip(started))
-        .map(|(trials, (s, started))| {
+        .map(|(trials, (subjects, started))| {
             json!({
-                "started": started, "trials": trials, "versions": versions(s),
+                "started": started, "trials": trials, "versions": versions(subjects),
             })
         })
         .collect();
@@ -223,49 +239,49 @@ fn mixed(run: &Run) -> Option<Caveat> {
         "This run was interrupted and resumed although conditions had changed. Its parts ({} \
          trials) are not one experiment, and a subject's row joins them. Changes: {}.",
         counts.join(" and "),
-        all.join("; ")
+        differences.join("; ")
     );
-    let evidence = json!({"parts": evidence, "differences": all});
+    let evidence = json!({"parts": evidence, "differences": differences});
     Some(Caveat::new(Code::Mixed, Severity::Warning, message, evidence))
 }
 
-/// Workloads that some subjects did not get: their rows are missing for a reason. Those of one
-/// reason are named together.
-fn not_served(plan: &Plan) -> Option<Caveat> {
-    let mut alike: Vec<(&NotServed, Vec<String>)> = Vec::new();
-    for not in &plan.not_served {
+/// Some subjects were not loaded with some workloads, so their rows are missing. Subjects with the
+/// same workload and reason share a sentence.
+fn omitted_workloads(plan: &Plan) -> Option<Caveat> {
+    let mut groups: Vec<(&NotServed, Vec<String>)> = Vec::new();
+    for omission in &plan.not_served {
         let is_same = |(other, _): &&mut (&NotServed, _)| {
-            (other.workload, &other.reason) == (not.workload, &not.reason)
+            (other.workload, &other.reason) == (omission.workload, &omission.reason)
         };
-        let id = plan.subjects[not.subject].id();
-        match alike.iter_mut().find(is_same) {
+        let id = plan.subjects[omission.subject].id();
+        match groups.iter_mut().find(is_same) {
             Some((_, ids)) => ids.push(id),
-            None => alike.push((not, vec![id])),
+            None => groups.push((omission, vec![id])),
         }
     }
-    let sentence = |(not, ids): &(&NotServed, Vec<String>)| {
-        let workload = &plan.workloads[not.workload].name;
+    let sentence = |(omission, ids): &(&NotServed, Vec<String>)| {
+        let workload = &plan.workloads[omission.workload].name;
+        let reason = &omission.reason;
         match ids.as_slice() {
-            [id] => format!("{id} was not loaded with {workload}: {}", not.reason),
+            [id] => format!("{id} was not loaded with {workload}: {reason}"),
             ids => {
-                let reason = not
-                    .reason
+                let reason = reason
                     .strip_prefix("it ")
-                    .map_or_else(|| not.reason.clone(), |r| format!("each {r}"));
+                    .map_or_else(|| reason.clone(), |predicate| format!("each {predicate}"));
                 format!("{} were not loaded with {workload}: {reason}", ids.join(", "))
             }
         }
     };
-    let each: Vec<String> = alike.iter().map(sentence).collect();
-    (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
+    let sentences: Vec<String> = groups.iter().map(sentence).collect();
+    (!sentences.is_empty()).then(|| info(Code::NotServed, format!("{}.", sentences.join(". "))))
 }
 
-/// Largest ratio of the times of the fixed piece of work before two starts without a caveat.
-const CHANGED: f64 = 1.15;
+/// Ratio of the slowest to the fastest canary from which on the machine's speed counts as changed.
+const SPEED_RATIO: f64 = 1.15;
 
-/// A machine that was not the same all the time.
-fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
-    let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= CHANGED)?;
+/// The machine's speed changed during the run.
+fn machine_speed_change(run: &Run, design: Design) -> Option<Caveat> {
+    let canary = canary(run).filter(|canary| canary.slowest_to_fastest >= SPEED_RATIO)?;
     let (fastest, slowest) = (canary.fastest_us / 1e3, canary.slowest_us / 1e3);
     let message = format!(
         "The speed of the machine changed during the run. A fixed piece of work took {fastest:.1} \
@@ -284,66 +300,67 @@ fn machine_changed(run: &Run, design: Design) -> Option<Caveat> {
     Some(Caveat::new(Code::MachineChanged, Severity::Warning, message, evidence))
 }
 
-/// A server that reads what an earlier start of it wrote is another server from then on.
+/// Servers wrote files into their folders. A later start may read them, and is then not comparable
+/// with earlier starts.
 fn new_files(run: &Run) -> Option<Caveat> {
-    let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    let mut parts: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for part in run.starts.iter().flat_map(|start| &start.parts) {
         if let Some(new) = &part.new_files {
-            found.entry(&part.name).or_insert((0, &new.first)).0 += 1;
+            parts.entry(&part.name).or_insert((0, &new.first)).0 += 1;
         }
     }
-    let words: Vec<String> = found
+    let descriptions: Vec<String> = parts
         .iter()
         .map(|(name, (starts, first))| match starts {
             1 => format!("{name} ({first}; 1 start)"),
             _ => format!("{name} ({first}; {starts} starts)"),
         })
         .collect();
-    (!words.is_empty()).then(|| {
+    (!descriptions.is_empty()).then(|| {
         let message = format!(
             "Files appeared in the folders of servers during the run: {}. If these servers read \
              them, their starts are not equal. Let servers write below `{{work}}`, which is new \
              for each start.",
-            words.join(", ")
+            descriptions.join(", ")
         );
-        let names: Vec<&&str> = found.keys().collect();
+        let names: Vec<&&str> = parts.keys().collect();
         Caveat::new(Code::NewFiles, Severity::Warning, message, json!({"parts": names}))
     })
 }
 
-fn limits_not_set(run: &Run) -> Option<Caveat> {
+fn unset_limits(run: &Run) -> Option<Caveat> {
     let parts = run.starts.iter().flat_map(|start| &start.parts);
     let unset = parts.flat_map(|part| &part.limits).filter(|limit| limit.read_back.is_none());
-    let mut all: BTreeMap<&str, (LimitKind, String)> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (LimitKind, String)> = BTreeMap::new();
     for limit in unset {
         let reason = limit.reason.as_deref().unwrap_or("for an unknown reason");
-        let words = format!("{} ({}): {reason}", limit.kind.name(), limit.asked);
-        all.entry(limit.kind.name()).or_insert((limit.kind, words));
+        let description = format!("{} ({}): {reason}", limit.kind.name(), limit.asked);
+        by_name.entry(limit.kind.name()).or_insert((limit.kind, description));
     }
-    let kinds: Vec<LimitKind> = all.values().map(|(kind, _)| *kind).collect();
-    let words: Vec<&str> = all.values().map(|(_, words)| &**words).collect();
+    let kinds: Vec<LimitKind> = by_name.values().map(|(kind, _)| *kind).collect();
+    let descriptions: Vec<&str> = by_name.values().map(|(_, description)| &**description).collect();
     (!kinds.is_empty()).then(|| {
         let message = format!(
             "Limits could not be set: {}. `dyno doctor` prints how to enable them.",
-            words.join("; ")
+            descriptions.join("; ")
         );
         Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limits": kinds}))
     })
 }
 
-/// Names and steps that a caveat lists; more are in the evidence.
+/// Number of names and steps that a sentence lists. The evidence has all of them.
 const LISTED: usize = 3;
 
-/// Servers that may do more than their peaks say. A control is there to show where the generator
-/// ends.
+/// Servers may reach more than their peaks show. Controls are left out, because they show the
+/// generator's maximum on purpose.
 fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let open: Vec<&Peak<'_>> = peaks.iter().filter(|p| !p.open.is_empty() && !p.control).collect();
     if open.is_empty() {
         return None;
     }
     let has_workloads = peaks.iter().any(|peak| peak.workload != peaks[0].workload);
-    let each: Vec<String> =
-        open.iter().take(LISTED).map(|peak| open_peak(peak, has_workloads)).collect();
+    let descriptions: Vec<String> =
+        open.iter().take(LISTED).map(|peak| describe_open_peak(peak, has_workloads)).collect();
     let more = match open.len().saturating_sub(LISTED) {
         0 => String::new(),
         n => format!("; and {n} more"),
@@ -351,7 +368,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let message = format!(
         "Some peaks are lower bounds (≥): {}{more}. These servers may reach more, so none of them \
          is ranked below another. {}",
-        each.join("; "),
+        descriptions.join("; "),
         remedy(&open)
     );
     let evidence = open.iter().map(|peak| {
@@ -364,15 +381,15 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     Some(Caveat::new(Code::PeakLowerBound, Severity::Warning, message, evidence))
 }
 
-/// Advice for peaks that are lower bounds, by the reasons of their steps.
+/// Returns the advice for peaks that are lower bounds, by the reasons of their steps.
 fn remedy(open: &[&Peak<'_>]) -> String {
     const QUIET: &str = "end the other programs, or have dyno wait for them (`--wait-quiet 5m`)";
     const CPUS: &str = "give the generator more CPUs and the servers fewer: `cpuset` under \
                         `[limits]` names the servers' CPUs, and the generator gets the others, \
                         with a thread on each";
     let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
-    let is_of_others = reasons().any(|code| code == Code::Contaminated);
-    match (is_of_others, reasons().any(is_of_generator)) {
+    let is_by_others = reasons().any(|code| code == Code::Contaminated);
+    match (is_by_others, reasons().any(is_of_generator)) {
         (true, true) => {
             format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}.")
         }
@@ -384,14 +401,17 @@ fn remedy(open: &[&Peak<'_>]) -> String {
     }
 }
 
-/// `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator was the limit)`.
-fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
+/// Formats a peak as `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator
+/// was the limit)`.
+fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words();
         let reason = open.reason.map_or("not run", other_programs::reason);
         match open.repeats {
             0 => format!("the step of {at} was not run"),
-            all => format!("at {at} {} of {all} repeats do not count ({reason})", open.refused),
+            repeats => {
+                format!("at {at} {} of {repeats} repeats do not count ({reason})", open.refused)
+            }
         }
     };
     let with = if has_workloads { format!(" with {}", peak.workload) } else { String::new() };
@@ -400,15 +420,15 @@ fn open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
 }
 
-/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they
-/// share may be what is measured. Variants of one server are expected to be alike.
-fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
+/// Four or more servers have nearly the same peak with a workload, so a resource that they share
+/// may be the limit. Variants of one server count once, because they are expected to be similar.
+fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
     let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
     workloads.iter().find_map(|workload| {
-        // A lower bound is the generator's number, or the machine's.
-        let own = peaks.iter().filter(|peak| peak.workload == *workload && peak.open.is_empty());
-        let names = alike(own.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
+        // A lower bound shows the limit of the generator or of the machine.
+        let exact = peaks.iter().filter(|peak| peak.workload == *workload && peak.open.is_empty());
+        let names = similar_subjects(exact.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
             "{} have nearly the same peak throughput{with}, which is rare for different servers. A \
@@ -419,7 +439,7 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     })
 }
 
-/// Subjects that every block starts in the same order.
+/// Every block starts the subjects in the same order.
 fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
     let message = "Every block started the subjects in the same order (`order = \"fixed\"` under \
@@ -431,7 +451,7 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     })
 }
 
-/// Consequence of a trend for comparisons of subjects.
+/// Returns the consequence of a trend for comparisons of subjects, by the run's design.
 const fn trend_consequence(design: Design) -> &'static str {
     match design {
         Design::Single => "Medians over repeats and their intervals contain this trend.",
@@ -455,22 +475,23 @@ const fn trend_consequence(design: Design) -> &'static str {
     }
 }
 
-/// A subject whose throughput rises or falls over the run. All subjects are corrected for together
-/// (Holm), and the steepest is reported.
+/// The throughput of a subject rises or falls over the run. Tests of several subjects are corrected
+/// (Holm), and the steepest trend is reported.
 fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()
         .filter(|p| p.is_complete)
         .filter_map(|p| Some((p, Trend::from_values(p.repeats)?)))
         .collect();
-    let chances = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
-    let shown = trends.iter().zip(chances).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
+    let p_values = holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<f64>>());
+    let significant =
+        trends.iter().zip(p_values).filter(|(_, p)| *p < ALPHA).map(|(trend, _)| trend);
     let (peak, trend) =
-        shown.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
-    let did = if trend.ratio > 1.0 { "rose" } else { "fell" };
+        significant.max_by(|a, b| a.1.ratio.ln().abs().total_cmp(&b.1.ratio.ln().abs()))?;
+    let change = if trend.ratio > 1.0 { "rose" } else { "fell" };
     let message = format!(
-        "The throughput of {} with {} {did} over the run, by more than chance. In the last repeat \
-         it was {:.3} times that in the first ({:.3} to {:.3}). {}",
+        "The throughput of {} with {} {change} over the run, by more than chance. In the last \
+         repeat it was {:.3} times that in the first ({:.3} to {:.3}). {}",
         peak.subject,
         peak.workload,
         trend.ratio,
@@ -483,21 +504,23 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     Some(Caveat::new(Code::Trend, Severity::Warning, message, evidence))
 }
 
-/// Subjects of four different servers whose peaks lie within 3 % of the lowest; of several such
-/// groups the one with the lowest peaks.
-fn alike<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
-    const ALIKE: f64 = 0.03;
-    const ENOUGH: usize = 4;
+/// Returns subjects of four different servers whose peaks are within 3 % of the lowest. `None`:
+/// fewer than four servers are similar. If there are several groups, it returns the one with the
+/// lowest peaks.
+fn similar_subjects<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
+    const TOLERANCE: f64 = 0.03;
+    const SERVERS: usize = 4;
     peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
     peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
         let mut servers: Vec<&str> = Vec::new();
         let mut names = Vec::new();
-        for (_, peak) in peaks[i..].iter().take_while(|(rps, _)| *rps <= lowest * (1.0 + ALIKE)) {
-            if !servers.contains(&peak.server) && names.len() < ENOUGH {
+        for (_, peak) in peaks[i..].iter().take_while(|(rps, _)| *rps <= lowest * (1.0 + TOLERANCE))
+        {
+            if !servers.contains(&peak.server) && names.len() < SERVERS {
                 servers.push(peak.server);
                 names.push(peak.subject);
             }
         }
-        (names.len() == ENOUGH).then_some(names)
+        (names.len() == SERVERS).then_some(names)
     })
 }

@@ -1,4 +1,5 @@
-//! Reasons to distrust the numbers about a server's CPU and memory.
+//! Derives caveats about the numbers that were observed of a server: CPU, memory, network and
+//! system calls. They mark values that are missing, and effects that the server did not cause.
 
 use dyno_archive::probe::Probe;
 use dyno_archive::probe::{ProbesUse, RefusedProbe};
@@ -10,28 +11,29 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::number_format::{cpus, percent};
 use crate::server::{RuntimeMetrics, ServerUse, strays};
 
-/// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
+/// Longest wait of all threads together for a CPU without a caveat, as a share of the allowed CPU
+/// time.
 pub(super) const MAX_WAITING: f64 = 0.1;
 
-/// Least CPU time of others on the machine for the server to have waited for them, as a share of
+/// Least CPU time of other programs that can explain the server's waits for a CPU, as a share of
 /// its allowed CPU time.
-pub(super) const OTHERS: f64 = 0.1;
+pub(super) const OTHERS_SHARE: f64 = 0.1;
 
-/// Reasons to distrust the server's numbers.
+/// Returns all caveats about the server's numbers.
 pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {
-    let mut all = Vec::new();
-    let seen = || record.samples.iter().filter_map(|s| s.party_use(party));
-    let observed = seen().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
-    if !observed {
-        all.push(info(
+    let mut caveats = Vec::new();
+    let samples = || record.samples.iter().filter_map(|sample| sample.party_use(party));
+    let is_observed = samples().any(|used| !used.threads.is_empty() || used.cgroup.is_some());
+    if !is_observed {
+        caveats.push(info(
             Code::ServerNotObserved,
             "The server's CPU and memory are unknown for this step, because no sample of it was \
              taken.",
         ));
-        return all;
+        return caveats;
     }
-    if seen().all(|s| s.cgroup.is_none()) {
-        all.push(info(
+    if samples().all(|used| used.cgroup.is_none()) {
+        caveats.push(info(
             Code::NoCgroup,
             "No control group could be made for the server. CPU time is the sum over its threads \
              and processes, in clock ticks where some of them ended. Memory is their anonymous and \
@@ -39,31 +41,31 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
              to enable control groups.",
         ));
     }
-    all.extend(counters_unread(server));
-    match left_group(record, party) {
-        Some(left) => all.push(left),
-        None => all.extend(not_measured(server)),
+    caveats.extend(unread_counters(server));
+    match processes_outside_group(record, party) {
+        Some(caveat) => caveats.push(caveat),
+        None => caveats.extend(unmeasured_counters(server)),
     }
-    all.extend(more_threads_than_cpus(server));
-    all.extend(server_starved(server));
-    all.extend(calls_not_counted(server, &record.probes));
-    all.extend(runtime_not_measured(record, party));
-    all.extend(probes_refused(&record.probes));
-    all.extend(accept_queue_full(server));
-    all.extend(retransmissions(server));
+    caveats.extend(more_threads_than_cpus(server));
+    caveats.extend(server_cpu_wait(server));
+    caveats.extend(uncounted_calls(server, &record.probes));
+    caveats.extend(missing_runtime_metrics(record, party));
+    caveats.extend(refused_probes(&record.probes));
+    caveats.extend(full_accept_queue(server));
+    caveats.extend(retransmissions(server));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to other virtual machines during \
              the step. All numbers include that. Repeat the step, or use a dedicated host.",
             percent(share)
         );
-        all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
+        caveats.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
     }
-    all
+    caveats
 }
 
-/// Why there are no system calls per response; `None`: there are.
-fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
+/// System calls per response are unknown.
+fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
     let message = match refused {
@@ -84,8 +86,8 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
 }
 
-/// Why there is nothing of what the server's runtime said; `None`: there is, or it says nothing.
-fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
+/// The server's runtime reports metrics, but they are unknown for this window.
+fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let lack = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
     let message = format!(
         "The values that the server reports about itself are unknown here: {}.",
@@ -94,28 +96,26 @@ fn runtime_not_measured(record: &LoadRecord, party: Party) -> Option<Caveat> {
     Some(info(Code::RuntimeNotMeasured, message))
 }
 
-/// A connection that finds the queue full gets no response, and tries again a second later.
-fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
+/// The accept queue was full. The kernel then drops the handshake, and the client retries it a
+/// second later.
+fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
     let network = server.network?;
     let overflows = match network.listen_overflows.filter(|n| *n > 0) {
         Some(overflows) => overflows,
-        None => return syn_queue_full(network.syn_queue_drops?),
+        None => return full_syn_queue(network.syn_queue_drops?),
     };
     let message = format!(
         "{overflows} connections found a full accept queue in the server's network namespace, and \
          were retried a second later. Connect times include that second. Let the server listen \
          with a longer backlog."
     );
-    Some(Caveat::new(
-        Code::AcceptQueueFull,
-        Severity::Warning,
-        message,
-        json!({"listen_overflows": overflows}),
-    ))
+    let evidence = json!({"listen_overflows": overflows});
+    Some(Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence))
 }
 
-/// The queue of half-open connections is as long as the listener's backlog, unless cookies are on.
-fn syn_queue_full(drops: u64) -> Option<Caveat> {
+/// The queue of half-open connections was full. It is as long as the listener's backlog, unless SYN
+/// cookies are on.
+fn full_syn_queue(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
             "{drops} connections found a full queue of half-open connections in the server's \
@@ -128,30 +128,33 @@ fn syn_queue_full(drops: u64) -> Option<Caveat> {
     })
 }
 
-/// Least share of segments that are sent again which is worth a word: each may cost 200 ms.
+/// Least share of retransmitted segments that is reported. Each may cost 200 ms.
 const RETRANSMITTED: f64 = 0.001;
 
 fn retransmissions(server: &ServerUse) -> Option<Caveat> {
     let network = server.network?;
-    let (again, out) = (network.segments_retransmitted?, network.segments_out.filter(|n| *n > 0)?);
-    let share = again as f64 / out as f64;
+    let (retransmitted, out) =
+        (network.segments_retransmitted?, network.segments_out.filter(|n| *n > 0)?);
+    let share = retransmitted as f64 / out as f64;
     (share >= RETRANSMITTED).then(|| {
         let timeouts = network
             .retransmit_timeouts
             .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
         let message = format!(
-            "{again} of {out} segments were retransmitted{timeouts} in the server's network \
-             namespace. The highest response times include the wait for them."
+            "{retransmitted} of {out} segments were retransmitted{timeouts} in the server's \
+             network namespace. The highest response times include the wait for them."
         );
         let evidence = json!({
-            "retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts,
+            "retransmitted": retransmitted,
+            "segments_out": out,
+            "timeouts": network.retransmit_timeouts,
         });
         Caveat::new(Code::Retransmissions, Severity::Warning, message, evidence)
     })
 }
 
-/// The other probes that were refused.
-fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
+/// Probes were refused, other than those that count system calls.
+fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
     let others: Vec<&RefusedProbe> = probes
         .refused
         .iter()
@@ -161,15 +164,11 @@ fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
     let message =
         format!("Not observed here: {}, because {}. {}", names.join(", "), first.why, first.hint);
-    Some(Caveat::new(
-        Code::ProbeRefused,
-        Severity::Info,
-        message,
-        json!({"probes": names, "why": first.why}),
-    ))
+    let evidence = json!({"probes": names, "why": first.why});
+    Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, evidence))
 }
 
-/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the
+/// More threads are busy than the server has CPUs. The highest response times are then those of the
 /// scheduler's time slices.
 fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let (busy, allowed_s, waited_s) =
@@ -188,19 +187,19 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// Seconds that a server's threads waited for CPUs while others used some of the machine. `None`:
-/// not known, too few, or the server waits for itself, because it fills its CPUs, is held back by
-/// its quota, or is alone on the machine.
+/// Returns the seconds for which the server's threads waited for CPUs that other programs used.
+/// `None`: unknown, or a short wait. Also `None` if the server delays itself: it fills its CPUs,
+/// its quota throttles it, or it is alone on the machine.
 pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
         || server.throttling.is_some_and(|t| t.share() > THROTTLED)
-        || server.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
+        || server.others_cpu_s.is_none_or(|s| s < OTHERS_SHARE * allowed_s);
     (waited_s > MAX_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
 }
 
-/// A server that waits for CPUs that others use looks idle.
-fn server_starved(server: &ServerUse) -> Option<Caveat> {
+/// The server waited for CPUs that other programs used. Such a server looks idle.
+fn server_cpu_wait(server: &ServerUse) -> Option<Caveat> {
     let waited_s = starved_seconds(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
         "The server's threads waited {waited_s:.2} s for a CPU in {:.2} s. Other programs used \
@@ -214,16 +213,16 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
     Some(Caveat::new(Code::ServerStarved, Severity::Warning, message, evidence))
 }
 
-/// Whether a server has more busy threads than CPUs and fills most of them. Such threads wait for
-/// each other, and nothing shows how much of the wait other programs caused.
+/// Whether the server has more busy threads than CPUs and fills most of its CPUs. Its threads wait
+/// for each other, so the part of the wait that other programs caused is unknown.
 fn fills_its_cpus(server: &ServerUse) -> bool {
     let is_busy = server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// A counter that ended with its thread or process is unknown. It is distinguished from one that
-/// the kernel does not show.
-fn counters_unread(server: &ServerUse) -> Option<Caveat> {
+/// Threads or processes ended before their counters were read. These counters are unknown, but
+/// unlike those of [`unmeasured_counters`] the kernel shows them.
+fn unread_counters(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread.cpu_s.map_or_else(
         || "an unknown CPU time".into(),
@@ -244,8 +243,8 @@ fn counters_unread(server: &ServerUse) -> Option<Caveat> {
     Some(Caveat::new(Code::CountersUnread, Severity::Warning, message, evidence))
 }
 
-/// Processes outside of the group in which their server was started.
-fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
+/// Processes of the server left the control group in which it was started.
+fn processes_outside_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
     let strays = strays::stray_processes(record, party);
     (strays > 0).then(|| {
         let message = format!(
@@ -258,8 +257,8 @@ fn left_group(record: &LoadRecord, party: Party) -> Option<Caveat> {
     })
 }
 
-/// Names the counters that are empty although the server was observed.
-fn not_measured(server: &ServerUse) -> Option<Caveat> {
+/// Counters that the kernel does not show, although the server was observed.
+fn unmeasured_counters(server: &ServerUse) -> Option<Caveat> {
     let unread = |name: &str| {
         server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
     };
@@ -278,7 +277,7 @@ fn not_measured(server: &ServerUse) -> Option<Caveat> {
         ("steal_share", server.steal_share.is_none()),
     ]
     .into_iter()
-    .filter_map(|(name, missing)| missing.then_some(name))
+    .filter_map(|(name, is_missing)| is_missing.then_some(name))
     .collect();
     (!missing.is_empty()).then(|| {
         let message = format!(

@@ -1,60 +1,65 @@
-//! Rules that name a limiter by what the server's threads waited for, while it had CPU time left.
+//! Derives the limiter of a server that had CPU time left from the waits of its threads. Thread
+//! states, system calls and sockets show whether it waited for a lock, a disk, a timer or a peer.
 
 use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
-use super::limiter::{Limiter, is_disturbed, is_robbed, verdict};
+use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::{Call, ServerUse, ServingThreads};
 
-/// Share of their time that threads wait for one thing from which on that is what holds requests
-/// up.
-const MAX_OF_TIME: f64 = 0.5;
+/// Share of the serving threads' time from which on one kind of wait limits the server.
+const LIMITING_SHARE: f64 = 0.5;
 
-/// Share of their time that threads wait for a disk from which on it matters.
-const MUCH_OF_TIME: f64 = 0.3;
+/// Share of the serving threads' time from which on waiting for a disk counts, if page faults read
+/// from it.
+const DISK_SHARE: f64 = 0.3;
 
-/// Page faults per second that read from a disk from which on memory is what is short.
+/// Page faults per second that read from a disk, from which on the server lacks memory.
 const MAJOR_FAULTS_PER_S: f64 = 50.0;
 
-/// The same per response, from which on requests wait for a disk whatever the states of threads
-/// say: those of a fast disk are short, and the kernel computes for each.
-const MAJOR_FAULTS_EACH: f64 = 1.0;
+/// Page faults per response that read from a disk, from which on they delay requests even if thread
+/// states show little. Waits for a fast disk are short, and the kernel uses CPU time for each
+/// fault.
+const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
 
 /// Share of the server's CPU time that its garbage collector may use without being its limit.
 const GC_SHARE: f64 = 0.3;
 
-/// Linux delays an acknowledgement by 40 ms at least, and the response comes a little after it.
+/// Range of response times that a delayed acknowledgement causes, microseconds. Linux delays an
+/// acknowledgement by at least 40 ms, and the response comes a little after it.
 const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 
-/// Requests per connection and second when each waits for such an acknowledgement.
+/// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
-/// Least share of new connections that found the queue full which holds a load up.
-const MIN_OVERFLOWS: f64 = 0.001;
+/// Least share of new connections that must find the accept queue full to limit a load.
+const OVERFLOW_SHARE: f64 = 0.001;
 
-/// Share of the requests in flight that wait in a listener's queue from which on that holds them
-/// up.
-const MAX_QUEUED: f64 = 0.5;
+/// Share of the requests in flight from which on connections in the accept queue limit a load.
+const QUEUED_SHARE: f64 = 0.5;
 
-/// Sleeping calls per response from which on requests sleep. Slices of the window count them, so
-/// that a response may miss its own.
-const A_SLEEP_EACH: f64 = 0.5;
+/// Sleeps per response from which on requests sleep. It is below 1, because calls are counted in
+/// slices of the window, which may miss a response's own sleep.
+const SLEEPS_PER_RESPONSE: f64 = 0.5;
 
-/// Threads at work at a time up to which they take turns with one lock.
-const ONE_HOLDER: f64 = 1.5;
+/// Mean number of threads at work below which no thread holds the lock.
+const MIN_HOLDERS: f64 = 0.5;
+
+/// Mean number of threads at work up to which threads take turns with one lock.
+const MAX_HOLDERS: f64 = 1.5;
 
 /// Requests per thread from which on requests wait for threads.
-const MORE_REQUESTS: f64 = 1.2;
+const REQUESTS_PER_THREAD: f64 = 1.2;
 
-/// Writes per response from which on a response does not leave in one piece.
+/// Writes per response from which on a response leaves in several parts.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
-/// The garbage collector: the server is busy, and much of that is collecting.
+/// The server's CPU is full, and its garbage collector used much of it.
 pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.role_share("gc").filter(|share| *share > GC_SHARE)?;
@@ -64,72 +69,74 @@ pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         percent(share),
         percent(used)
     );
-    verdict(
+    Some(Limiter::new(
         Resource::Gc,
         Confidence::High,
         sentence,
         json!({"gc_share": share, "cpu_utilisation": used}),
-    )
+    ))
 }
 
-/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each
-/// response is written in parts, the first is sent, and the second waits for 40 ms (RFC 896, RFC
-/// 1122 4.2.3.2).
+/// Nagle's algorithm at the server waits for an acknowledgement that the client delays. The server
+/// writes each response in parts, and the second part waits for 40 ms (RFC 896, RFC 1122 4.2.3.2).
 pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    has_room(server)?;
-    // Few responses have no percentile.
-    let service = load.service_time_us.p50.or(load.service_time_us.mean)?;
+    utilisation_below_limit(server)?;
+    // With few responses no percentile is known.
+    let service_us = load.service_time_us.p50.or(load.service_time_us.mean)?;
     let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
-    let within = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
-    let is_alike = load.config.model == LoadModel::Closed
+    let is_in = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
+    let shows_delay = load.config.model == LoadModel::Closed
         && load.config.streams == 1
         && load.config.pipeline == 1
-        && within(service, DELAYED_ACK_US)
-        && within(rate, DELAYED_ACK_RATE);
+        && is_in(service_us, DELAYED_ACK_US)
+        && is_in(rate, DELAYED_ACK_RATE);
     let writes =
         server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
     let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
     let segments = load.tcp.data_segments_per_response;
-    let in_parts = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
-    // Where it is set, or a response is written and comes in one piece, nothing waits for an
-    // acknowledgement.
-    if nodelay.is_some_and(|share| share > 0.5) || !in_parts(writes) || !in_parts(segments) {
+    let may_be_several = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
+    // With TCP_NODELAY, or if a response leaves in one part, no write waits for an acknowledgement.
+    let has_nodelay = nodelay.is_some_and(|share| share > 0.5);
+    if has_nodelay || !may_be_several(writes) || !may_be_several(segments) {
         return None;
     }
     let is_known = nodelay.is_some() && writes.is_some() && segments.is_some();
     let confidence = if is_known { Confidence::High } else { Confidence::Medium };
-    is_alike.then(|| {
-        let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
+    shows_delay.then(|| {
+        let writes_text = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
             "Nagle's algorithm and delayed acknowledgements: each connection gets {rate:.0} \
-             responses per second{written}. Half of them take {:.0} ms, the time for which Linux \
-             delays an acknowledgement. Set TCP_NODELAY in the server, or write each response at \
-             once.",
-            service / 1e3
+             responses per second{writes_text}. Half of them take {:.0} ms, the time for which \
+             Linux delays an acknowledgement. Set TCP_NODELAY in the server, or write each \
+             response at once.",
+            service_us / 1e3
         );
         let evidence = json!({
-            "service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes,
-            "segments_per_response": segments, "nodelay": nodelay,
+            "service_p50_us": service_us, "rate_per_connection": rate,
+            "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
         });
-        verdict(Resource::DelayedAck, confidence, sentence, evidence)
-    })?
+        Limiter::new(Resource::DelayedAck, confidence, sentence, evidence)
+    })
 }
 
-/// Connections that found the server's queue of connections full are tried again a second later.
+/// New connections wait in the server's accept queue, or find it full and are retried a second
+/// later.
 pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation;
     if used.is_some_and(|used| used >= SERVER_BUSY) {
         return None;
     }
-    // Where connections live on, a queue that was full once limits nothing; nor do a few of very
-    // many. Servers may close connections, too.
+    // The queue limits only a load that opens connections all the time: as planned, or because the
+    // server closes them.
     let replaced = load.connections.opened.saturating_sub(load.config.connections.into());
-    let are_new = replaced > 0 && 2 * replaced >= load.exchanges.completed;
-    load.config.requests_per_connection.map(|_| ()).or(are_new.then_some(()))?;
-    let is_many = |n: &u64| *n > 0 && *n as f64 >= MIN_OVERFLOWS * load.connections.opened as f64;
-    let overflows = server.network.and_then(|network| network.listen_overflows).filter(is_many);
+    let are_replaced = replaced > 0 && 2 * replaced >= load.exchanges.completed;
+    if load.config.requests_per_connection.is_none() && !are_replaced {
+        return None;
+    }
+    let are_many = |n: &u64| *n > 0 && *n as f64 >= OVERFLOW_SHARE * load.connections.opened as f64;
+    let overflows = server.network.and_then(|network| network.listen_overflows).filter(are_many);
     let queued = queued_connections(load, server);
-    let seen = match (overflows, queued) {
+    let observation = match (overflows, queued) {
         (Some(overflows), _) => {
             format!("{overflows} connections found it full, and are retried after a second")
         }
@@ -142,87 +149,94 @@ pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limi
         (None, None) => return None,
     };
     let sentence = format!(
-        "The server's accept queue: {seen}{}. Let the server listen with a longer backlog \
+        "The server's accept queue: {observation}{}. Let the server listen with a longer backlog \
          (net.core.somaxconn caps it), or accept faster.",
         used.map_or(String::new(), |used| format!(
             ", while the server used {} of its CPU",
             percent(used)
         ))
     );
-    // A full CPU would be why it accepts no faster.
+    // A full CPU would explain the queue, and is excluded only if the utilisation is known.
     let confidence = if used.is_some() { Confidence::Medium } else { Confidence::Low };
     let evidence = json!({"listen_overflows": overflows, "queued": queued});
-    verdict(Resource::AcceptQueue, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::AcceptQueue, confidence, sentence, evidence))
 }
 
-/// Connections in the accept queue when the sockets were sampled. `None`: they were fewer than half
-/// of the requests in flight, or are not known.
+/// Returns the connections in the accept queue when the sockets were sampled. `None`: unknown, or
+/// fewer than half of the requests in flight.
 fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     let queued: u64 =
         server.sockets.as_ref()?.listeners.iter().map(|listener| listener.queued).sum();
-    (queued > 1 && queued as f64 >= MAX_QUEUED * load.in_flight.mean).then_some(queued)
+    (queued > 1 && queued as f64 >= QUEUED_SHARE * load.in_flight.mean).then_some(queued)
 }
 
-/// Memory that was written out, or let go, and has to be read again.
+/// The server lacks memory: the kernel evicted pages, which have to be read from a disk again.
 pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    has_room(server)?;
-    let waited = server.working.as_ref().map(|w| w.share(ThreadState::Disk));
-    let waited_much = waited.filter(|share| *share >= MUCH_OF_TIME);
-    let faults = server.page_faults_major? as f64 / server.window_s;
-    let each = Some(faults / load.throughput_rps).filter(|each| each.is_finite());
-    let is_of_requests = each.is_some_and(|each| each >= MAJOR_FAULTS_EACH);
-    if faults < MAJOR_FAULTS_PER_S || (waited_much.is_none() && !is_of_requests) {
+    utilisation_below_limit(server)?;
+    let disk_share = server.working.as_ref().map(|serving| serving.share(ThreadState::Disk));
+    let large_disk_share = disk_share.filter(|share| *share >= DISK_SHARE);
+    let faults_per_s = server.page_faults_major? as f64 / server.window_s;
+    let faults_per_response =
+        Some(faults_per_s / load.throughput_rps).filter(|faults| faults.is_finite());
+    let delay_requests =
+        faults_per_response.is_some_and(|faults| faults >= MAJOR_FAULTS_PER_RESPONSE);
+    if faults_per_s < MAJOR_FAULTS_PER_S || (large_disk_share.is_none() && !delay_requests) {
         return None;
     }
-    let (confidence, wait) = match waited_much {
+    let (confidence, detail) = match large_disk_share {
         Some(share) => (
             Confidence::High,
             format!(", and the serving threads waited for it for {} of their time", percent(share)),
         ),
         None => (
             Confidence::Medium,
-            each.map_or(String::new(), |each| format!(", {each:.1} per response")),
+            faults_per_response
+                .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
         ),
     };
     let sentence = format!(
-        "Memory: {faults:.0} page faults per second read from a disk{wait}. Give the server more \
-         memory."
+        "Memory: {faults_per_s:.0} page faults per second read from a disk{detail}. Give the \
+         server more memory."
     );
     let evidence = json!({
-        "major_faults_per_s": faults, "major_faults_per_response": each, "disk_share": waited,
+        "major_faults_per_s": faults_per_s,
+        "major_faults_per_response": faults_per_response,
+        "disk_share": disk_share,
     });
-    verdict(Resource::Memory, confidence, sentence, evidence)
+    Some(Limiter::new(Resource::Memory, confidence, sentence, evidence))
 }
 
+/// The serving threads wait for a disk.
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_states(load, server, &[ThreadState::Disk])?;
     let sentence = format!("A disk: the server's {wait} waited for a disk");
-    wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
+    Some(wait.limiter(Resource::Disk, Confidence::High, &sentence, ""))
 }
 
-/// A lock, or any other turn that requests have to wait for.
+/// The serving threads wait for each other: for a lock, or in another way that makes requests take
+/// turns.
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::from_states(load, server, &[ThreadState::Lock])
-        .filter(|wait| wait.working.threads > 1)?;
+        .filter(|wait| wait.serving.threads > 1)?;
     if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
     let sentence = format!("A lock: the server's {wait} waited for each other (futex)");
-    let holders = wait.at_work(server);
-    let (confidence, advice) = if !wait.is_each_with_a_request() {
+    let holders = wait.threads_at_work(server);
+    let (confidence, doubt) = if !wait.waiters_have_requests() {
         (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
-    } else if holders < MAX_OF_TIME {
+    } else if holders < MIN_HOLDERS {
         (
             Confidence::Medium,
             " No thread seems to hold it, so they may instead wait for a response of an \
              unmonitored service.",
         )
-    } else if holders > ONE_HOLDER {
+    } else if holders > MAX_HOLDERS {
         (
             Confidence::Medium,
             " Several threads worked at a time, so the threads may instead wait for a pool.",
         )
-    } else if wait.working.steady_workers > 0 {
+    } else if wait.serving.steady_workers > 0 {
         (
             Confidence::Medium,
             " The same thread worked all the time, so the others may instead wait for this worker.",
@@ -230,51 +244,53 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     } else {
         (Confidence::High, "")
     };
-    wait.verdict(Resource::Lock, confidence, &sentence, advice)
+    Some(wait.limiter(Resource::Lock, confidence, &sentence, doubt))
 }
 
-/// Threads that sleep while more requests wait for them than there are threads.
+/// The serving threads sleep in requests, and there are more requests than threads, so requests
+/// wait for a thread.
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of_time(load, server).filter(Wait::has_waiting_requests)?;
+    let wait = Wait::from_sleep(load, server).filter(Wait::has_waiting_requests)?;
     let sentence = format!("The server's workers: its {wait} slept");
-    // Threads of runtimes wait with a time-out, too, while they have no work.
-    let is_sure = TimedWaits::from_use(server) == TimedWaits::Few
-        && is_sleep_of_requests(server) == Some(true);
+    // Idle threads of language runtimes wait with a time-out too.
+    let is_sure =
+        TimedWaits::from_use(server) == TimedWaits::Few && may_requests_sleep(server) == Some(true);
     let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
-    wait.verdict(
+    Some(wait.limiter(
         Resource::Workers,
         confidence,
         &sentence,
         " Use more workers, or workers that do not sleep.",
-    )
+    ))
 }
 
-/// Threads that sleep, one for each request: none waits for a thread.
+/// The serving threads sleep in requests, and each request has a thread, so more requests in flight
+/// would be served.
 pub(super) fn sleep(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let wait = Wait::of_time(load, server).filter(|wait| !wait.has_waiting_requests())?;
+    let wait = Wait::from_sleep(load, server).filter(|wait| !wait.has_waiting_requests())?;
     if load.config.model != LoadModel::Closed {
         return None;
     }
     let sentence = format!(
         "Too few requests in flight: each waits for time to pass. The server's {wait} slept"
     );
-    // Where requests both sleep and wait for other threads, one may sleep while it holds a lock.
+    // If requests both sleep and wait for other threads, a request may sleep while it holds a lock.
     let confidence = match TimedWaits::from_use(server) {
         TimedWaits::OncePerResponse => Confidence::Low,
         TimedWaits::Most | TimedWaits::Few => Confidence::Medium,
     };
-    wait.verdict(Resource::Concurrency, confidence, &sentence, "")
+    Some(wait.limiter(Resource::Concurrency, confidence, &sentence, ""))
 }
 
-/// Share of futex waits that ended by time-out, which count as sleep: `Thread.sleep` and condition
-/// variables with a time-out wait like that.
+/// Frequency of futex waits that end by time-out. They count as sleep, because `Thread.sleep` and
+/// condition variables with a time-out use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimedWaits {
-    /// Most of them.
+    /// Most futex waits end by time-out.
     Most,
-    /// Fewer, but as many as responses came: each request sleeps once, and waits for other threads.
+    /// Fewer do, but about one per response. Each request sleeps once, and waits for other threads.
     OncePerResponse,
-    /// Too few to be in requests, or they were not counted.
+    /// Too few do for requests to sleep, or calls were not counted.
     Few,
 }
 
@@ -284,7 +300,7 @@ impl TimedWaits {
         let waits = futex_waits(server).and_then(|call| Some((call, timed(call)?)));
         match waits {
             Some((call, timed)) if timed > 0 && 2 * timed >= call.count => TimedWaits::Most,
-            Some((call, timed)) if per_response(call, timed) >= A_SLEEP_EACH => {
+            Some((call, timed)) if per_response(call, timed) >= SLEEPS_PER_RESPONSE => {
                 TimedWaits::OncePerResponse
             }
             _ => TimedWaits::Few,
@@ -292,117 +308,126 @@ impl TimedWaits {
     }
 }
 
-/// Average number of serving threads that were asleep at a time. Where sleep is a futex wait, it
+/// Returns the mean number of serving threads that were asleep. If sleep is a futex wait, it
 /// includes threads that wait for each other. `None`: thread states were not observed.
 pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
-    let working = server.working.as_ref()?;
-    let waiting = match TimedWaits::from_use(server) {
+    let serving = server.working.as_ref()?;
+    let in_futex = match TimedWaits::from_use(server) {
         TimedWaits::Few => 0.0,
-        TimedWaits::Most | TimedWaits::OncePerResponse => working.share(ThreadState::Lock),
+        TimedWaits::Most | TimedWaits::OncePerResponse => serving.share(ThreadState::Lock),
     };
-    Some((working.share(ThreadState::Sleep) + waiting) * working.threads as f64)
+    Some((serving.share(ThreadState::Sleep) + in_futex) * serving.threads as f64)
 }
 
 fn futex_waits(server: &ServerUse) -> Option<&Call> {
     server.calls.as_ref()?.by_name.get("futex(wait)")
 }
 
+/// Returns how many of a call's uses there are per response, for a part of them.
 fn per_response(call: &Call, part: u64) -> f64 {
     part as f64 / call.count.max(1) as f64 * call.per_response
 }
 
-/// Whether the sleep of threads may be that of requests. Threads with other tasks sleep, too, but
-/// not once per response. `None`: calls were not counted.
-fn is_sleep_of_requests(server: &ServerUse) -> Option<bool> {
+/// Whether the threads may sleep in requests. Threads with other tasks sleep too, but less often
+/// than once per response. `None`: calls were not counted.
+fn may_requests_sleep(server: &ServerUse) -> Option<bool> {
     let calls = server.calls.as_ref()?;
     let sleeps =
         ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
-    let each: f64 = sleeps.map(|call| call.per_response).sum();
-    Some(each >= A_SLEEP_EACH)
+    let sleeps_per_response: f64 = sleeps.map(|call| call.per_response).sum();
+    Some(sleeps_per_response >= SLEEPS_PER_RESPONSE)
 }
 
-/// The server's CPU utilisation, if it has CPU time left.
-fn has_room(server: &ServerUse) -> Option<f64> {
+/// Returns the server's CPU utilisation if it has CPU time left.
+fn utilisation_below_limit(server: &ServerUse) -> Option<f64> {
     server.cpu_utilisation.filter(|used| *used < SERVER_BUSY)
 }
 
-/// Most of the time of the threads that serve, spent in one way: without the time of those for
-/// which no request was there.
+/// A kind of wait that takes most of the serving threads' time, apart from the time in which
+/// threads had no request.
 struct Wait<'a> {
-    working: &'a ServingThreads,
+    serving: &'a ServingThreads,
+    /// Share of the threads' time.
     share: f64,
+    /// Mean number of requests at the server.
     requests: f64,
+    /// The server's CPU utilisation.
     used: f64,
-    futex_waits: Option<f64>,
-    /// Others took CPU time.
+    futex_waits_per_response: Option<f64>,
+    /// Other programs or virtual machines took CPU time.
     is_disturbed: bool,
 }
 
 impl<'a> Wait<'a> {
-    /// Most of the time spent in these states.
+    /// Returns the wait in these states. `None`: they do not take most of the time.
     fn from_states(
         load: &LoadResult,
         server: &'a ServerUse,
         states: &[ThreadState],
     ) -> Option<Wait<'a>> {
-        let used = has_room(server)?;
-        let is_robbed = is_robbed(load, server);
-        // A thread that waits for a CPU prolongs the wait for a lock that it holds. It prolongs
-        // neither a sleep nor a wait for a disk: what a thread waits then is another state.
-        let states = states.iter().filter(|state| !is_robbed || **state != ThreadState::Lock);
-        let working = server.working.as_ref()?;
-        let share: f64 = states.map(|state| working.share(*state)).sum();
+        let used = utilisation_below_limit(server)?;
+        let may_lack_cpu = may_lack_cpu(load, server);
+        // If the holder of a lock waits for a CPU, the others wait longer for the lock. Sleeps and
+        // waits for a disk do not get longer: waiting for a CPU after them is another state.
+        let states = states.iter().filter(|state| !may_lack_cpu || **state != ThreadState::Lock);
+        let serving = server.working.as_ref()?;
+        let share: f64 = states.map(|state| serving.share(*state)).sum();
         let requests = load.mean_at_server();
-        // With fewer requests than threads some of them have nothing to do, and wait for work: so
-        // much of the time is theirs.
-        let idle = (1.0 - requests / working.threads as f64).max(0.0);
-        let is_held_up = share - idle >= MAX_OF_TIME;
-        let futex_waits = futex_waits(server).map(|call| call.per_response);
-        let is_disturbed = is_disturbed(load, server);
-        is_held_up.then_some(Wait { working, share, requests, used, futex_waits, is_disturbed })
+        // With fewer requests than threads, some threads wait for work for this share of the time.
+        let idle_share = (1.0 - requests / serving.threads as f64).max(0.0);
+        (share - idle_share >= LIMITING_SHARE).then(|| Wait {
+            serving,
+            share,
+            requests,
+            used,
+            futex_waits_per_response: futex_waits(server).map(|call| call.per_response),
+            is_disturbed: is_disturbed(load, server),
+        })
     }
 
-    /// Most of the time spent waiting for time to pass.
-    fn of_time(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
+    /// Returns the wait for time to pass, if requests may sleep. `None`: it does not take most of
+    /// the time.
+    fn from_sleep(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
         if TimedWaits::from_use(server) != TimedWaits::Few {
             return Wait::from_states(load, server, &[ThreadState::Sleep, ThreadState::Lock]);
         }
         Wait::from_states(load, server, &[ThreadState::Sleep])
-            .filter(|_| is_sleep_of_requests(server) != Some(false))
+            .filter(|_| may_requests_sleep(server) != Some(false))
     }
 
-    /// Whether so many more requests than threads were there that some waited for one.
+    /// Whether there were more requests than threads, so that some requests waited for a thread.
     fn has_waiting_requests(&self) -> bool {
-        self.requests >= MORE_REQUESTS * self.working.threads as f64
+        self.requests >= REQUESTS_PER_THREAD * self.serving.threads as f64
     }
 
-    /// Threads that waited neither for the lock nor for a peer, at a time on average: a lock has a
-    /// holder, which computes, sleeps or waits for a disk meanwhile.
-    fn at_work(&self, server: &ServerUse) -> f64 {
-        let held = [
+    /// Returns the mean number of threads that waited neither for the lock nor for a peer. The
+    /// holder of a lock computes, sleeps or waits for a disk, so this counts possible holders.
+    fn threads_at_work(&self, server: &ServerUse) -> f64 {
+        let states = [
             ThreadState::Running,
             ThreadState::Runnable,
             ThreadState::Sleep,
             ThreadState::Disk,
             ThreadState::Other,
         ];
-        let held_s: f64 =
-            held.iter().map(|state| self.working.share(*state) * self.working.lived_s()).sum();
-        held_s / server.window_s
+        let work_s: f64 =
+            states.iter().map(|state| self.serving.share(*state) * self.serving.lived_s()).sum();
+        work_s / server.window_s
     }
 
-    fn verdict(
+    /// Returns the limiter with a sentence about this wait. `remark`: text to follow it.
+    fn limiter(
         &self,
         resource: Resource,
         confidence: Confidence,
         sentence: &str,
-        advice: &str,
-    ) -> Option<Limiter> {
+        remark: &str,
+    ) -> Limiter {
         let sentence = format!(
             "{sentence} for {} of {} time. On average, {} requests were at the server, and it used \
-             {} of its CPU.{advice}",
+             {} of its CPU.{remark}",
             percent(self.share),
-            if self.working.threads == 1 { "its" } else { "their" },
+            if self.serving.threads == 1 { "its" } else { "their" },
             if self.requests < 10.0 {
                 format!("{:.1}", self.requests)
             } else {
@@ -412,35 +437,36 @@ impl<'a> Wait<'a> {
         );
         let confidence =
             if self.is_disturbed { confidence.max(Confidence::Medium) } else { confidence };
-        verdict(resource, confidence, sentence, self.evidence())
+        Limiter::new(resource, confidence, sentence, self.evidence())
     }
 
-    /// Whether the threads that wait make up most of the requests that are there: each waits for
-    /// its turn. Threads of a pool that wait for work have no request.
-    fn is_each_with_a_request(&self) -> bool {
-        self.share * self.working.threads as f64 >= self.requests / 2.0
+    /// Whether the waiting threads are at least half as many as the requests at the server, so that
+    /// they may wait in requests. Idle threads of a pool wait for work, without a request.
+    fn waiters_have_requests(&self) -> bool {
+        self.share * self.serving.threads as f64 >= self.requests / 2.0
     }
 
     fn evidence(&self) -> Value {
-        let all = self.working.lived_s();
-        let share = |s: f64| if all > 0.0 { s / all } else { 0.0 };
+        let lived_s = self.serving.lived_s();
+        let share = |s: f64| if lived_s > 0.0 { s / lived_s } else { 0.0 };
         let states: serde_json::Map<String, Value> = self
-            .working
+            .serving
             .states_s
             .iter()
             .map(|(state, s)| ((*state).into(), json!(share(*s))))
             .collect();
         json!({
-            "threads": self.working.threads, "states": states, "in_flight": self.requests,
-            "server_utilisation": self.used, "futex_waits_per_response": self.futex_waits,
+            "threads": self.serving.threads, "states": states, "in_flight": self.requests,
+            "server_utilisation": self.used,
+            "futex_waits_per_response": self.futex_waits_per_response,
         })
     }
 }
 
-/// `8 threads that serve were`.
+/// Formats the threads as `serving thread` or `8 serving threads`.
 impl std::fmt::Display for Wait<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.working.threads {
+        match self.serving.threads {
             1 => f.write_str("serving thread"),
             n => write!(f, "{n} serving threads"),
         }

@@ -1,4 +1,5 @@
-//! Caveats about servers that were still warming up.
+//! Derives caveats about servers that were still warming up in the measured window, or whose
+//! warm-up ended early. Numbers from before steady state describe neither a cold nor a warm server.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{LoadModel, StillWarming};
@@ -6,7 +7,7 @@ use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use dyno_archive::syscall::{Amount, amount};
 use serde_json::json;
 
-use super::server::OTHERS;
+use super::server::OTHERS_SHARE;
 use super::thresholds::{JIT_SHARE, SERVER_FULL, STEAL};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{IntervalResult, LoadResult};
@@ -15,66 +16,66 @@ use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
-/// Growth (median of the window's last third ÷ that of its first) from which on a server counts as
-/// warming up, in windows of six intervals or more.
-const GROWTH: f64 = 1.25;
+/// Growth from which on a server counts as warming up, in windows of six or more intervals. Growth
+/// is the median of the window's last third ÷ that of its first.
+const MIN_GROWTH: f64 = 1.25;
 
-/// The same for three to five intervals, whose thirds are one or two intervals: noise moves those
+/// The same for three to five intervals. Their thirds are one or two intervals, so noise moves them
 /// further.
-const GROWTH_OF_FEW: f64 = 1.5;
+const MIN_GROWTH_OF_FEW: f64 = 1.5;
 
-/// Least share of the growth, in logarithms, in each of the two steps between the thirds. If all of
-/// it is in one of them, the machine changed its speed.
-const EACH_STEP: f64 = 0.2;
+/// Least share of the growth, in logarithms, in each of the two steps between the thirds. A growth
+/// in only one step is a change of the machine's speed.
+const STEP_SHARE: f64 = 0.2;
 
-/// Largest ratio between the rates of a window's thirds that counts as one rate.
-const ONE_RATE: f64 = 1.1;
+/// Largest ratio between the rates of a window's thirds that counts as a constant rate.
+const CONSTANT_RATE_RATIO: f64 = 1.1;
 
-/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
-/// request. A server that only gets more of a busy machine does the same work per request as
-/// before.
-const IN_CPU: f64 = 0.5;
+/// Least share of the growth in throughput, in logarithms, that the CPU time per request must show
+/// too. A server that only gets more time of a busy machine does the same work per request.
+const CPU_SHARE: f64 = 0.5;
 
-/// System calls that return nothing, per response, from which on a server polls. One that blocks
-/// makes about one.
-const POLLS: f64 = 3.0;
+/// Idle system calls per response from which on a server polls. A server that blocks makes about
+/// one.
+const POLLING_CALLS: f64 = 3.0;
 
-/// Other loads on a server's CPUs.
+/// Loads of other servers on this server's CPUs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum AlsoLoaded<'a> {
+pub(crate) enum OtherLoads<'a> {
     None,
-    /// Others at the same time.
+    /// Other servers are loaded at the same time.
     AtOnce,
-    /// Others in turn. `round_s`: the own time in each round. `pace`: what the others did in each
-    /// round, as multiples of their means.
+    /// Other servers are loaded in turns with this one. `round_s`: seconds of this server's turns
+    /// in each round. `pace`: throughput of the others in each round, as multiples of their means.
     InTurns {
         round_s: f64,
         pace: &'a [f64],
     },
 }
 
-/// Reasons to distrust a step because of how warm its server was.
+/// Returns all caveats about the server's warm-up.
 #[must_use]
 pub(crate) fn caveats(
     load: &LoadResult,
     server: &ServerUse,
     part: Option<&PartStart>,
-    company: AlsoLoaded<'_>,
+    other_loads: OtherLoads<'_>,
 ) -> Vec<Caveat> {
-    let growth = growth_in_window(load, server, company);
-    let of_step = still_warming(server.role_share("jit"), growth, load.config.still_warming);
-    let of_start =
+    let growth = growth_in_window(load, server, other_loads);
+    let in_window = unfinished_warmup(server.role_share("jit"), growth, load.config.still_warming);
+    let before_window =
         part.and_then(|part| part.warmup.as_ref()).map(start_caveats).unwrap_or_default();
-    of_step.into_iter().chain(of_start).collect()
+    in_window.into_iter().chain(before_window).collect()
 }
 
-fn still_warming(
+/// The server was still warming up in the measured window.
+fn unfinished_warmup(
     jit_share: Option<f64>,
     growth: Option<f64>,
-    means: StillWarming,
+    setting: StillWarming,
 ) -> Option<Caveat> {
     let jit = jit_share.filter(|share| *share > JIT_SHARE);
-    let seen = match (jit, growth) {
+    let observation = match (jit, growth) {
         (None, None) => return None,
         (Some(jit), None) => format!("its compiler (JIT) used {} of its CPU time", percent(jit)),
         (None, Some(growth)) => format!("it became {growth:.2} times as fast"),
@@ -84,86 +85,91 @@ fn still_warming(
         ),
     };
     let evidence = json!({"jit_share": jit_share, "growth": growth});
-    if means == StillWarming::Measured {
+    if setting == StillWarming::Measured {
         let message = format!(
-            "The server warmed up: within the measured window {seen}. The load measures this stage \
-             on purpose (`warmup = \"measured\"` under `[load]`). The numbers of a warm server \
-             differ."
+            "The server warmed up: within the measured window {observation}. The load measures \
+             this stage on purpose (`warmup = \"measured\"` under `[load]`). The numbers of a warm \
+             server differ."
         );
         return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
     }
     let message = format!(
-        "The server was still warming up: within the measured window {seen}. These numbers are \
-         from before steady state. Warm it up until it is steady (`warmup = \"auto\"` under \
+        "The server was still warming up: within the measured window {observation}. These numbers \
+         are from before steady state. Warm it up until it is steady (`warmup = \"auto\"` under \
          `[load]`, with a higher `warmup_limit` if that was reached), or for a longer time."
     );
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
 
-/// Factor by which the server got faster within the measured window. `None`: it did not, beyond
-/// noise.
-fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'_>) -> Option<f64> {
-    // A machine that gets back what the hypervisor took makes every server faster.
+/// Returns the factor by which the server became faster within the measured window. `None`: it did
+/// not, or the growth may be noise.
+fn growth_in_window(
+    load: &LoadResult,
+    server: &ServerUse,
+    other_loads: OtherLoads<'_>,
+) -> Option<f64> {
+    // When the hypervisor gives CPU time back, every server becomes faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
         return None;
     }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let used: Vec<Option<f64>> =
         window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
-    if !shows_work(server, &used) {
+    if !cpu_shows_work(server, &used) {
         return None;
     }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
-    let cheapness: Option<Vec<f64>> = window
+    let responses_per_cpu_s: Option<Vec<f64>> = window
         .iter()
         .map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?))
         .collect();
-    match company {
-        // Among others a server gets faster where they get slower.
-        AlsoLoaded::AtOnce => growth(&throughput, cheapness.as_deref(), By::CpuAlone),
-        AlsoLoaded::None => {
-            growth(&throughput, cheapness.as_deref(), growth_measure(load, &throughput)?)
-        }
-        AlsoLoaded::InTurns { round_s, pace } => {
-            let own =
-                growth(&throughput, cheapness.as_deref(), growth_measure(load, &throughput)?)?;
+    let grow = |measure| growth(&throughput, responses_per_cpu_s.as_deref(), measure);
+    match other_loads {
+        // Throughput rises when the servers that run at the same time become slower.
+        OtherLoads::AtOnce => grow(GrowthMeasure::CpuTime),
+        OtherLoads::None => grow(growth_measure(load, &throughput)?),
+        OtherLoads::InTurns { round_s, pace } => {
+            let own_growth = grow(growth_measure(load, &throughput)?)?;
             let opens_s = window.first()?.start_s;
-            let others =
+            // The small addition makes up for rounding in the times.
+            let others_pace =
                 |i: &&IntervalResult| pace.get(((i.start_s - opens_s) / round_s + 1e-6) as usize);
             let multiples: Option<Vec<f64>> =
-                window.iter().map(|i| Some(i.throughput_rps / others(i)?)).collect();
-            multiples.map_or(Some(own), |multiples| beyond_others(own, &multiples))
+                window.iter().map(|i| Some(i.throughput_rps / others_pace(i)?)).collect();
+            multiples.map_or(Some(own_growth), |multiples| relative_growth(own_growth, &multiples))
         }
     }
 }
 
-/// The growth of a server that is its own. Where all servers that take turns get faster together,
-/// the machine does. `multiples`: its throughput as a multiple of the others'.
-fn beyond_others(own: f64, multiples: &[f64]) -> Option<f64> {
-    growth_over_thirds(multiples).map(|beyond| own.min(beyond))
+/// Returns the growth of a server beyond that of the servers that take turns with it. A growth that
+/// all of them share is that of the machine. `multiples`: its throughput as a multiple of theirs.
+fn relative_growth(own_growth: f64, multiples: &[f64]) -> Option<f64> {
+    growth_over_thirds(multiples).map(|growth| own_growth.min(growth))
 }
 
 /// Whether the CPU time of a server shows the cost of its requests. A server that polls uses all of
-/// its CPU at any load, so that a request costs less the more of them come. It shows in system
-/// calls that return nothing; where these were not counted, a server that is full all the time may
-/// be such a one, which matters if others used the machine meanwhile.
-fn shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
+/// its CPU at any load, so its CPU time per request falls as throughput rises. Idle system calls
+/// show polling. If they were not counted, a server that is always full may poll. That matters if
+/// other programs used the machine at the same time.
+fn cpu_shows_work(server: &ServerUse, used: &[Option<f64>]) -> bool {
     let allowed = server.cpu_allowed_s.map(|allowed_s| allowed_s / server.window_s);
-    let is_full =
-        |used: &Option<f64>| used.zip(allowed).is_some_and(|(used, all)| used >= SERVER_FULL * all);
+    let is_full = |used: &Option<f64>| {
+        used.zip(allowed).is_some_and(|(used, allowed)| used >= SERVER_FULL * allowed)
+    };
     if used.is_empty() || !used.iter().all(is_full) {
         return true;
     }
     match server.calls.as_ref().and_then(idle_calls) {
-        Some(idle) => idle < POLLS,
+        Some(idle) => idle < POLLING_CALLS,
         None => {
-            !server.others_cpu_s.zip(server.cpu_allowed_s).is_some_and(|(o, all)| o >= OTHERS * all)
+            let others = server.others_cpu_s.zip(server.cpu_allowed_s);
+            !others.is_some_and(|(others_s, allowed_s)| others_s >= OTHERS_SHARE * allowed_s)
         }
     }
 }
 
-/// System calls per response that returned nothing: waits without an event, and calls that are to
-/// be tried again. `None`: what calls returned was not looked at.
+/// Returns the idle system calls per response: waits that returned no event, and calls that failed
+/// with EAGAIN. `None`: return values were not recorded.
 fn idle_calls(calls: &CallRates) -> Option<f64> {
     let idle = |(name, call): (&String, &Call)| {
         let is_wait = amount(name) == Some(Amount::Events);
@@ -175,17 +181,17 @@ fn idle_calls(calls: &CallRates) -> Option<f64> {
     calls.by_name.iter().filter_map(idle).reduce(|a, b| a + b)
 }
 
-/// Returns the numbers that can show growth of this load's server; `None`: no numbers can. On any
-/// server CPU time per request depends on the rate. Where the rate changes over the window, a warm
-/// server may look as if it were warming up.
-fn growth_measure(load: &LoadResult, throughput: &[f64]) -> Option<By> {
+/// Returns the numbers that can show growth of this load's server. `None`: the rate changes over
+/// the window, so that even a warm server may look as if it were warming up. On any server the CPU
+/// time per request depends on the rate.
+fn growth_measure(load: &LoadResult, throughput: &[f64]) -> Option<GrowthMeasure> {
     if is_ramped(load) {
-        return is_one_rate(throughput).then_some(By::CpuAlone);
+        return is_constant(throughput).then_some(GrowthMeasure::CpuTime);
     }
     if load.config.model == LoadModel::Closed {
-        return Some(By::Both);
+        return Some(GrowthMeasure::ThroughputAndCpuTime);
     }
-    has_one_rate(load).then_some(By::CpuAlone)
+    has_constant_rate(load).then_some(GrowthMeasure::CpuTime)
 }
 
 /// Whether connections are still being opened within the window.
@@ -193,82 +199,90 @@ pub(super) fn is_ramped(load: &LoadResult) -> bool {
     load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s)
 }
 
-/// Whether one rate is offered over all of the window.
-pub(super) fn has_one_rate(load: &LoadResult) -> bool {
+/// Whether the offered rate is the same over the whole window.
+pub(super) fn has_constant_rate(load: &LoadResult) -> bool {
     let measured = load.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let arrivals: Vec<f64> = measured.map(IntervalResult::arrivals_rps).collect();
-    load.config.rate.is_some() || is_one_rate(&arrivals)
+    load.config.rate.is_some() || is_constant(&arrivals)
 }
 
-fn is_one_rate(rates: &[f64]) -> bool {
+fn is_constant(rates: &[f64]) -> bool {
     thirds(rates).is_some_and(|thirds| {
-        let most = thirds.into_iter().fold(0.0, f64::max);
-        let least = thirds.into_iter().fold(f64::MAX, f64::min);
-        most <= least * ONE_RATE
+        let highest = thirds.into_iter().fold(0.0, f64::max);
+        let lowest = thirds.into_iter().fold(f64::MAX, f64::min);
+        highest <= lowest * CONSTANT_RATE_RATIO
     })
 }
 
-/// The numbers that show whether a server gets faster.
+/// The numbers that show whether a server becomes faster.
 #[derive(Clone, Copy, Debug)]
-enum By {
-    /// Throughput and CPU time per request.
-    Both,
-    /// CPU time per request. Throughput follows the offered rate, the opening of connections, or
-    /// what others leave.
-    CpuAlone,
+enum GrowthMeasure {
+    ThroughputAndCpuTime,
+    /// CPU time per request alone. Throughput follows the offered rate, the opening of connections,
+    /// or other servers.
+    CpuTime,
 }
 
-/// Factor by which a server gets faster over a window; `None`: it does not. `throughput` and
-/// `cheapness` (responses per CPU second, if known) are per interval.
-fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
-    match (by, cheapness) {
-        (By::Both, None) => growth_over_thirds(throughput),
-        (By::Both, Some(cheapness)) => {
+/// Returns the factor by which a server becomes faster over a window. `None`: it does not. Both
+/// lists have a value per interval. `responses_per_cpu_s`: `None` if unknown.
+fn growth(
+    throughput: &[f64],
+    responses_per_cpu_s: Option<&[f64]>,
+    measure: GrowthMeasure,
+) -> Option<f64> {
+    match (measure, responses_per_cpu_s) {
+        (GrowthMeasure::ThroughputAndCpuTime, None) => growth_over_thirds(throughput),
+        (GrowthMeasure::ThroughputAndCpuTime, Some(responses_per_cpu_s)) => {
             let growth = growth_over_thirds(throughput)?;
-            let [first, _, last] = thirds(cheapness)?;
-            (last / first >= growth.powf(IN_CPU)).then_some(growth)
+            let [first, _, last] = thirds(responses_per_cpu_s)?;
+            (last / first >= growth.powf(CPU_SHARE)).then_some(growth)
         }
-        (By::CpuAlone, cheapness) => growth_over_thirds(cheapness?),
+        (GrowthMeasure::CpuTime, responses_per_cpu_s) => growth_over_thirds(responses_per_cpu_s?),
     }
 }
 
 fn growth_over_thirds(values: &[f64]) -> Option<f64> {
     let [first, middle, last] = thirds(values)?;
     let growth = last / first;
-    let needed = if values.len() < 6 { GROWTH_OF_FEW } else { GROWTH };
-    let step = growth.powf(EACH_STEP);
-    (growth >= needed && middle / first >= step && last / middle >= step).then_some(growth)
+    let min_growth = if values.len() < 6 { MIN_GROWTH_OF_FEW } else { MIN_GROWTH };
+    let min_step = growth.powf(STEP_SHARE);
+    (growth >= min_growth && middle / first >= min_step && last / middle >= min_step)
+        .then_some(growth)
 }
 
-/// The medians of the first, second and last third. `None`: fewer than three values, or a median of
-/// 0.
+/// Returns the medians of the first, second and last third. `None`: fewer than three values, or a
+/// median of 0.
 fn thirds(values: &[f64]) -> Option<[f64; 3]> {
     let n = values.len();
     let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
     Some([third(0)?, third(1)?, third(2)?])
 }
 
+/// Returns the caveats about the warm-up before the first step.
 fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
-    [limit_reached(warmup), without_cpu(warmup)].into_iter().flatten().collect()
+    [warmup_limit(warmup), warmup_without_cpu(warmup)].into_iter().flatten().collect()
 }
 
-fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
+/// The warm-up ended before the server was steady.
+fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
     let seconds = warmup.took_ns as f64 / 1e9;
-    let seen = match warmup.ended {
+    let reason = match warmup.ended {
         WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
         WarmUpEnd::Unanswered => "no slice of it had a response".to_string(),
-        WarmUpEnd::Limit => not_steady(steady_state::state(&steady_state::rounds(&warmup.slices))),
+        WarmUpEnd::Limit => {
+            unsteady_reason(steady_state::state(&steady_state::rounds(&warmup.slices)))
+        }
     };
     let message = format!(
         "The warm-up of this start ended after {seconds:.1} s, before the server was steady: \
-         {seen}. Its numbers may be from before steady state. Raise `warmup_limit`, or find what \
+         {reason}. Its numbers may be from before steady state. Raise `warmup_limit`, or find what \
          keeps the server from being steady."
     );
     Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
 }
 
 /// Describes why a server was not steady at the limit.
-fn not_steady(state: WarmUpState) -> String {
+fn unsteady_reason(state: WarmUpState) -> String {
     match state {
         WarmUpState::Faster(growth) => {
             format!("throughput still grew, by a factor of {growth:.2} over the last slices")
@@ -286,9 +300,10 @@ fn not_steady(state: WarmUpState) -> String {
     }
 }
 
-fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
-    let by = steady_state::evidence(&steady_state::rounds(&warmup.slices));
-    (by == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
+/// Throughput alone decided that the server was warm.
+fn warmup_without_cpu(warmup: &WarmUp) -> Option<Caveat> {
+    let evidence = steady_state::evidence(&steady_state::rounds(&warmup.slices));
+    (evidence == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,
             "The throughput alone decided that the server was warm. Its CPU time is unknown for \
@@ -301,152 +316,154 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
 mod tests {
     use super::*;
 
-    /// A window: its throughput by interval, and the CPUs used (`None`: not known).
+    /// A window, and whether it shows a server that is warming up.
     struct Case {
         name: &'static str,
+        /// Throughput of each interval.
         rps: &'static [f64],
-        cpu: Option<f64>,
-        by: By,
-        warming: bool,
+        /// CPUs used. `None`: unknown.
+        cpus: Option<f64>,
+        measure: GrowthMeasure,
+        is_warming: bool,
     }
 
-    /// Windows measured on a shared machine with two CPUs, and some derived from them.
+    /// Windows that were measured on a shared machine with two CPUs, and windows derived from them.
     const CASES: &[Case] = &[
         // Armeria after half a second of warm-up.
         Case {
             name: "cold JVM, one CPU full",
             rps: &[578.0, 1004.0, 1298.0],
-            cpu: Some(0.96),
-            by: By::Both,
-            warming: true,
+            cpus: Some(0.96),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: true,
         },
         Case {
             name: "cold JVM, h2c",
             rps: &[24_580.0, 31_800.0, 43_020.0],
-            cpu: Some(0.96),
-            by: By::Both,
-            warming: true,
+            cpus: Some(0.96),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: true,
         },
         Case {
-            name: "cold JVM, CPU not known",
+            name: "cold JVM, CPU unknown",
             rps: &[578.0, 1004.0, 1298.0],
-            cpu: None,
-            by: By::Both,
-            warming: true,
+            cpus: None,
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: true,
         },
         Case {
             name: "slow warming over a longer window",
             rps: &[20e3, 21.5e3, 22.4e3, 23.6e3, 25.1e3, 26.9e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: true,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: true,
         },
         Case {
-            name: "just not enough",
+            name: "just below the bound",
             rps: &[1000.0, 1200.0, 1490.0],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "just enough",
+            name: "at the bound",
             rps: &[1000.0, 1240.0, 1510.0],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: true,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: true,
         },
         Case {
-            name: "just not enough over a longer window",
+            name: "just below the bound over a longer window",
             rps: &[20e3, 20.5e3, 22e3, 22.5e3, 24.6e3, 25.1e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "two intervals say nothing",
+            name: "two intervals are too few",
             rps: &[500.0, 5000.0],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
             name: "flat",
             rps: &[99_900.0, 99_100.0, 100_200.0],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
-        // nginx and fasthttp with noisy neighbours.
+        // nginx and fasthttp on a machine with other programs.
         Case {
-            name: "noise of three",
+            name: "noise in three intervals",
             rps: &[61e3, 101e3, 90e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "rising noise of three",
+            name: "rising noise in three intervals",
             rps: &[70e3, 86e3, 101e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "noise of ten",
+            name: "noise in ten intervals",
             rps: &[85e3, 63e3, 86e3, 71e3, 99e3, 82e3, 64e3, 101e3, 78e3, 88e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "the machine got its speed back",
+            name: "machine became faster",
             rps: &[45e3, 44e3, 46e3, 45e3, 90e3, 92e3, 89e3, 91e3, 90e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "got slower",
+            name: "slower",
             rps: &[1298.0, 1004.0, 578.0],
-            cpu: Some(0.96),
-            by: By::Both,
-            warming: false,
+            cpus: Some(0.96),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "a pause in the beginning",
+            name: "pause at the start",
             rps: &[5e3, 60e3, 61e3, 60e3, 62e3, 60e3, 59e3],
-            cpu: Some(1.0),
-            by: By::Both,
-            warming: false,
+            cpus: Some(1.0),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
             name: "stalled throughout",
             rps: &[0.0, 0.0, 0.0],
-            cpu: Some(0.1),
-            by: By::Both,
-            warming: false,
+            cpus: Some(0.1),
+            measure: GrowthMeasure::ThroughputAndCpuTime,
+            is_warming: false,
         },
         Case {
-            name: "the rate is offered",
+            name: "offered rate",
             rps: &[500.0, 1000.0, 1500.0],
-            cpu: None,
-            by: By::CpuAlone,
-            warming: false,
+            cpus: None,
+            measure: GrowthMeasure::CpuTime,
+            is_warming: false,
         },
     ];
 
     #[test]
-    fn trend_within_the_window_is_warming_up_and_noise_is_not() {
+    fn growth_finds_trends_but_not_noise() {
         for case in CASES {
-            let cheapness: Option<Vec<f64>> =
-                case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());
-            let found = growth(case.rps, cheapness.as_deref(), case.by);
-            assert_eq!(found.is_some(), case.warming, "{}: {found:?}", case.name);
+            let responses_per_cpu_s: Option<Vec<f64>> =
+                case.cpus.map(|cpus| case.rps.iter().map(|rps| rps / cpus).collect());
+            let growth = growth(case.rps, responses_per_cpu_s.as_deref(), case.measure);
+            assert_eq!(growth.is_some(), case.is_warming, "{}: {growth:?}", case.name);
         }
     }
 
-    /// A server on one CPU for a second, of which so many calls were counted that wait for 1,000
-    /// responses, and what others used.
+    /// A server on one CPU for a second, with 1,000 responses. `waits`: its calls that wait for an
+    /// event. `None`: calls were not counted.
     fn full_server(waits: Option<u64>, others_cpu_s: f64) -> ServerUse {
         let call = |count: u64| Call {
             count,
@@ -470,39 +487,47 @@ mod tests {
     }
 
     #[test]
-    fn cpu_of_a_polling_server_tells_nothing_of_its_work() {
+    fn full_cpu_of_polling_server_does_not_show_work() {
         let full = [Some(1.0), Some(0.99), Some(1.0)];
-        let is_used = |waits, others| shows_work(&full_server(waits, others), &full);
-        assert!(!is_used(Some(40_000), 0.0), "polls");
-        assert!(is_used(Some(1000), 0.8), "waits once per response, so that it works all the time");
-        assert!(!is_used(None, 0.8), "may poll, and others were there");
-        assert!(is_used(None, 0.0), "a full server that is alone gets faster by itself");
+        let shows_work = |waits, others_s| cpu_shows_work(&full_server(waits, others_s), &full);
+        assert!(!shows_work(Some(40_000), 0.0), "the server polls");
+        assert!(shows_work(Some(1000), 0.8), "one wait per response is not polling");
+        assert!(!shows_work(None, 0.8), "the server may poll, and other programs ran");
+        assert!(shows_work(None, 0.0), "no other program ran");
         let partly = [Some(1.0), Some(0.5), Some(1.0)];
-        assert!(
-            shows_work(&full_server(Some(40_000), 0.8), &partly),
-            "it is not full all the time"
-        );
-        assert!(shows_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
+        assert!(cpu_shows_work(&full_server(Some(40_000), 0.8), &partly), "not always full");
+        assert!(cpu_shows_work(&full_server(Some(40_000), 0.8), &[None, None, None]));
     }
 
     #[test]
-    fn growth_that_all_who_take_turns_show_is_the_machines() {
+    fn growth_shared_by_all_servers_in_turns_is_ignored() {
         let flat = [1000.0; 6];
-        assert_eq!(beyond_others(2.0, &flat), None, "as the others");
-        assert_eq!(beyond_others(2.0, &[1000.0, 1000.0, 1100.0, 1100.0, 1249.0, 1249.0]), None);
-        let beyond = [1000.0, 1000.0, 1200.0, 1200.0, 1500.0, 1500.0];
-        assert_eq!(beyond_others(2.0, &beyond), Some(1.5), "what is beyond theirs");
-        assert_eq!(beyond_others(1.3, &beyond), Some(1.3), "no more than its own");
+        assert_eq!(relative_growth(2.0, &flat), None, "the same growth as the others");
+        assert_eq!(relative_growth(2.0, &[1000.0, 1000.0, 1100.0, 1100.0, 1249.0, 1249.0]), None);
+        let higher = [1000.0, 1000.0, 1200.0, 1200.0, 1500.0, 1500.0];
+        assert_eq!(relative_growth(2.0, &higher), Some(1.5), "growth beyond that of the others");
+        assert_eq!(relative_growth(1.3, &higher), Some(1.3), "at most its own growth");
     }
 
     #[test]
-    fn more_throughput_for_the_same_cpu_time_each_is_the_machine_and_not_the_server() {
+    fn growth_without_lower_cpu_time_per_request_is_ignored() {
         let rps = [578.0, 1004.0, 1298.0];
-        assert!(growth(&rps, Some(&[1000.0, 1010.0, 990.0]), By::Both).is_none());
-        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1490.0]), By::Both).is_none());
-        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1510.0]), By::Both).is_some());
+        assert!(
+            growth(&rps, Some(&[1000.0, 1010.0, 990.0]), GrowthMeasure::ThroughputAndCpuTime)
+                .is_none()
+        );
+        assert!(
+            growth(&rps, Some(&[1000.0, 1300.0, 1490.0]), GrowthMeasure::ThroughputAndCpuTime)
+                .is_none()
+        );
+        assert!(
+            growth(&rps, Some(&[1000.0, 1300.0, 1510.0]), GrowthMeasure::ThroughputAndCpuTime)
+                .is_some()
+        );
         // At an offered rate only the CPU time shows growth.
-        assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
-        assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
+        assert!(
+            growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), GrowthMeasure::CpuTime).is_some()
+        );
+        assert!(growth(&rps, Some(&[1000.0; 3]), GrowthMeasure::CpuTime).is_none());
     }
 }

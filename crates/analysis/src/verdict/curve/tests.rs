@@ -1,4 +1,5 @@
-//! Servers of known queues, at several numbers of requests in flight.
+//! Tests of the revised limiters, with servers of known queues at several numbers of requests in
+//! flight.
 
 use serde_json::json;
 
@@ -10,13 +11,13 @@ use crate::server::{Call, CallRates, ServingThreads};
 use Confidence::{High, Low, Medium};
 use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
 
-/// A step by itself: requests in flight, throughput, share of its CPU that the server used, and
-/// what was said to limit it.
+/// A step: requests in flight, throughput, the server's CPU utilisation, and the limiter that the
+/// step alone shows.
 type Step = (u32, f64, f64, Resource, Confidence);
 
 fn trials(steps: &[Step]) -> Vec<TrialResult> {
     let base = reported().trials.into_iter().find(|trial| trial.valid).unwrap();
-    let of = |(index, step): (usize, &Step)| {
+    let trial = |(index, step): (usize, &Step)| {
         let (in_flight, throughput_rps, cpu, resource, confidence) = *step;
         let mut trial = base.clone();
         trial.cell.step = index;
@@ -26,37 +27,36 @@ fn trials(steps: &[Step]) -> Vec<TrialResult> {
         // Little's law.
         trial.load.response_time_us.mean = Some(f64::from(in_flight) / throughput_rps * 1e6);
         trial.server.cpu_utilisation = Some(cpu);
-        // It sleeps once per response, and its thread states were not observed.
+        // The server sleeps once per response, and its thread states were not observed.
         let responses = throughput_rps * trial.server.window_s;
         trial.server.context_switches_voluntary = Some(responses as u64);
         (trial.server.working, trial.server.calls) = (None, None);
         trial.limiter = Limiter::new(resource, confidence, "It.".into(), json!({"own": 1}));
         trial
     };
-    steps.iter().enumerate().map(of).collect()
+    steps.iter().enumerate().map(trial).collect()
 }
 
-fn settled(steps: &[Step]) -> Vec<Limiter> {
+fn revise(steps: &[Step]) -> Vec<Limiter> {
     let mut trials = trials(steps);
-    settle(&mut trials);
+    revise_limiters(&mut trials);
     trials.into_iter().map(|trial| trial.limiter).collect()
 }
 
 fn verdicts(steps: &[Step]) -> Vec<(Resource, Confidence)> {
-    settled(steps).iter().map(|limiter| (limiter.resource, limiter.confidence)).collect()
+    revise(steps).iter().map(|limiter| (limiter.resource, limiter.confidence)).collect()
 }
 
-/// One request at a time goes to a back end that takes 5 ms.
+/// The server sends one request at a time to a back end, which takes 5 ms.
 #[test]
-fn requests_that_queue_are_not_too_few() {
+fn queued_requests_are_not_too_few() {
     let steps = [
         (1, 183.0, 0.02, Concurrency, Medium),
         (4, 190.0, 0.02, Concurrency, Medium),
         (16, 190.0, 0.02, Concurrency, Medium),
         (64, 190.0, 0.02, Elsewhere, Medium),
     ];
-    let all = settled(&steps);
-    for limiter in &all {
+    for limiter in revise(&steps) {
         assert_eq!((limiter.resource, limiter.confidence), (Elsewhere, High), "{limiter:?}");
         assert!(
             limiter.sentence.contains("About 1.0 are served at a time"),
@@ -71,7 +71,7 @@ fn requests_that_queue_are_not_too_few() {
 
 /// Eight threads sleep 20 ms for each request.
 #[test]
-fn steps_below_the_width_of_a_pool_are_short_of_requests() {
+fn steps_below_pool_width_have_too_few_requests() {
     let steps = [
         (1, 49.0, 0.01, Concurrency, Medium),
         (4, 196.0, 0.01, Workers, High),
@@ -82,13 +82,13 @@ fn steps_below_the_width_of_a_pool_are_short_of_requests() {
         verdicts(&steps),
         [(Concurrency, High), (Concurrency, High), (Workers, High), (Workers, High)]
     );
-    assert!(settled(&steps)[3].sentence.contains("About 8.0 are served at a time"));
+    assert!(revise(&steps)[3].sentence.contains("About 8.0 are served at a time"));
 }
 
-/// A thread for each connection, each asleep for 20 ms: as long as none waits for another, only
-/// requests are missing, at the highest step, too.
+/// A thread per connection sleeps for 20 ms per request. No request waits for another, so the
+/// highest step also has too few requests.
 #[test]
-fn throughput_that_grows_with_the_requests_excludes_locks_and_pools() {
+fn growing_throughput_excludes_locks_and_pools() {
     let steps = [
         (1, 50.0, 0.01, Concurrency, Medium),
         (4, 200.0, 0.01, Lock, High),
@@ -97,29 +97,22 @@ fn throughput_that_grows_with_the_requests_excludes_locks_and_pools() {
     assert_eq!(verdicts(&steps), [(Concurrency, High); 3]);
 }
 
-/// A limiter of one step applies to the others, whatever their own rules could see.
+/// A limiter that only one step shows applies to the server's other steps.
 #[test]
-fn steps_of_one_server_have_one_explanation() {
+fn limiter_of_one_step_applies_to_other_steps() {
     let steps = [
         (1, 180.0, 0.02, Concurrency, Medium),
         (4, 190.0, 0.02, Concurrency, Medium),
         (32, 190.0, 0.02, Lock, High),
     ];
-    let all = settled(&steps);
-    assert_eq!(
-        all.iter().map(|l| (l.resource, l.confidence)).collect::<Vec<_>>(),
-        [(Lock, High); 3]
-    );
-    assert!(
-        all[0].sentence.starts_with("A lock, as the step with 32 in flight shows: "),
-        "{}",
-        all[0].sentence
-    );
+    assert_eq!(verdicts(&steps), [(Lock, High); 3]);
+    let sentence = &revise(&steps)[0].sentence;
+    assert!(sentence.starts_with("A lock, as the step with 32 in flight shows: "), "{sentence}");
 }
 
 /// A server that polls uses its whole CPU at any load.
 #[test]
-fn full_cpus_at_much_lower_throughput_limit_nothing_for_sure() {
+fn full_cpu_at_lower_throughput_lowers_confidence() {
     let steps = [(1, 36_000.0, 1.0, ServerCpu, High), (4, 130_000.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps), [(ServerCpu, Medium); 2]);
     let steps = [
@@ -130,9 +123,9 @@ fn full_cpus_at_much_lower_throughput_limit_nothing_for_sure() {
     assert_eq!(verdicts(&steps), [(ServerCpu, High); 3]);
 }
 
-/// One alone uses 60 % of the CPU, as the way there and back takes the rest of the time.
+/// One request in flight uses 60 % of the CPU: the network round trip takes the rest of the time.
 #[test]
-fn steps_below_a_full_cpu_are_short_of_requests() {
+fn steps_below_full_cpu_have_too_few_requests() {
     let steps = [(1, 3_000.0, 0.6, Concurrency, Medium), (4, 5_000.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps), [(Concurrency, High), (ServerCpu, High)]);
     let steps = [(1, 3_000.0, 0.8, Unknown, Low), (4, 3_900.0, 1.0, ServerCpu, High)];
@@ -141,36 +134,35 @@ fn steps_below_a_full_cpu_are_short_of_requests() {
     assert_eq!(verdicts(&steps)[0], (ServerCpu, High));
     let steps = [(1, 3_000.0, 0.85, Unknown, Low), (4, 3_500.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (ServerCpu, Medium));
-    // Not idle, and no faster: what the rest was for is not known.
+    // The server had room, but the full CPU served no more: the limiter stays.
     let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
     let mut trials =
         trials(&[(1, 3_000.0, 0.3, Concurrency, Medium), (4, 3_100.0, 0.3, Concurrency, Medium)]);
-    // The generator may be what is no faster.
+    // The generator may be the limit of the second step.
     trials[1].load.client.room.need = 0.8;
-    settle(&mut trials);
+    revise_limiters(&mut trials);
     assert_eq!(trials[0].limiter.resource, Concurrency);
 }
 
-/// At an offered rate, too, the CPU of a server that polls is full.
+/// The CPU of a server that polls is full at an offered rate too.
 #[test]
-fn full_cpus_of_any_load_doubt_each_other() {
+fn full_cpu_of_open_loop_lowers_confidence_of_closed_loop() {
     let mut trials =
         trials(&[(1, 36_000.0, 1.0, ServerCpu, High), (64, 2_000.0, 1.0, ServerCpu, High)]);
     (trials[1].load.config.model, trials[1].step.rate) = (LoadModel::Open, Some(2_000.0));
-    settle(&mut trials);
+    revise_limiters(&mut trials);
     assert!(trials.iter().all(|t| t.limiter.confidence == Medium));
 }
 
-/// A queue behind a server with a monitored back end is attributed to the back end.
 #[test]
-fn queues_behind_a_server_are_of_its_back_end() {
+fn queue_with_monitored_back_end_names_back_end() {
     let mut trials =
         trials(&[(1, 302.0, 0.05, Concurrency, Medium), (8, 317.0, 0.05, Concurrency, Medium)]);
     let server = trials[0].server.clone();
-    let behind = BackendUse { name: "db".into(), cpu_share: None, shares_cpus: false, server };
-    trials.iter_mut().for_each(|trial| trial.backends = vec![behind.clone()]);
-    settle(&mut trials);
+    let backend = BackendUse { name: "db".into(), cpu_share: None, shares_cpus: false, server };
+    trials.iter_mut().for_each(|trial| trial.backends = vec![backend.clone()]);
+    revise_limiters(&mut trials);
     let limiter = &trials[1].limiter;
     assert_eq!((limiter.resource, limiter.confidence), (Resource::Backend, Medium));
     assert!(
@@ -180,61 +172,64 @@ fn queues_behind_a_server_are_of_its_back_end() {
     );
 }
 
-/// A disk serves many at a time.
+/// A disk serves many requests at a time.
 #[test]
-fn growth_does_not_exclude_a_disk() {
+fn growth_does_not_exclude_disk() {
     let steps = [(8, 1_958.0, 0.3, Resource::Disk, High), (32, 3_432.0, 0.4, Resource::Disk, High)];
     assert_eq!(verdicts(&steps), [(Resource::Disk, High); 2]);
 }
 
 #[test]
-fn steps_that_tell_nothing_change_nothing() {
-    // Between flat and growing, too close together, of another kind, or not valid.
+fn incomparable_steps_keep_limiters() {
+    // Throughput is neither flat nor growing.
     let near = [(8, 100.0, 0.1, Lock, High), (16, 118.0, 0.1, Lock, High)];
     assert_eq!(verdicts(&near), [(Lock, High); 2]);
+    // The requests in flight are too close.
     let close = [(8, 100.0, 0.1, Concurrency, Medium), (10, 100.0, 0.1, Concurrency, Medium)];
     assert_eq!(verdicts(&close), [(Concurrency, Medium); 2]);
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
-    let apart = |change: fn(&mut TrialResult)| {
+    // The second step belongs to another curve, or is not valid.
+    let first_resource = |change: fn(&mut TrialResult)| {
         let mut trials = trials(&flat);
         change(&mut trials[1]);
-        settle(&mut trials);
+        revise_limiters(&mut trials);
         trials[0].limiter.resource
     };
-    assert_eq!(apart(|_| {}), Elsewhere);
-    assert_eq!(apart(|t| t.valid = false), Concurrency);
-    assert_eq!(apart(|t| t.step.streams = 2), Concurrency);
-    assert_eq!(apart(|t| t.cell.arm += 1), Concurrency);
-    assert_eq!(apart(|t| t.load.config.model = LoadModel::Open), Concurrency);
+    assert_eq!(first_resource(|_| {}), Elsewhere);
+    assert_eq!(first_resource(|t| t.valid = false), Concurrency);
+    assert_eq!(first_resource(|t| t.step.streams = 2), Concurrency);
+    assert_eq!(first_resource(|t| t.cell.arm += 1), Concurrency);
+    assert_eq!(first_resource(|t| t.load.config.model = LoadModel::Open), Concurrency);
 }
 
-/// On a machine that others use the same steps make the same likely.
+/// If other programs use the machine, the same limiter is only likely.
 #[test]
-fn disturbed_steps_make_nothing_certain() {
+fn disturbed_steps_lower_confidence() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
     let mut trials = trials(&flat);
     trials[1].caveats.push(crate::caveat::info(Code::ServerStarved, ""));
-    settle(&mut trials);
-    let all: Vec<_> = trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
-    assert_eq!(all, [(Elsewhere, Medium); 2]);
+    revise_limiters(&mut trials);
+    let verdicts: Vec<_> =
+        trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
+    assert_eq!(verdicts, [(Elsewhere, Medium); 2]);
     assert!(trials[0].limiter.sentence.ends_with("This is likely, not certain."));
 }
 
-/// Threads that spend these shares of their time in these states.
-fn working(threads: usize, shares: &[(ThreadState, f64)]) -> Option<ServingThreads> {
+/// Serving threads that spend these shares of their time in these states.
+fn serving(threads: usize, shares: &[(ThreadState, f64)]) -> Option<ServingThreads> {
     let states_s =
         shares.iter().map(|(state, share)| (state.name(), share * threads as f64)).collect();
     Some(ServingThreads { threads, states_s, steady_workers: 0 })
 }
 
-/// Calls of one name, of which some failed because of their time-out, or returned nothing.
-fn calls(name: &str, per_response: f64, timed: f64) -> Option<CallRates> {
+/// Calls of one name. `timed_out`: those per response that timed out, or returned no event.
+fn calls(name: &str, per_response: f64, timed_out: f64) -> Option<CallRates> {
     let call = Call {
         count: (1000.0 * per_response) as u64,
         per_response,
-        errors: Some((1000.0 * timed) as u64),
+        errors: Some((1000.0 * timed_out) as u64),
         again: Some(0),
-        returned_mean: Some(1.0 - timed / per_response),
+        returned_mean: Some(1.0 - timed_out / per_response),
     };
     Some(CallRates {
         answers: 1000,
@@ -243,34 +238,34 @@ fn calls(name: &str, per_response: f64, timed: f64) -> Option<CallRates> {
     })
 }
 
-fn settled_with(steps: &[Step], change: impl Fn(&mut TrialResult)) -> Vec<(Resource, Confidence)> {
+fn revise_with(steps: &[Step], change: impl Fn(&mut TrialResult)) -> Vec<(Resource, Confidence)> {
     let mut trials = trials(steps);
     trials.iter_mut().for_each(change);
-    settle(&mut trials);
+    revise_limiters(&mut trials);
     trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect()
 }
 
 /// A runtime of two idle threads that wait with a time-out, and requests that take turns.
 #[test]
-fn idle_threads_are_no_workers() {
+fn idle_threads_are_not_workers() {
     let steps = [
         (1, 280.0, 0.1, Concurrency, Medium),
         (8, 275.0, 0.1, Workers, High),
         (32, 282.0, 0.1, Workers, Medium),
     ];
-    let go = |t: &mut TrialResult| {
-        t.server.working = working(
+    let runtime = |t: &mut TrialResult| {
+        t.server.working = serving(
             3,
             &[(ThreadState::Lock, 0.62), (ThreadState::Network, 0.3), (ThreadState::Running, 0.08)],
         );
         t.server.calls = calls("futex(wait)", 2.0, 1.1);
     };
-    assert_eq!(settled_with(&steps, go), [(Elsewhere, Medium); 3]);
+    assert_eq!(revise_with(&steps, runtime), [(Elsewhere, Medium); 3]);
 }
 
 /// Four workers wait 10 ms each on a condition variable with a time-out.
 #[test]
-fn workers_are_certain_where_each_served_request_has_one() {
+fn workers_are_certain_if_each_served_request_has_worker() {
     let steps = [
         (1, 98.0, 0.01, Concurrency, Medium),
         (8, 390.0, 0.02, Workers, Medium),
@@ -279,23 +274,23 @@ fn workers_are_certain_where_each_served_request_has_one() {
     let asleep = |threads: usize| {
         move |t: &mut TrialResult| {
             t.server.working =
-                working(threads, &[(ThreadState::Lock, 0.98), (ThreadState::Running, 0.02)]);
+                serving(threads, &[(ThreadState::Lock, 0.98), (ThreadState::Running, 0.02)]);
             t.server.calls = calls("futex(wait)", 1.0, 1.0);
         }
     };
     assert_eq!(
-        settled_with(&steps, asleep(4)),
+        revise_with(&steps, asleep(4)),
         [(Concurrency, High), (Workers, High), (Workers, High)]
     );
-    // Without a look at threads, or with fewer asleep than are served, it stays likely.
-    assert_eq!(settled_with(&steps, |_| {})[2], (Workers, Medium));
-    assert_eq!(settled_with(&steps, asleep(2))[2], (Workers, Medium));
+    // Without thread states, or with fewer sleeping threads than served requests, it stays likely.
+    assert_eq!(revise_with(&steps, |_| {})[2], (Workers, Medium));
+    assert_eq!(revise_with(&steps, asleep(2))[2], (Workers, Medium));
 }
 
-/// Four are served at a time: no single lock does that.
+/// A lock serves one request at a time.
 #[test]
-fn locks_serve_one_at_a_time() {
-    let of = |width: f64| {
+fn wide_queue_lowers_confidence_in_lock() {
+    let steps = |width: f64| {
         let rps = 100.0 * width;
         [
             (1, 100.0, 0.02, Concurrency, Medium),
@@ -303,43 +298,46 @@ fn locks_serve_one_at_a_time() {
             (32, rps, 0.02, Lock, High),
         ]
     };
-    assert_eq!(verdicts(&of(1.5))[1..], [(Lock, High); 2]);
-    assert_eq!(verdicts(&of(1.51))[1..], [(Lock, Medium); 2]);
+    assert_eq!(verdicts(&steps(1.5))[1..], [(Lock, High); 2]);
+    assert_eq!(verdicts(&steps(1.51))[1..], [(Lock, Medium); 2]);
 }
 
-/// The holder of a Java monitor sleeps as the threads wait that want it: both by futex.
+/// The holder of a Java monitor sleeps, and the other threads wait for it. Both are futex waits.
 #[test]
-fn threads_that_wait_for_their_turn_wait_for_a_lock() {
+fn threads_that_wait_for_each_other_name_lock() {
     let steps = [
         (1, 250.0, 0.1, Concurrency, Medium),
         (8, 280.0, 0.1, Concurrency, Low),
         (32, 281.0, 0.1, Concurrency, Low),
     ];
-    let java = |lock: f64| {
+    let monitor = |lock_share: f64| {
         move |t: &mut TrialResult| {
             let threads = t.step.in_flight as usize + 1;
-            t.server.working =
-                working(threads, &[(ThreadState::Lock, lock), (ThreadState::Network, 1.0 - lock)]);
+            t.server.working = serving(
+                threads,
+                &[(ThreadState::Lock, lock_share), (ThreadState::Network, 1.0 - lock_share)],
+            );
         }
     };
-    let all = settled_with(&steps, java(0.9));
-    assert_eq!(all[1..], [(Lock, Medium); 2]);
-    // Few of the requests have a thread that waits.
-    assert_eq!(settled_with(&steps, java(0.4))[1..], [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&steps, monitor(0.9))[1..], [(Lock, Medium); 2]);
+    // Few requests have a waiting thread.
+    assert_eq!(revise_with(&steps, monitor(0.4))[1..], [(Elsewhere, High); 2]);
 }
 
 #[test]
-fn queue_of_a_server_that_waits_for_time_is_not_certain() {
+fn queue_with_timers_is_not_certain() {
     let steps = [(1, 50.0, 0.02, Concurrency, Medium), (8, 50.0, 0.02, Concurrency, Medium)];
-    let timed =
-        |waits: f64| move |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 2.0, waits);
-    assert_eq!(settled_with(&steps, timed(0.4)), [(Elsewhere, High); 2]);
-    assert_eq!(settled_with(&steps, timed(0.5)), [(Elsewhere, Medium); 2]);
+    let timers = |timed_out: f64| {
+        move |t: &mut TrialResult| t.server.calls = calls("epoll_wait", 2.0, timed_out)
+    };
+    assert_eq!(revise_with(&steps, timers(0.4)), [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&steps, timers(0.5)), [(Elsewhere, Medium); 2]);
 }
 
-/// The threads of 32 connections wake up at the same time, and wait for each other's CPU.
+/// The threads of 32 connections wake up at the same time and wait for a CPU, but requests take no
+/// longer.
 #[test]
-fn other_programs_that_delay_no_request_are_no_limit() {
+fn other_programs_without_delay_are_not_limiter() {
     let steps = |in_flight, rps| {
         [(1, 48.0, 0.01, Concurrency, Medium), (in_flight, rps, 0.1, Resource::OtherPrograms, Low)]
     };
@@ -350,12 +348,12 @@ fn other_programs_that_delay_no_request_are_no_limit() {
     assert_eq!(verdicts(&likely)[1], (Resource::OtherPrograms, Medium));
 }
 
-/// Requests get dearer from step to step; at another step the server had time left.
+/// Requests need more CPU time from step to step. At the first step the server had CPU time left.
 #[test]
-fn server_that_was_idle_at_a_step_does_not_poll() {
-    let steps = |first: f64| {
+fn idle_step_excludes_polling() {
+    let steps = |first_cpu: f64| {
         [
-            (1, 1_000.0, first, Concurrency, Low),
+            (1, 1_000.0, first_cpu, Concurrency, Low),
             (4, 3_000.0, 1.0, ServerCpu, High),
             (16, 2_000.0, 1.0, ServerCpu, High),
         ]
@@ -364,18 +362,18 @@ fn server_that_was_idle_at_a_step_does_not_poll() {
     assert_eq!(verdicts(&steps(0.76))[1..], [(ServerCpu, Medium); 2]);
 }
 
-/// A server that polls does so under any load.
+/// A server polls at any load.
 #[test]
-fn full_cpu_is_doubted_where_another_step_shows_polling() {
+fn polling_at_other_step_lowers_confidence_in_full_cpu() {
     let steps = [(1, 36_000.0, 1.0, Concurrency, Medium), (4, 40_000.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[1], (ServerCpu, High));
     let polls = |t: &mut TrialResult| t.server.context_switches_voluntary = Some(0);
-    assert_eq!(settled_with(&steps, polls)[1], (ServerCpu, Medium));
+    assert_eq!(revise_with(&steps, polls)[1], (ServerCpu, Medium));
 }
 
-/// Steal time is compared with the CPU time that the server may use.
+/// Steal time counts as a share of the CPU time that the server may use.
 #[test]
-fn little_steal_changes_no_step() {
+fn small_steal_keeps_confidence() {
     let flat = [(1, 100.0, 0.1, Concurrency, Medium), (8, 100.0, 0.1, Concurrency, Medium)];
     let stolen = |share: f64| {
         move |t: &mut TrialResult| {
@@ -384,10 +382,10 @@ fn little_steal_changes_no_step() {
             t.server.stolen_s = Some(share);
         }
     };
-    assert_eq!(settled_with(&flat, stolen(0.1)), [(Elsewhere, High); 2]);
-    assert_eq!(settled_with(&flat, stolen(0.101)), [(Elsewhere, Medium); 2]);
+    assert_eq!(revise_with(&flat, stolen(0.1)), [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&flat, stolen(0.101)), [(Elsewhere, Medium); 2]);
     assert_eq!(
-        settled_with(&flat, |t| t.caveats.push(crate::caveat::info(Code::Steal, ""))),
+        revise_with(&flat, |t| t.caveats.push(crate::caveat::info(Code::Steal, ""))),
         [(Elsewhere, Medium); 2]
     );
 }

@@ -1,91 +1,109 @@
-//! Cases: windows that hold several levels.
+//! Test cases: caveats about windows with several levels.
 
 use dyno_archive::interval::WorkerUse;
 use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 
 use super::Case;
-use super::world::{CommandKind, JudgedWorld, MS, S, same};
+use super::world::{CommandKind, MS, S, TrialWorld, equal_times};
 use crate::caveat::{Code, Severity};
 
-/// Five seconds with so many responses each for each rate, for half of a CPU.
-fn levels<const N: usize>(w: &mut JudgedWorld, rates: [u64; N]) {
+/// Sets five seconds per rate (responses per second). The server uses half of a CPU.
+fn set_rates<const N: usize>(w: &mut TrialWorld, rates: [u64; N]) {
     let seconds = rates.into_iter().flat_map(|rate| [(rate, 500 * MS); 5]);
     w.set_seconds(&seconds.collect::<Vec<_>>());
 }
 
-/// Five seconds for each of these CPU times, in milliseconds a second, with 400 responses each.
-fn costs<const N: usize>(w: &mut JudgedWorld, cpu_ms: [u64; N]) {
+/// Sets five seconds per CPU time (milliseconds per second), with 400 responses per second.
+fn set_costs<const N: usize>(w: &mut TrialWorld, cpu_ms: [u64; N]) {
     let seconds = cpu_ms.into_iter().flat_map(|ms| [(400, ms * MS); 5]);
     w.set_seconds(&seconds.collect::<Vec<_>>());
 }
 
-/// The same at an offered rate.
-fn costs_at_rate<const N: usize>(w: &mut JudgedWorld, cpu_ms: [u64; N]) {
-    costs(w, cpu_ms);
+/// Sets the same CPU times at an offered rate.
+fn set_costs_at_rate<const N: usize>(w: &mut TrialWorld, cpu_ms: [u64; N]) {
+    set_costs(w, cpu_ms);
     w.set_rate(400.0);
 }
 
-/// The generator used so many milliseconds in each second before the sixth, and after it.
-fn generate(w: &mut JudgedWorld, before: u64, after: u64) {
+/// Sets the generator's CPU time in each of the first five seconds, and in each later second.
+fn set_generator_ms(w: &mut TrialWorld, first_ms: u64, later_ms: u64) {
     for (second, interval) in w.record.intervals.iter_mut().enumerate() {
-        let run_ms = if second < 5 { before } else { after };
+        let run_ms = if second < 5 { first_ms } else { later_ms };
         interval.workers.insert(0, WorkerUse { run_ns: run_ms * MS, spun_ns: 0 });
     }
 }
 
-/// At 400/s, responses took so long before the sixth second, and after it; milliseconds.
-fn respond(w: &mut JudgedWorld, before: u64, after: u64) {
-    costs_at_rate(w, [200, 200, 200]);
+/// Sets the response times at 400/s in the first five seconds and later, in tenths of a
+/// millisecond.
+fn set_response_times(w: &mut TrialWorld, first: u64, later: u64) {
+    set_costs_at_rate(w, [200, 200, 200]);
     for (second, interval) in w.record.intervals.iter_mut().enumerate() {
-        let ms = if second < 5 { before } else { after };
-        interval.times.response = same(400, ms * MS / 10);
+        let tenths_ms = if second < 5 { first } else { later };
+        interval.times.response = equal_times(400, tenths_ms * MS / 10);
     }
 }
 
-/// The rate goes up over the window.
-fn shaped(w: &mut JudgedWorld) {
+/// Sets an offered rate that rises over the window.
+fn set_rising_rate(w: &mut TrialWorld) {
     let segments = vec![Segment { from_rate: 800.0, to_rate: 1100.0, duration_ns: 15 * S }];
     w.step.arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
 }
 
+/// A case of a warning without numbers.
 const fn case(
     code: Code,
-    trips: fn(&mut JudgedWorld),
-    just_not: fn(&mut JudgedWorld),
-) -> Case<JudgedWorld> {
+    trigger: fn(&mut TrialWorld),
+    near_miss: fn(&mut TrialWorld),
+) -> Case<TrialWorld> {
     let severity = Severity::Warning;
-    Case { code, severity, says: "", evidence: "{}", trips, just_not, otherwise: None }
+    Case {
+        code,
+        severity,
+        message: "",
+        evidence: "{}",
+        trigger,
+        near_miss,
+        near_miss_severity: None,
+    }
 }
 
-pub(super) const CASES: &[Case<JudgedWorld>] = &[
+pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
-        says: "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
-               requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
-               requests/s) describes none of these levels.",
+        message: "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
+                  requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
+                  requests/s) describes none of these levels.",
         evidence: r#"{"last_to_first": 0.9}"#,
-        ..case(Code::Slowdown, |w| levels(w, [1000, 900, 900]), |w| levels(w, [1000, 960, 960]))
+        ..case(
+            Code::Slowdown,
+            |w| set_rates(w, [1000, 900, 900]),
+            |w| set_rates(w, [1000, 960, 960]),
+        )
     },
-    // Its mirror image.
+    // Throughput that rises.
     Case {
-        says: "Throughput rose within the measured window to 1.11 times its lowest level: 900 \
-               requests/s until 10.0 s after the load began, then 1000 requests/s. The mean (933 \
-               requests/s) describes none of these levels.",
+        message: "Throughput rose within the measured window to 1.11 times its lowest level: 900 \
+                  requests/s until 10.0 s after the load began, then 1000 requests/s. The mean \
+                  (933 requests/s) describes none of these levels.",
         evidence: "{}",
-        ..case(Code::Speedup, |w| levels(w, [900, 900, 1000]), |w| levels(w, [960, 960, 1000]))
+        ..case(
+            Code::Speedup,
+            |w| set_rates(w, [900, 900, 1000]),
+            |w| set_rates(w, [960, 960, 1000]),
+        )
     },
-    // A cache that is full, with 400/s before and 1,900/s after that, shows in no CPU time.
+    // A server whose cache fills: 400/s, then 1,900/s, at the same CPU time per request.
     Case {
-        says: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
-               then 1900 requests/s. The mean (1400 requests/s) describes none",
+        message: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
+                  then 1900 requests/s. The mean (1400 requests/s) describes none",
         ..case(
             Code::Speedup,
             |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
-            |w| levels(w, [1900, 1900, 1900]),
+            |w| set_rates(w, [1900, 1900, 1900]),
         )
     },
-    // It rose at the very end.
+    // Throughput that rises at the end.
     Case {
-        says: "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
+        message: "1000 requests/s until 17.0 s after the load began, then 1600 requests/s",
         ..case(
             Code::Speedup,
             |w| {
@@ -100,204 +118,212 @@ pub(super) const CASES: &[Case<JudgedWorld>] = &[
             },
         )
     },
-    // CPU time per request is reported with it, and not by itself.
+    // CPU time per request changes too: the caveat about throughput includes it.
     Case {
-        says: "CPU time per request went from 1000 to 500 µs meanwhile.",
-        ..case(Code::Speedup, |w| levels(w, [500, 1000, 1000]), |w| levels(w, [1000, 1000, 1000]))
+        message: "CPU time per request went from 1000 to 500 µs meanwhile.",
+        ..case(
+            Code::Speedup,
+            |w| set_rates(w, [500, 1000, 1000]),
+            |w| set_rates(w, [1000, 1000, 1000]),
+        )
     },
     case(
         Code::CostLevels,
-        |w| costs(w, [200, 300, 300]),
+        |w| set_costs(w, [200, 300, 300]),
         |w| w.set_seconds(&[[(500, 500 * MS); 5].as_slice(), &[(1000, 500 * MS); 10]].concat()),
     ),
-    // At a constant offered rate, throughput describes the server, too.
+    // At a constant offered rate, throughput describes the server too.
     case(
         Code::Slowdown,
         |w| {
-            levels(w, [1000, 900, 900]);
+            set_rates(w, [1000, 900, 900]);
             w.set_rate(1000.0);
         },
         |w| {
-            levels(w, [1000, 900, 900]);
-            shaped(w);
+            set_rates(w, [1000, 900, 900]);
+            set_rising_rate(w);
         },
     ),
     case(
         Code::Speedup,
         |w| {
-            levels(w, [900, 900, 1000]);
+            set_rates(w, [900, 900, 1000]);
             w.set_rate(1000.0);
         },
         |w| {
-            levels(w, [900, 900, 1000]);
-            shaped(w);
+            set_rates(w, [900, 900, 1000]);
+            set_rising_rate(w);
         },
     ),
-    // More connections serve more.
+    // Connections that are opened in the window raise throughput.
     case(
         Code::Speedup,
         |w| {
-            levels(w, [900, 900, 1000]);
+            set_rates(w, [900, 900, 1000]);
             (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S));
         },
         |w| {
-            levels(w, [900, 900, 1000]);
+            set_rates(w, [900, 900, 1000]);
             (w.plan.warmup_ns, w.plan.ramp_connections_ns) = (S, Some(S + 1));
         },
     ),
-    // 1.3 times as fast: where the generator needs for a request, too, less by half of that in
-    // logarithms, a factor of 1.14, it is the machine.
+    // The server is 1.3 times as fast. It is the machine if the generator's CPU time per request
+    // falls by half of that in logarithms too: a factor of 1.14.
     case(
         Code::Speedup,
         |w| {
-            levels(w, [1000, 1300, 1300]);
-            generate(w, 300, 343);
+            set_rates(w, [1000, 1300, 1300]);
+            set_generator_ms(w, 300, 343);
         },
         |w| {
-            levels(w, [1000, 1300, 1300]);
-            generate(w, 300, 341);
+            set_rates(w, [1000, 1300, 1300]);
+            set_generator_ms(w, 300, 341);
         },
     ),
     case(
         Code::Slowdown,
         |w| {
-            levels(w, [1300, 1000, 1000]);
-            generate(w, 343, 300);
+            set_rates(w, [1300, 1000, 1000]);
+            set_generator_ms(w, 343, 300);
         },
         |w| {
-            levels(w, [1300, 1000, 1000]);
-            generate(w, 341, 300);
+            set_rates(w, [1300, 1000, 1000]);
+            set_generator_ms(w, 341, 300);
         },
     ),
-    // No machine does that.
+    // A change of the machine cannot explain a factor of 1.5.
     case(
         Code::Speedup,
         |w| {
-            levels(w, [1000, 1500, 1500]);
-            generate(w, 300, 300);
+            set_rates(w, [1000, 1500, 1500]);
+            set_generator_ms(w, 300, 300);
         },
         |w| {
-            levels(w, [1000, 1499, 1499]);
-            generate(w, 300, 300);
+            set_rates(w, [1000, 1499, 1499]);
+            set_generator_ms(w, 300, 300);
         },
     ),
-    // Where warming is what is measured, it is the result.
+    // If the load measures warming up, the rise is the result.
     Case {
         severity: Severity::Info,
         ..case(
             Code::Speedup,
             |w| {
-                levels(w, [900, 900, 1000]);
+                set_rates(w, [900, 900, 1000]);
                 w.plan.still_warming = StillWarming::Measured;
             },
             |_| {},
         )
     },
-    // A server that is still warming up is reported once.
+    // A server that is still warming up has only the caveat about that.
     Case {
         severity: Severity::Invalid,
         ..case(
             Code::StillWarming,
-            |w| levels(w, [1000, 1250, 1500]),
-            |w| levels(w, [1000, 1000, 1500]),
+            |w| set_rates(w, [1000, 1250, 1500]),
+            |w| set_rates(w, [1000, 1000, 1500]),
         )
     },
-    case(Code::Speedup, |w| levels(w, [1000, 1000, 1500]), |w| levels(w, [1000, 1250, 1500])),
-    // `dyno load` looks at levels, too.
+    case(Code::Speedup, |w| set_rates(w, [1000, 1000, 1500]), |w| set_rates(w, [1000, 1250, 1500])),
+    // `dyno load` reports levels too.
     case(
         Code::Speedup,
         |w| {
-            levels(w, [900, 900, 1000]);
+            set_rates(w, [900, 900, 1000]);
             w.command = CommandKind::Load;
         },
         |w| {
-            levels(w, [960, 960, 1000]);
+            set_rates(w, [960, 960, 1000]);
             w.command = CommandKind::Load;
         },
     ),
     Case {
-        says: "Throughput went up and down within the measured window: 1000 requests/s until 5.0 s \
-               after the load began, 900 requests/s until 10.0 s, 1000 requests/s until 15.0 s, \
-               then 900 requests/s. The mean (950 requests/s) describes none",
+        message: "Throughput went up and down within the measured window: 1000 requests/s until \
+                  5.0 s after the load began, 900 requests/s until 10.0 s, 1000 requests/s until \
+                  15.0 s, then 900 requests/s. The mean (950 requests/s) describes none",
         ..case(
             Code::Cyclic,
-            |w| levels(w, [1000, 900, 1000, 900]),
-            |w| levels(w, [900, 900, 1000, 1000]),
+            |w| set_rates(w, [1000, 900, 1000, 900]),
+            |w| set_rates(w, [900, 900, 1000, 1000]),
         )
     },
     Case {
         severity: Severity::Info,
-        says: "became 2.00 times as fast within the measured window",
+        message: "became 2.00 times as fast within the measured window",
         evidence: r#"{"last_to_first": 2.0}"#,
         ..case(
             Code::LastLevel,
             |w| {
-                levels(w, [500, 1000, 1000]);
+                set_rates(w, [500, 1000, 1000]);
                 w.counts_from = Some(5 * S);
             },
-            |w| levels(w, [500, 1000, 1000]),
+            |w| set_rates(w, [500, 1000, 1000]),
         )
     },
     case(
         Code::Speedup,
-        |w| levels(w, [500, 1000, 1000]),
+        |w| set_rates(w, [500, 1000, 1000]),
         |w| {
-            levels(w, [500, 1000, 1000]);
+            set_rates(w, [500, 1000, 1000]);
             w.counts_from = Some(5 * S);
         },
     ),
-    // Requests that get dearer at the same rate.
+    // Requests need more CPU time at the same rate.
     Case {
-        says: "CPU time per request rose within the measured window to 1.53 times its lowest \
-               level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 µs. \
-               The mean (568 µs) describes none of these levels.",
+        message: "CPU time per request rose within the measured window to 1.53 times its lowest \
+                  level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 \
+                  µs. The mean (568 µs) describes none of these levels.",
         ..case(
             Code::CostLevels,
-            |w| costs_at_rate(w, [180, 226, 276]),
-            |w| costs_at_rate(w, [180, 222, 222]),
+            |w| set_costs_at_rate(w, [180, 226, 276]),
+            |w| set_costs_at_rate(w, [180, 222, 222]),
         )
     },
     Case {
-        says: "CPU time per request fell within the measured window to 0.67 times its highest \
-               level: 750 µs until 5.0 s after the load began, then 500 µs.",
+        message: "CPU time per request fell within the measured window to 0.67 times its highest \
+                  level: 750 µs until 5.0 s after the load began, then 500 µs.",
         ..case(
             Code::CostLevels,
-            |w| costs_at_rate(w, [300, 200, 200]),
-            // Gradually: it is still warming up.
-            |w| costs_at_rate(w, [300, 250, 200]),
+            |w| set_costs_at_rate(w, [300, 200, 200]),
+            // A gradual fall is a server that is still warming up.
+            |w| set_costs_at_rate(w, [300, 250, 200]),
         )
     },
     Case {
-        says: "CPU time per request went up and down",
+        message: "CPU time per request went up and down",
         ..case(
             Code::CostLevels,
-            |w| costs_at_rate(w, [200, 300, 200, 300]),
-            |w| costs_at_rate(w, [200, 240, 200, 240]),
+            |w| set_costs_at_rate(w, [200, 300, 200, 300]),
+            |w| set_costs_at_rate(w, [200, 240, 200, 240]),
         )
     },
     case(
         Code::CostLevels,
         |w| {
-            costs_at_rate(w, [200, 300, 300]);
-            generate(w, 100, 120);
+            set_costs_at_rate(w, [200, 300, 300]);
+            set_generator_ms(w, 100, 120);
         },
         |w| {
-            costs_at_rate(w, [200, 290, 290]);
-            generate(w, 100, 121);
+            set_costs_at_rate(w, [200, 290, 290]);
+            set_generator_ms(w, 100, 121);
         },
     ),
-    // Response times of an open loop; tenths of milliseconds. A closed loop shows it in throughput.
+    // Response times of an open loop. In a closed loop throughput shows the change.
     Case {
-        says: "the median was 20.0 ms until 5.0 s after the load began, then 5.00 ms. Percentiles \
-               of the whole window mix both levels.",
+        message: "the median was 20.0 ms until 5.0 s after the load began, then 5.00 ms. \
+                  Percentiles of the whole window mix both levels.",
         ..case(
             Code::ResponseLevels,
-            |w| respond(w, 200, 50),
+            |w| set_response_times(w, 200, 50),
             |w| {
-                respond(w, 200, 50);
+                set_response_times(w, 200, 50);
                 w.step.arrivals = Arrivals::Closed;
             },
         )
     },
-    case(Code::ResponseLevels, |w| respond(w, 50, 102), |w| respond(w, 50, 98)),
+    case(
+        Code::ResponseLevels,
+        |w| set_response_times(w, 50, 102),
+        |w| set_response_times(w, 50, 98),
+    ),
 ];

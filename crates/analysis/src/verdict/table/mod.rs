@@ -1,6 +1,6 @@
-//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one just
-//! short of the bound that does not. Worlds are records as archives have them, judged by all
-//! rules, so that a moved bound or a wrong number shows here.
+//! Tests each caveat and each limiter at its bound: one world triggers the rule, and a second one,
+//! just short of the bound, does not. A world (`w` in the cases) is a record as in an archive. All
+//! rules run on it, so that a moved bound or an incorrect number makes a test fail.
 
 mod generator;
 mod levels;
@@ -22,10 +22,10 @@ use serde_json::Value;
 
 use super::is_valid;
 use crate::caveat::{Caveat, Code, Severity};
-use world::JudgedWorld;
+use world::TrialWorld;
 
-/// A world that can be judged. In the default one nothing is wrong.
-trait Judged: Default {
+/// A world from which rules derive caveats. The default world has none.
+trait CaveatSource: Default {
     fn caveats(&self) -> Vec<Caveat>;
 }
 
@@ -34,22 +34,24 @@ struct Case<W> {
     code: Code,
     severity: Severity,
     /// Part of the caveat's message, with its numbers.
-    says: &'static str,
-    /// JSON object of values that its evidence must have; it may have more.
+    message: &'static str,
+    /// JSON object with a part of the caveat's evidence.
     evidence: &'static str,
-    trips: fn(&mut W),
-    just_not: fn(&mut W),
-    /// Severity of the code in the world of `just_not`; `None`: it has no such caveat.
-    otherwise: Option<Severity>,
+    /// Changes the default world so that it has the caveat, just beyond the bound.
+    trigger: fn(&mut W),
+    /// Changes the default world so that it stays just within the bound.
+    near_miss: fn(&mut W),
+    /// Severity of the code's caveat in the world of `near_miss`. `None`: there is no such caveat.
+    near_miss_severity: Option<Severity>,
 }
 
-fn caveats_of<W: Judged>(change: fn(&mut W)) -> Vec<Caveat> {
+fn caveats_after<W: CaveatSource>(change: fn(&mut W)) -> Vec<Caveat> {
     let mut world = W::default();
     change(&mut world);
     let caveats = world.caveats();
     assert!(
         caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)),
-        "the most severe first: {caveats:#?}"
+        "not sorted by severity: {caveats:#?}"
     );
     caveats
 }
@@ -58,109 +60,109 @@ fn severities(caveats: &[Caveat], code: Code) -> Vec<Severity> {
     caveats.iter().filter(|c| c.code == code).map(|c| c.severity).collect()
 }
 
-/// Judges all cases before it fails, so that moving a bound shows all that it changes.
-fn judge<W: Judged>(cases: &[Case<W>]) {
-    let fault = |(number, case): (usize, &Case<W>)| {
+/// Checks all cases before it panics, so that a moved bound shows all cases that it breaks.
+fn check_cases<W: CaveatSource>(cases: &[Case<W>]) {
+    let named_fault = |(number, case): (usize, &Case<W>)| {
         let name = format!("case {number}, {} as {:?}", case.code, case.severity);
-        fault_of(case).map(|fault| format!("{name}: {fault}"))
+        find_fault(case).map(|fault| format!("{name}: {fault}"))
     };
-    let faults: Vec<String> = cases.iter().enumerate().filter_map(fault).collect();
+    let faults: Vec<String> = cases.iter().enumerate().filter_map(named_fault).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
-    let caveats = caveats_of(case.trips);
-    let Some(tripped) = caveats.iter().find(|c| c.code == case.code) else {
-        return Some(format!("it does not trip: {caveats:#?}"));
+fn find_fault<W: CaveatSource>(case: &Case<W>) -> Option<String> {
+    let caveats = caveats_after(case.trigger);
+    let Some(caveat) = caveats.iter().find(|c| c.code == case.code) else {
+        return Some(format!("the caveat is missing: {caveats:#?}"));
     };
-    let untripped = caveats_of(case.just_not);
-    let otherwise: Vec<Severity> = case.otherwise.into_iter().collect();
+    let near_miss = caveats_after(case.near_miss);
+    let near_miss_severities: Vec<Severity> = case.near_miss_severity.into_iter().collect();
     if severities(&caveats, case.code) != [case.severity] {
-        Some(format!("it trips otherwise: {tripped:#?}"))
-    } else if !tripped.message.contains(case.says) {
-        Some(format!("it says {:?} and not {:?}", tripped.message, case.says))
+        Some(format!("the severity differs: {caveats:#?}"))
+    } else if !caveat.message.contains(case.message) {
+        Some(format!("the message is {:?}, without {:?}", caveat.message, case.message))
     } else if case.severity == Severity::Invalid
         && (case.code.reason().is_none() || is_valid(&caveats))
     {
-        Some("it does not refuse, or without a reason".into())
-    } else if severities(&untripped, case.code) != otherwise {
-        Some(format!("what should just not trip gives {untripped:#?}"))
+        Some("the world stays valid, or the code has no reason".into())
+    } else if severities(&near_miss, case.code) != near_miss_severities {
+        Some(format!("the near miss gives {near_miss:#?}"))
     } else {
-        missing_in(&tripped.evidence, case.evidence)
+        missing_evidence(&caveat.evidence, case.evidence)
     }
 }
 
-/// The first wanted key whose value differs in the evidence, numbers up to rounding; `None`: all
-/// are there.
-fn missing_in(evidence: &Value, wanted: &str) -> Option<String> {
-    let wanted: Value = serde_json::from_str(wanted).expect("JSON");
-    let is_there =
+/// Describes the first expected key whose value differs in the evidence. `None`: all values are
+/// equal, numbers up to rounding.
+fn missing_evidence(evidence: &Value, expected: &str) -> Option<String> {
+    let expected: Value = serde_json::from_str(expected).expect("JSON");
+    let is_equal =
         |(key, value): &(&String, &Value)| match (evidence[*key].as_f64(), value.as_f64()) {
-            (Some(is), Some(wanted)) => (is - wanted).abs() <= 1e-9 * wanted.abs(),
+            (Some(actual), Some(expected)) => (actual - expected).abs() <= 1e-9 * expected.abs(),
             _ => evidence[*key] == **value,
         };
     let (key, value) =
-        wanted.as_object().expect("an object").iter().find(|entry| !is_there(entry))?;
+        expected.as_object().expect("an object").iter().find(|entry| !is_equal(entry))?;
     Some(format!("{key} is not {value} in {evidence}"))
 }
 
 #[test]
-fn each_rule_of_a_load_trips_at_its_bound() {
-    judge(load::CASES);
-    judge(times::PACE);
-    judge(times::CASES);
+fn each_load_rule_triggers_at_its_bound() {
+    check_cases(load::CASES);
+    check_cases(times::PACE);
+    check_cases(times::CASES);
 }
 
 #[test]
-fn each_rule_of_the_generator_trips_at_its_bound() {
-    judge(generator::BOUNDS);
-    judge(generator::BESIDE);
+fn each_generator_rule_triggers_at_its_bound() {
+    check_cases(generator::BOUNDS);
+    check_cases(generator::OTHER_CASES);
 }
 
 #[test]
-fn each_rule_of_a_server_trips_at_its_bound() {
-    judge(server::CASES);
+fn each_server_rule_triggers_at_its_bound() {
+    check_cases(server::CASES);
 }
 
 #[test]
-fn each_rule_of_warming_trips_at_its_bound() {
-    judge(warming::CASES);
+fn each_warming_rule_triggers_at_its_bound() {
+    check_cases(warming::CASES);
 }
 
 #[test]
-fn each_rule_of_levels_trips_at_its_bound() {
-    judge(levels::CASES);
+fn each_level_rule_triggers_at_its_bound() {
+    check_cases(levels::CASES);
 }
 
 #[test]
-fn each_rule_of_a_run_trips_at_its_bound() {
-    judge(run::CASES);
+fn each_run_rule_triggers_at_its_bound() {
+    check_cases(run::CASES);
 }
 
-/// Code and severity of every case.
-fn covered() -> Vec<(Code, Severity)> {
+/// Returns code and severity of each case.
+fn covered_caveats() -> Vec<(Code, Severity)> {
     fn codes<W>(cases: &'static [Case<W>]) -> impl Iterator<Item = (Code, Severity)> {
         cases.iter().map(|case| (case.code, case.severity))
     }
-    let of_trials = [
+    let trial_cases = [
         load::CASES,
-        pauses::STOPPED,
-        pauses::STALLED,
-        pauses::EARLY,
+        pauses::GENERATOR_PAUSES,
+        pauses::SERVER_STALLS,
+        pauses::EARLY_RESPONSES,
         times::PACE,
         times::CASES,
         generator::BOUNDS,
-        generator::BESIDE,
+        generator::OTHER_CASES,
         server::CASES,
         warming::CASES,
         levels::CASES,
     ];
-    of_trials.into_iter().flat_map(codes).chain(codes(run::CASES)).collect()
+    trial_cases.into_iter().flat_map(codes).chain(codes(run::CASES)).collect()
 }
 
 #[test]
-fn every_code_has_a_case_and_refuses_for_the_reason_that_it_gives() {
-    let covered = covered();
+fn each_code_has_case_and_reason_if_it_refuses() {
+    let covered = covered_caveats();
     let codes: BTreeSet<Code> = covered.iter().map(|(code, _)| *code).collect();
     assert_eq!(codes, Code::ALL.iter().copied().collect());
     for code in Code::ALL {
@@ -170,8 +172,8 @@ fn every_code_has_a_case_and_refuses_for_the_reason_that_it_gives() {
 }
 
 #[test]
-fn of_a_world_in_which_nothing_is_wrong_nothing_bad_is_said() {
-    let world = JudgedWorld::default();
+fn default_world_has_no_caveat() {
+    let world = TrialWorld::default();
     assert_eq!(world.caveats(), []);
     let load = world.result();
     assert!(load.valid && load.caveats.is_empty(), "{:#?}", load.caveats);

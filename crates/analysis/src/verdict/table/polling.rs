@@ -1,4 +1,4 @@
-//! Cases: servers whose CPU is full because they poll.
+//! Test cases: limiters of servers whose CPU is full because they poll.
 
 use dyno_archive::sample::CallUse;
 
@@ -10,12 +10,12 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for work \
-               and found none",
+        sentence: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for \
+                   work and found none",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.call(
+        trigger: |w| {
+            w.set_server_cpu(S);
+            w.set_calls(
                 "epoll_wait",
                 CallUse {
                     count: 4000,
@@ -25,9 +25,9 @@ pub(super) const CASES: &[Case] = &[
                 },
             );
         },
-        just_not: |w| {
-            w.serve(S);
-            w.call(
+        near_miss: |w| {
+            w.set_server_cpu(S);
+            w.set_calls(
                 "epoll_wait",
                 CallUse {
                     count: 3999,
@@ -37,16 +37,16 @@ pub(super) const CASES: &[Case] = &[
                 },
             );
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "but it polls: 3 calls per response",
+        sentence: "but it polls: 3 calls per response",
         evidence: r#"{"idle_polls_per_response": 3.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.call(
+        trigger: |w| {
+            w.set_server_cpu(S);
+            w.set_calls(
                 "recvfrom",
                 CallUse {
                     count: 4000,
@@ -56,9 +56,9 @@ pub(super) const CASES: &[Case] = &[
                 },
             );
         },
-        just_not: |w| {
-            w.serve(S);
-            w.call(
+        near_miss: |w| {
+            w.set_server_cpu(S);
+            w.set_calls(
                 "recvfrom",
                 CallUse {
                     count: 4000,
@@ -68,79 +68,80 @@ pub(super) const CASES: &[Case] = &[
                 },
             );
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
-    // A server that computes while no request is there polls: its full CPU is no limit.
+    // A server that uses CPU time while no request is in flight polls: its full CPU is not the
+    // limit.
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        says: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 requests \
-               were in flight on average.",
+        sentence: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 \
+                   requests were in flight on average.",
         evidence: "{}",
-        trips: |w| {
+        trigger: |w| {
             w.set_rate(1000.0);
-            w.serve(S);
-            w.hold(390 * MS);
+            w.set_server_cpu(S);
+            w.set_in_flight_time(390 * MS);
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.set_rate(1000.0);
-            w.serve(S);
-            w.hold(400 * MS);
+            w.set_server_cpu(S);
+            w.set_in_flight_time(400 * MS);
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
-    // With one request in flight it has nothing to do until the next one comes.
+    // With one request in flight, a server that does not poll sleeps between two requests.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "but it polls: its threads slept 0.10 times per response, and a thread that waits \
-               for each request sleeps once.",
+        sentence: "but it polls: its threads slept 0.10 times per response, and a thread that \
+                   waits for each request sleeps once.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
-        trips: |w| {
-            w.serve(S);
-            w.sleep_times(99);
-            w.used().calls = None;
+        trigger: |w| {
+            w.set_server_cpu(S);
+            w.set_voluntary_switches(99);
+            w.server_counters().calls = None;
         },
-        just_not: |w| {
-            w.serve(S);
-            w.sleep_times(100);
-            w.used().calls = None;
+        near_miss: |w| {
+            w.set_server_cpu(S);
+            w.set_voluntary_switches(100);
+            w.server_counters().calls = None;
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
-    // With more in flight a server that never sleeps may always have one to answer.
+    // With more requests in flight, a server that never sleeps may always have work.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "its threads slept 0.00 times per response",
+        sentence: "its threads slept 0.00 times per response",
         evidence: r#"{"in_flight": 1.1}"#,
-        trips: |w| {
-            w.serve(S);
-            w.sleep_times(0);
-            w.hold(1100 * MS);
+        trigger: |w| {
+            w.set_server_cpu(S);
+            w.set_voluntary_switches(0);
+            w.set_in_flight_time(1100 * MS);
         },
-        just_not: |w| {
-            w.serve(S);
-            w.sleep_times(0);
-            w.hold(1101 * MS);
+        near_miss: |w| {
+            w.set_server_cpu(S);
+            w.set_voluntary_switches(0);
+            w.set_in_flight_time(1101 * MS);
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
-    // One thread that polls, of a server that may use several CPUs.
+    // One thread polls, and the server may use several CPUs.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "the server used 100 % of its CPU, but it polls:",
+        sentence: "the server used 100 % of its CPU, but it polls:",
         evidence: r#"{"cpu_utilisation": 0.5}"#,
-        trips: |w| {
+        trigger: |w| {
             w.allowed_cpus = 2.0;
-            w.serve(S);
-            w.sleep_times(0);
+            w.set_server_cpu(S);
+            w.set_voluntary_switches(0);
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.allowed_cpus = 2.0;
-            w.serve(S);
+            w.set_server_cpu(S);
         },
-        otherwise: (Resource::ServerThread, Confidence::High),
+        near_miss_verdict: (Resource::ServerThread, Confidence::High),
     },
 ];

@@ -1,4 +1,4 @@
-//! Cases: a whole run.
+//! Test cases: caveats of a whole run.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{NotServed, Order, Plan, Subject, Trial};
@@ -8,72 +8,72 @@ use dyno_archive::run::{Run, RunHeader};
 use dyno_archive::start::{Canary, CanaryPiece, LimitKind, LimitReadBack, NewFiles, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
-use super::{Case, Judged};
+use super::{Case, CaveatSource};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::Shape;
 use crate::fixture;
 use crate::peak::OpenStep;
 use crate::verdict::{self, Peak};
 
-/// Cases on a run of three starts with one trial each.
+/// Caveats of a run of three starts with one trial each.
 pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::SharedCpus,
         severity: Severity::Warning,
-        says: "Server and generator share CPUs",
+        message: "Server and generator share CPUs",
         evidence: r#"{"subject": [0, 1], "generator": [1]}"#,
-        trips: |w| w.run.header.plan.arms[0].conditions.placement.generator = vec![1],
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.header.plan.arms[0].conditions.placement.generator = vec![1],
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::NewFiles,
         severity: Severity::Warning,
-        says: "during the run: s (cache.json; 2 starts). If these",
+        message: "during the run: s (cache.json; 2 starts). If these",
         evidence: r#"{"parts": ["s"]}"#,
-        trips: |w| {
+        trigger: |w| {
             for start in &mut w.run.starts[1..] {
                 let first = "cache.json".into();
                 start.parts[0].new_files = Some(NewFiles { count: 1, first });
             }
         },
-        just_not: |_| {},
-        otherwise: None,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::ServerNotObserved,
         severity: Severity::Info,
-        says: "this server. Its start-up, CPU time, memory and checks are",
+        message: "this server. Its start-up, CPU time, memory and checks are",
         evidence: "{}",
-        trips: |w| w.run.starts[1].parts.clear(),
+        trigger: |w| w.run.starts[1].parts.clear(),
         // A start that failed has no trials.
-        just_not: |w| {
+        near_miss: |w| {
             w.run.starts[1].parts.clear();
             w.run.trials.remove(1);
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        says: "The user ended this load after 0.4 s of 1.0 s of its window. Its numbers cover only \
-               that part.",
+        message: "The user ended this load after 0.4 s of 1.0 s of its window. Its numbers cover \
+                  only that part.",
         evidence: "{}",
-        trips: |w| {
+        trigger: |w| {
             let load = &mut w.run.trials[0].load;
             (load.cut_short, load.window_ns) = (true, (100_000_000, 500_000_000));
         },
-        just_not: |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
-        otherwise: None,
+        near_miss: |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
+        near_miss_severity: None,
     },
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        says: "One step was measured again: another program used the machine meanwhile, heat \
-               slowed it, or the generator did not run. The second measurement counts in any case. \
-               The first is in the archive",
+        message: "One step was measured again: another program used the machine meanwhile, heat \
+                  slowed it, or the generator did not run. The second measurement counts in any \
+                  case. The first is in the archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
-        trips: |w| {
+        trigger: |w| {
             w.run.header.plan.trials.push(Trial {
                 launch: 0,
                 arm: 0,
@@ -83,7 +83,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             });
             w.run.contaminated.push(w.run.trials[0].clone());
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.run.header.plan.trials.push(Trial {
                 launch: 0,
                 arm: 0,
@@ -92,15 +92,15 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
                 seed: 0,
             });
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::DoneAgain,
         severity: Severity::Warning,
-        says: "(`contaminated/`). In the first measurement, 2 requests failed or got an incorrect \
-               response.",
+        message: "(`contaminated/`). In the first measurement, 2 requests failed or got an \
+                  incorrect response.",
         evidence: r#"{"failed": 2}"#,
-        trips: |w| {
+        trigger: |w| {
             w.run.header.plan.trials.push(Trial {
                 launch: 0,
                 arm: 0,
@@ -113,7 +113,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
             first.load.intervals[0].outcomes.count(Outcome::Timeout);
             w.run.contaminated.push(first);
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.run.header.plan.trials.push(Trial {
                 launch: 0,
                 arm: 0,
@@ -122,254 +122,255 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
                 seed: 0,
             });
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::MachineChanged,
         severity: Severity::Warning,
-        says: "A fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
+        message: "A fixed piece of work took 20.0 ms before one start and 23.0 ms before another",
         evidence: r#"{"slowest_to_fastest": 1.15}"#,
-        trips: |w| w.canaries([2000, 2300]),
-        just_not: |w| w.canaries([2000, 2299]),
-        otherwise: None,
+        trigger: |w| w.set_canaries([2000, 2300]),
+        near_miss: |w| w.set_canaries([2000, 2299]),
+        near_miss_severity: None,
     },
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "4 repeats are too few for confidence intervals, so ranges over the repeats are \
-               shown. Subjects are distinguished only if all pairs",
+        message: "4 repeats are too few for confidence intervals, so ranges over the repeats are \
+                  shown. Subjects are distinguished only if all pairs",
         evidence: "{}",
-        trips: |w| w.run.header.plan.repeats = 4,
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.header.plan.repeats = 4,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "3 repeats are too few for confidence intervals, so ranges over the repeats are \
-               shown. Subjects are distinguished only if all pairs",
+        message: "3 repeats are too few for confidence intervals, so ranges over the repeats are \
+                  shown. Subjects are distinguished only if all pairs",
         evidence: "{}",
-        trips: |w| w.run.header.plan.repeats = 3,
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.header.plan.repeats = 3,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "2 repeats are too few for confidence intervals, so ranges over the repeats are \
-               shown. No subject is distinguished",
+        message: "2 repeats are too few for confidence intervals, so ranges over the repeats are \
+                  shown. No subject is distinguished",
         evidence: "{}",
-        trips: |w| w.run.header.plan.repeats = 2,
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.header.plan.repeats = 2,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
-        says: "One repeat is too few for confidence intervals, so ranges over the repeats are \
-               shown. No subject is distinguished",
+        message: "One repeat is too few for confidence intervals, so ranges over the repeats are \
+                  shown. No subject is distinguished",
         evidence: "{}",
-        trips: |w| w.run.header.plan.repeats = 1,
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.header.plan.repeats = 1,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::StartedForProfiles,
         severity: Severity::Info,
-        says: "may lower throughput in this run.",
+        message: "may lower throughput in this run.",
         evidence: "{}",
-        trips: |w| w.run.profiles = vec![ProfileRecord::default()],
-        just_not: |w| {
+        trigger: |w| w.run.profiles = vec![ProfileRecord::default()],
+        near_miss: |w| {
             w.run.profiles = vec![ProfileRecord {
                 failure: Some("it ended".into()),
                 ..ProfileRecord::default()
             }];
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::Resumed,
         severity: Severity::Info,
-        says: "served by a restarted process",
+        message: "served by a restarted process",
         evidence: "{}",
-        trips: |w| w.run.starts[1].resumed = true,
-        just_not: |_| {},
-        otherwise: None,
+        trigger: |w| w.run.starts[1].resumed = true,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::Mixed,
         severity: Severity::Warning,
-        says: "Its parts (2 and 1 trials) are not one experiment, and a subject's row joins them. \
-               Changes: kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
+        message: "Its parts (2 and 1 trials) are not one experiment, and a subject's row joins \
+                  them. Changes: kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
         evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
-        trips: |w| {
+        trigger: |w| {
             w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]);
-            // Resumed once more, with nothing left to do.
+            // A second resumption had no trial left to run.
             w.resume(&[("kernel", "6.1", "6.3")]);
             w.run.header.resumptions[1].from_start = 3;
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.resume(&[("kernel", "6.1", "6.3")]);
             w.run.header.resumptions[0].from_start = 3;
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::LimitsNotSet,
         severity: Severity::Warning,
-        says: "Limits could not be set: memory (1 GiB): no group. `dyno doctor`",
+        message: "Limits could not be set: memory (1 GiB): no group. `dyno doctor`",
         evidence: r#"{"limits": ["memory"]}"#,
-        trips: |w| w.limit(None, Some("no group")),
-        just_not: |w| w.limit(Some("1073741824"), None),
-        otherwise: None,
+        trigger: |w| w.add_limit(None, Some("no group")),
+        near_miss: |w| w.add_limit(Some("1073741824"), None),
+        near_miss_severity: None,
     },
     Case {
         code: Code::LimitsNotSet,
         severity: Severity::Warning,
-        says: "(1 GiB): for an unknown reason.",
+        message: "(1 GiB): for an unknown reason.",
         evidence: "{}",
-        trips: |w| w.limit(None, None),
-        just_not: |w| w.run.starts.clear(),
-        otherwise: None,
+        trigger: |w| w.add_limit(None, None),
+        near_miss: |w| w.run.starts.clear(),
+        near_miss_severity: None,
     },
     Case {
         code: Code::NotServed,
         severity: Severity::Info,
-        says: "a, a were not loaded with w: each speaks no h2. a was not loaded with w: because.",
+        message: "a, a were not loaded with w: each speaks no h2. a was not loaded with w: \
+                  because.",
         evidence: "{}",
-        trips: |w| {
-            w.refuse("it speaks no h2");
-            w.refuse("because");
-            w.refuse("it speaks no h2");
+        trigger: |w| {
+            w.omit_workload("it speaks no h2");
+            w.omit_workload("because");
+            w.omit_workload("it speaks no h2");
         },
-        just_not: |_| {},
-        otherwise: None,
+        near_miss: |_| {},
+        near_miss_severity: None,
     },
     Case {
         code: Code::FixedOrder,
         severity: Severity::Warning,
-        says: "A drift of the machine is part of every difference between them. This report ranks \
-               no subject and names no cause. Use `order = \"random\"`",
+        message: "A drift of the machine is part of every difference between them. This report \
+                  ranks no subject and names no cause. Use `order = \"random\"`",
         evidence: r#"{"order": ["a", "a"]}"#,
-        trips: |w| w.fix_order(2),
-        just_not: |w| w.fix_order(1),
-        otherwise: None,
+        trigger: |w| w.set_fixed_order(2),
+        near_miss: |w| w.set_fixed_order(1),
+        near_miss_severity: None,
     },
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        says: "Subjects ran in the same order in each block. Comparisons and medians over repeats \
-               contain a part of this trend.",
+        message: "Subjects ran in the same order in each block. Comparisons and medians over \
+                  repeats contain a part of this trend.",
         evidence: "{}",
-        trips: |w| {
-            w.fix_order(2);
-            w.peaks(&[("a", 1.0)]);
+        trigger: |w| {
+            w.set_fixed_order(2);
+            w.add_peaks(&[("a", 1.0)]);
             w.repeats = vec![100.0, 104.0, 108.0, 113.0, 117.0];
         },
-        just_not: |w| w.fix_order(2),
-        otherwise: None,
+        near_miss: |w| w.set_fixed_order(2),
+        near_miss_severity: None,
     },
-    // By 4 % at each repeat, once among repeats that differ as much by themselves.
+    // Throughput rises by 4 % per repeat. In the near miss noise is as large.
     Case {
         code: Code::Trend,
         severity: Severity::Warning,
-        says: "The throughput of a with w rose over the run, by more than chance. In the last \
-               repeat it was 1.172",
+        message: "The throughput of a with w rose over the run, by more than chance. In the last \
+                  repeat it was 1.172",
         evidence: r#"{"subject": "a", "workload": "w"}"#,
-        trips: |w| {
-            w.peaks(&[("a", 1.0)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 1.0)]);
             w.repeats = vec![100.0, 104.0, 108.0, 113.0, 117.0];
         },
-        just_not: |w| {
-            w.peaks(&[("a", 1.0)]);
+        near_miss: |w| {
+            w.add_peaks(&[("a", 1.0)]);
             w.repeats = vec![100.0, 104.0, 98.0, 113.0, 107.0];
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats do \
-               not count (the generator was the limit).",
+        message: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats \
+                  do not count (the generator was the limit).",
         evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "schedule": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
-        trips: |w| {
-            w.peaks(&[("a", 8160.0), ("b", 100.0)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 8160.0), ("b", 100.0)]);
             w.open = vec![open_step(3)];
         },
-        just_not: |w| w.peaks(&[("a", 8160.0), ("b", 100.0)]),
-        otherwise: None,
+        near_miss: |w| w.add_peaks(&[("a", 8160.0), ("b", 100.0)]),
+        near_miss_severity: None,
     },
-    // More CPUs for the generator do not help where others take them.
+    // If other programs take the CPUs, the advice is not more CPUs for the generator.
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "2 of 5 repeats do not count (other programs used the CPUs). These servers may reach \
-               more, so none of them is ranked below another. To measure them, end the other \
-               programs",
+        message: "2 of 5 repeats do not count (other programs used the CPUs). These servers may \
+                  reach more, so none of them is ranked below another. To measure them, end the \
+                  other programs",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[("a", 81.6)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 81.6)]);
             w.open = vec![OpenStep { reason: Some(Code::Contaminated), ..open_step(2) }];
         },
-        just_not: |w| w.peaks(&[("a", 81.6)]),
-        otherwise: None,
+        near_miss: |w| w.add_peaks(&[("a", 81.6)]),
+        near_miss_severity: None,
     },
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more \
-               CPUs",
+        message: "(`--wait-quiet 5m`). Where the generator was the limit, give the generator more \
+                  CPUs",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[("a", 81.6)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 81.6)]);
             let disturbed = OpenStep { reason: Some(Code::Contaminated), ..open_step(2) };
             w.open = vec![disturbed, open_step(3)];
         },
-        just_not: |w| w.peaks(&[("a", 81.6)]),
-        otherwise: None,
+        near_miss: |w| w.add_peaks(&[("a", 81.6)]),
+        near_miss_severity: None,
     },
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        says: "a, ≥ 81.6/s: the step of 16 connections was not run.",
+        message: "a, ≥ 81.6/s: the step of 16 connections was not run.",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[("a", 81.6)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 81.6)]);
             w.open = vec![OpenStep { repeats: 0, reason: None, ..open_step(0) }];
         },
-        just_not: |w| w.peaks(&[("a", 81.6)]),
-        otherwise: None,
+        near_miss: |w| w.add_peaks(&[("a", 81.6)]),
+        near_miss_severity: None,
     },
-    // A lower bound is no number of the server's.
+    // Peaks that are lower bounds are not compared.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
-        says: "a, b, c, d have",
+        message: "a, b, c, d have",
         evidence: "{}",
-        trips: |w| w.peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
-        just_not: |w| {
-            w.peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
+        trigger: |w| w.add_peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
+        near_miss: |w| {
+            w.add_peaks(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
             w.open = vec![open_step(1)];
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
-    // Four within 3 % of the lowest.
+    // Four peaks within 3 % of the lowest.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
-        says: "a, b, c, d have nearly the same peak throughput, which",
+        message: "a, b, c, d have nearly the same peak throughput, which",
         evidence: r#"{"subjects": ["a", "b", "c", "d"]}"#,
-        trips: |w| w.peaks(&[("d", 103.0), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
-        just_not: |w| w.peaks(&[("d", 103.01), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
-        otherwise: None,
+        trigger: |w| w.add_peaks(&[("d", 103.0), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
+        near_miss: |w| w.add_peaks(&[("d", 103.01), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
+        near_miss_severity: None,
     },
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
-        says: "b, c, d, e have",
+        message: "b, c, d, e have",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[
+        trigger: |w| {
+            w.add_peaks(&[
                 ("a", 90.0),
                 ("b", 100.0),
                 ("c", 100.0),
@@ -378,38 +379,38 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
                 ("f", 100.0),
             ]);
         },
-        just_not: |w| w.peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
-        otherwise: None,
+        near_miss: |w| w.add_peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
+        near_miss_severity: None,
     },
-    // Variants of one server are expected to be alike.
+    // Variants of one server count once.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
-        says: "a/x, b, c, d have",
+        message: "a/x, b, c, d have",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
+        trigger: |w| {
+            w.add_peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
         },
-        just_not: |w| {
-            w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]);
+        near_miss: |w| {
+            w.add_peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]);
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
     // Peaks are compared within one workload.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
-        says: "a, b, c, d have nearly the same peak throughput with v, which",
+        message: "a, b, c, d have nearly the same peak throughput with v, which",
         evidence: "{}",
-        trips: |w| {
-            w.peaks(&[("a", 1.0), ("b", 9.0)]);
-            w.peaks_of("v", &[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
+        trigger: |w| {
+            w.add_peaks(&[("a", 1.0), ("b", 9.0)]);
+            w.add_workload_peaks("v", &[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
         },
-        just_not: |w| {
-            w.peaks(&[("a", 100.0), ("b", 100.0)]);
-            w.peaks_of("v", &[("c", 100.0), ("d", 100.0)]);
+        near_miss: |w| {
+            w.add_peaks(&[("a", 100.0), ("b", 100.0)]);
+            w.add_workload_peaks("v", &[("c", 100.0), ("d", 100.0)]);
         },
-        otherwise: None,
+        near_miss_severity: None,
     },
 ];
 
@@ -418,9 +419,9 @@ pub(super) struct RunWorld {
     run: Run,
     /// Workload, subject and correct responses per second.
     peaks: Vec<(&'static str, &'static str, f64)>,
-    /// Throughput of each repeat, of all of them.
+    /// Throughput of each repeat, for all subjects.
     repeats: Vec<f64>,
-    /// Steps at which subject a may have done more.
+    /// Steps at which subject `a` may have reached more.
     open: Vec<OpenStep>,
 }
 
@@ -436,9 +437,12 @@ impl Default for RunWorld {
             facts: Facts::default(),
             resumptions: Vec::new(),
         };
-        let one = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
-        let starts =
-            (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
+        let template = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
+        let starts = (0..3).map(|start| dyno_archive::StartRecord {
+            start,
+            launch: start,
+            ..template.clone()
+        });
         let trials = (0..3).map(|trial| TrialRecord {
             start: trial,
             ..fixture::trial_record(trial, fixture::record(1))
@@ -455,7 +459,7 @@ impl Default for RunWorld {
     }
 }
 
-impl Judged for RunWorld {
+impl CaveatSource for RunWorld {
     fn caveats(&self) -> Vec<Caveat> {
         let peak = |&(workload, subject, rps)| Peak {
             workload,
@@ -473,10 +477,10 @@ impl Judged for RunWorld {
 }
 
 impl RunWorld {
-    /// The run was resumed before its third start, with these differences.
+    /// Adds a resumption before the third start, with these differences.
     fn resume(&mut self, differences: &[(&str, &str, &str)]) {
-        let difference = |(what, before, now): &(&str, &str, &str)| ResumptionDifference {
-            what: (*what).into(),
+        let difference = |(name, before, now): &(&str, &str, &str)| ResumptionDifference {
+            what: (*name).into(),
             before: (*before).into(),
             now: (*now).into(),
         };
@@ -490,21 +494,21 @@ impl RunWorld {
         });
     }
 
-    /// Each block starts so many subjects in the suite's order.
-    fn fix_order(&mut self, subjects: usize) {
+    /// Sets a plan in which each block starts the subjects in the suite's order.
+    fn set_fixed_order(&mut self, subjects: usize) {
         let plan = fixture::plan(vec![subject("1"); subjects]);
         self.run.header.plan = Plan { order: Order::Fixed, ..plan };
     }
 
-    /// A piece of work took so many hundredths of a millisecond before the first two starts.
-    fn canaries(&mut self, took: [u64; 2]) {
-        for (start, took) in self.run.starts.iter_mut().zip(took) {
-            let piece = CanaryPiece { wall_ns: took * 10_000, cpu_ns: took * 10_000 };
+    /// Sets the times of the canary before the first two starts, in hundredths of a millisecond.
+    fn set_canaries(&mut self, times: [u64; 2]) {
+        for (start, time) in self.run.starts.iter_mut().zip(times) {
+            let piece = CanaryPiece { wall_ns: time * 10_000, cpu_ns: time * 10_000 };
             start.canary = Some(Canary { steps: 1, pieces: vec![piece] });
         }
     }
 
-    fn limit(&mut self, read_back: Option<&str>, reason: Option<&str>) {
+    fn add_limit(&mut self, read_back: Option<&str>, reason: Option<&str>) {
         self.run.starts[1].parts[0].limits.push(LimitReadBack {
             kind: LimitKind::Memory,
             asked: "1 GiB".into(),
@@ -513,21 +517,21 @@ impl RunWorld {
         });
     }
 
-    fn refuse(&mut self, reason: &str) {
-        let not = NotServed { subject: 0, workload: 0, reason: reason.into() };
-        self.run.header.plan.not_served.push(not);
+    fn omit_workload(&mut self, reason: &str) {
+        let omission = NotServed { subject: 0, workload: 0, reason: reason.into() };
+        self.run.header.plan.not_served.push(omission);
     }
 
-    fn peaks(&mut self, peaks: &[(&'static str, f64)]) {
-        self.peaks_of("w", peaks);
+    fn add_peaks(&mut self, peaks: &[(&'static str, f64)]) {
+        self.add_workload_peaks("w", peaks);
     }
 
-    fn peaks_of(&mut self, workload: &'static str, peaks: &[(&'static str, f64)]) {
+    fn add_workload_peaks(&mut self, workload: &'static str, peaks: &[(&'static str, f64)]) {
         self.peaks.extend(peaks.iter().map(|(subject, rps)| (workload, *subject, *rps)));
     }
 }
 
-/// 16 connections, at which so many of five repeats do not count.
+/// A step of 16 connections. `refused`: how many of its five repeats do not count.
 fn open_step(refused: usize) -> OpenStep {
     let at =
         Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };

@@ -1,402 +1,403 @@
-//! Cases: the waits of a step, as seen inside the server.
+//! Test cases: limiters from the waits of the server's threads.
 
 use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, StateTimes, ThreadState};
 
 use super::limiter::Case;
-use super::world::{JudgedWorld, MS, S};
+use super::world::{MS, S, TrialWorld};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Gc,
         confidence: Confidence::High,
-        says: "The garbage collector: it used 30 % of the server's CPU time, and the server used \
-               100 % of its allowed CPU time.",
+        sentence: "The garbage collector: it used 30 % of the server's CPU time, and the server \
+                   used 100 % of its allowed CPU time.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.collect(300 * MS + 1);
+        trigger: |w| {
+            w.set_server_cpu(S);
+            w.add_collector_thread(300 * MS + 1);
         },
-        just_not: |w| {
-            w.serve(S);
-            w.collect(300 * MS);
+        near_miss: |w| {
+            w.set_server_cpu(S);
+            w.add_collector_thread(300 * MS);
         },
-        otherwise: (Resource::ServerCpu, Confidence::High),
+        near_miss_verdict: (Resource::ServerCpu, Confidence::High),
     },
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
-        says: "each connection gets 25 responses per second, each in 1.5 writes. Half of them take \
-               40 ms,",
+        sentence: "each connection gets 25 responses per second, each in 1.5 writes. Half of them \
+                   take 40 ms,",
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
-        trips: |w| w.delay(8, 40, 15),
-        just_not: |w| w.delay(8, 40, 14),
-        otherwise: (Resource::Concurrency, Confidence::Medium),
+        trigger: |w| w.delay_responses(8, 40, 15),
+        near_miss: |w| w.delay_responses(8, 40, 14),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        says: "gets 25 responses per second. Half of them",
+        sentence: "gets 25 responses per second. Half of them",
         evidence: r#"{"writes_per_response": null}"#,
-        trips: |w| {
-            w.delay(8, 40, 20);
-            w.used().calls = None;
+        trigger: |w| {
+            w.delay_responses(8, 40, 20);
+            w.server_counters().calls = None;
         },
-        just_not: |w| {
-            w.delay(8, 20, 20);
-            w.used().calls = None;
+        near_miss: |w| {
+            w.delay_responses(8, 20, 20);
+            w.server_counters().calls = None;
         },
-        otherwise: (Resource::Concurrency, Confidence::Medium),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        says: "gets 25 responses per second. Half of them",
+        sentence: "gets 25 responses per second. Half of them",
         evidence: r#"{"nodelay": 0.0}"#,
-        trips: |w| {
-            w.delay(8, 40, 20);
+        trigger: |w| {
+            w.delay_responses(8, 40, 20);
             w.set_nodelay(0);
-            w.used().calls = None;
+            w.server_counters().calls = None;
         },
-        just_not: |w| {
-            w.delay(8, 40, 20);
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
             w.set_nodelay(8);
-            w.used().calls = None;
+            w.server_counters().calls = None;
         },
-        otherwise: (Resource::Concurrency, Confidence::Medium),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's accept queue: 1 connections found it full,",
+        sentence: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
-        trips: |w| {
+        trigger: |w| {
             w.plan.requests_per_connection = Some(1);
-            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
+            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1);
         },
-        just_not: |w| w.used().network.as_mut().expect("a network").listen_overflows = Some(1),
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss: |w| {
+            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1)
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
-    // The server closes each connection after a response.
+    // The server closes each connection after its response.
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's accept queue: 1 connections found it full,",
+        sentence: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
-        trips: |w| {
+        trigger: |w| {
             w.record.connections.opened = 64 + 500;
-            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
+            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1);
         },
-        just_not: |w| {
+        near_miss: |w| {
             w.record.connections.opened = 64 + 499;
-            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
+            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1);
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
-        says: "Memory: 50 page faults per second read from a disk,",
+        sentence: "Memory: 50 page faults per second read from a disk,",
         evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
-        trips: |w| {
-            w.spend(1, ThreadState::Disk, 300);
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(50);
+        trigger: |w| {
+            w.set_thread_states(1, ThreadState::Disk, 300);
+            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.server_counters().threads[0].faults_major = Some(50);
         },
-        just_not: |w| {
-            w.spend(1, ThreadState::Disk, 300);
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(49);
+        near_miss: |w| {
+            w.set_thread_states(1, ThreadState::Disk, 300);
+            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.server_counters().threads[0].faults_major = Some(49);
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Disk,
         confidence: Confidence::High,
-        says: "A disk: the server's serving thread waited for a disk for 50 % of its time. On \
-               average, 1.0 requests",
+        sentence: "A disk: the server's serving thread waited for a disk for 50 % of its time. On \
+                   average, 1.0 requests",
         evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
-        trips: |w| w.spend(1, ThreadState::Disk, 500),
-        just_not: |w| w.spend(1, ThreadState::Disk, 499),
-        otherwise: (Resource::Concurrency, Confidence::High),
+        trigger: |w| w.set_thread_states(1, ThreadState::Disk, 500),
+        near_miss: |w| w.set_thread_states(1, ThreadState::Disk, 499),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 serving threads waited for each other (futex) for 50 % of \
-               their time. On average, 8.0 requests",
+        sentence: "A lock: the server's 8 serving threads waited for each other (futex) for 50 % \
+                   of their time. On average, 8.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
-        trips: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 500);
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 500);
         },
-        // With fewer requests than threads some wait for work.
-        just_not: |w| {
-            w.hold(8 * S - 1);
-            w.spend(8, ThreadState::Lock, 500);
+        // With fewer requests than threads, some threads wait for work.
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S - 1);
+            w.set_thread_states(8, ThreadState::Lock, 500);
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
-    // One thread of eight has nothing to do, which explains an eighth of the time.
+    // One of eight threads has no request, which explains an eighth of the time.
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "A lock: the server's 8 serving threads waited for each other (futex) for 63 % of \
-               their time. On average, 7.0 requests",
+        sentence: "A lock: the server's 8 serving threads waited for each other (futex) for 63 % \
+                   of their time. On average, 7.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
-        trips: |w| {
-            w.hold(7 * S);
-            w.spend(8, ThreadState::Lock, 626);
+        trigger: |w| {
+            w.set_in_flight_time(7 * S);
+            w.set_thread_states(8, ThreadState::Lock, 626);
         },
-        just_not: |w| {
-            w.hold(7 * S);
-            w.spend(8, ThreadState::Lock, 624);
+        near_miss: |w| {
+            w.set_in_flight_time(7 * S);
+            w.set_thread_states(8, ThreadState::Lock, 624);
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "They may instead wait for work",
+        sentence: "They may instead wait for work",
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
-        trips: |w| {
-            w.hold(15 * S);
-            w.spend(8, ThreadState::Lock, 875);
+        trigger: |w| {
+            w.set_in_flight_time(15 * S);
+            w.set_thread_states(8, ThreadState::Lock, 875);
         },
-        just_not: |w| {
-            w.hold(14 * S);
-            w.spend(8, ThreadState::Lock, 875);
+        near_miss: |w| {
+            w.set_in_flight_time(14 * S);
+            w.set_thread_states(8, ThreadState::Lock, 875);
         },
-        otherwise: (Resource::Lock, Confidence::High),
+        near_miss_verdict: (Resource::Lock, Confidence::High),
     },
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        says: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
-               average, 64 requests were at the server, and it used 50 % of its CPU. Use more \
-               workers",
+        sentence: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
+                   average, 64 requests were at the server, and it used 50 % of its CPU. Use more \
+                   workers",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.sleep_each();
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.sleep_once_per_response();
         },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 400);
-            w.sleep_each();
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 400);
+            w.sleep_once_per_response();
         },
-        otherwise: (Resource::Elsewhere, Confidence::Medium),
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
     },
-    // Threads that sleep, but not for requests.
+    // Threads that sleep less often than once per two responses do not sleep in requests.
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        says: "its 8 serving threads slept",
+        sentence: "its 8 serving threads slept",
         evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.call("clock_nanosleep", CallUse { count: 500, ..CallUse::default() });
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.set_calls("clock_nanosleep", CallUse { count: 500, ..CallUse::default() });
         },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.call("clock_nanosleep", CallUse { count: 499, ..CallUse::default() });
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.set_calls("clock_nanosleep", CallUse { count: 499, ..CallUse::default() });
         },
-        otherwise: (Resource::Elsewhere, Confidence::Medium),
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
     },
-    // It is not known for what they sleep.
+    // Without counted calls it is unknown whether the threads sleep in requests.
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        says: "its 8 serving threads slept",
+        sentence: "its 8 serving threads slept",
         evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.used().calls = None;
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.server_counters().calls = None;
         },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.sleep_each();
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.sleep_once_per_response();
         },
-        otherwise: (Resource::Workers, Confidence::High),
+        near_miss_verdict: (Resource::Workers, Confidence::High),
     },
-    // A lock has one holder, and each thread is that for a while.
+    // A lock has one holder at a time, and each thread holds it for a while.
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "Several threads worked at a time, so the threads may instead wait for a pool.",
+        sentence: "Several threads worked at a time, so the threads may instead wait for a pool.",
         evidence: "{}",
-        trips: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 812);
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 812);
         },
-        just_not: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 813);
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 813);
         },
-        otherwise: (Resource::Lock, Confidence::High),
+        near_miss_verdict: (Resource::Lock, Confidence::High),
     },
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "The same thread worked all the time, so the others may instead wait for this \
-               worker.",
+        sentence: "The same thread worked all the time, so the others may instead wait for this \
+                   worker.",
         evidence: "{}",
-        trips: |w| {
-            w.hold(8 * S);
-            work_in_one(w, 700);
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            set_busy_thread(w, 700);
         },
-        just_not: |w| {
-            w.hold(8 * S);
-            work_in_one(w, 699);
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            set_busy_thread(w, 699);
         },
-        otherwise: (Resource::Lock, Confidence::High),
+        near_miss_verdict: (Resource::Lock, Confidence::High),
     },
-    // Requests that sleep and wait for other threads, as those of a JVM do.
+    // Requests sleep and wait for other threads, as in a JVM.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        says: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
+        sentence: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
         evidence: r#"{"futex_waits_per_response": 3.0}"#,
-        trips: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 900);
-            w.call(
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(600), again: Some(100), ..CallUse::default() },
             );
         },
-        just_not: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 900);
-            w.call(
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls(
                 "futex(wait)",
                 CallUse { count: 3000, errors: Some(599), again: Some(100), ..CallUse::default() },
             );
         },
-        otherwise: (Resource::Lock, Confidence::High),
+        near_miss_verdict: (Resource::Lock, Confidence::High),
     },
-    // Connections that wait to be accepted are requests that wait.
+    // Connections in the accept queue are waiting requests.
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        says: "The server's accept queue: 5 connections waited in it, with 10 requests in flight, \
-               while the server used 50 %",
+        sentence: "The server's accept queue: 5 connections waited in it, with 10 requests in \
+                   flight, while the server used 50 %",
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
-        trips: |w| queue(w, 5),
-        just_not: |w| queue(w, 4),
-        otherwise: (Resource::Concurrency, Confidence::High),
+        trigger: |w| set_accept_queue(w, 5),
+        near_miss: |w| set_accept_queue(w, 4),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
-    // A fast disk leaves little to wait for.
+    // Waits for a fast disk are short, so page faults per response decide.
     Case {
         resource: Resource::Memory,
         confidence: Confidence::Medium,
-        says: "Memory: 1000 page faults per second read from a disk, 1.0 per response. Give",
+        sentence: "Memory: 1000 page faults per second read from a disk, 1.0 per response. Give",
         evidence: r#"{"major_faults_per_response": 1.0, "disk_share": null}"#,
-        trips: |w| {
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(1000);
+        trigger: |w| {
+            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.server_counters().threads[0].faults_major = Some(1000);
         },
-        just_not: |w| {
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(999);
+        near_miss: |w| {
+            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+            w.server_counters().threads[0].faults_major = Some(999);
         },
-        otherwise: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        says: "The serving threads waited for peers (requests, or responses of back ends) for 90 % \
-               of",
+        sentence: "The serving threads waited for peers (requests, or responses of back ends) for \
+                   90 % of",
         evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Network, 900);
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Network, 900);
         },
-        just_not: |w| {
-            w.hold(64 * S - 1);
-            w.spend(8, ThreadState::Network, 900);
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S - 1);
+            w.set_thread_states(8, ThreadState::Network, 900);
         },
-        otherwise: (Resource::Concurrency, Confidence::Low),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Low),
     },
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        says: "for 95 % of their time. On average, 8.0 requests were at the server, and it used 50 \
-               % of its CPU. No thread seems to hold it",
+        sentence: "for 95 % of their time. On average, 8.0 requests were at the server, and it \
+                   used 50 % of its CPU. No thread seems to hold it",
         evidence: r#"{"threads": 8}"#,
-        trips: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 950);
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 950);
         },
-        just_not: |w| {
-            w.hold(8 * S);
-            w.spend(8, ThreadState::Lock, 937);
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 937);
         },
-        otherwise: (Resource::Lock, Confidence::High),
+        near_miss_verdict: (Resource::Lock, Confidence::High),
     },
-    // As `Thread.sleep` of a JVM waits, and condition variables with a time-out.
+    // `Thread.sleep` of a JVM and condition variables with a time-out wait in this way.
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        says: "The server's workers: its 8 serving threads slept for 90 % of their time",
+        sentence: "The server's workers: its 8 serving threads slept for 90 % of their time",
         evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Lock, 900);
-            w.call(
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(600), again: Some(100), ..CallUse::default() },
             );
         },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.spend(8, ThreadState::Lock, 900);
-            w.call(
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls(
                 "futex(wait)",
                 CallUse { count: 1000, errors: Some(599), again: Some(100), ..CallUse::default() },
             );
         },
-        otherwise: (Resource::Lock, Confidence::Medium),
+        near_miss_verdict: (Resource::Lock, Confidence::Medium),
     },
-    // As many threads as requests: none waits for a thread.
+    // With as many threads as requests, no request waits for a thread.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        says: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
-               threads slept for 90 %",
+        sentence: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
+                   threads slept for 90 %",
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
-        trips: |w| {
-            w.hold(9599 * MS);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.sleep_each();
+        trigger: |w| {
+            w.set_in_flight_time(9599 * MS);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.sleep_once_per_response();
         },
-        just_not: |w| {
-            w.hold(9600 * MS);
-            w.spend(8, ThreadState::Sleep, 900);
-            w.sleep_each();
+        near_miss: |w| {
+            w.set_in_flight_time(9600 * MS);
+            w.set_thread_states(8, ThreadState::Sleep, 900);
+            w.sleep_once_per_response();
         },
-        otherwise: (Resource::Workers, Confidence::High),
+        near_miss_verdict: (Resource::Workers, Confidence::High),
     },
 ];
 
-/// Eight threads, of which one is at work for so many milliseconds of the second and the others for
-/// ten; they wait for a lock otherwise.
-fn work_in_one(w: &mut JudgedWorld, ms: u64) {
-    w.spend(8, ThreadState::Lock, 990);
-    let seen = w.used().threads[0].seen.as_mut().expect("it was seen");
-    seen.states =
+/// Sets eight threads that wait for a lock. One works for `ms` of the second, the others for 10 ms.
+fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
+    w.set_thread_states(8, ThreadState::Lock, 990);
+    let scheduler = w.server_counters().threads[0].seen.as_mut().expect("a scheduler record");
+    scheduler.states =
         StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
 }
 
-/// Ten requests in flight, each with a connection, of which so many wait to be accepted.
-fn queue(w: &mut JudgedWorld, queued: u64) {
-    w.hold(10 * S);
+/// Sets ten requests in flight with a connection each, and how many of these wait to be accepted.
+fn set_accept_queue(w: &mut TrialWorld, queued: u64) {
+    w.set_in_flight_time(10 * S);
     w.plan.requests_per_connection = Some(1);
     let listeners = vec![ListenerUse { port: 80, queued, backlog: 8 }];
-    w.used().sockets = Some(SocketsUse { listeners, ..SocketsUse::default() });
+    w.server_counters().sockets = Some(SocketsUse { listeners, ..SocketsUse::default() });
 }

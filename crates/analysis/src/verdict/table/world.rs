@@ -1,4 +1,5 @@
-//! A load and its server, as an archive has them.
+//! The default world of the tests: one second of load and its server, as an archive records them.
+//! Cases change it, so that each shows only what differs.
 
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::interval::Interval;
@@ -15,7 +16,7 @@ use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 
-use super::Judged;
+use super::CaveatSource;
 use crate::backend::BackendUse;
 use crate::caveat::Caveat;
 use crate::duet::DuetResult;
@@ -27,20 +28,22 @@ use crate::turns::TurnsResult;
 use crate::verdict::{self, Context, Limiter, TrialContext};
 use crate::window_levels::{intervals, steadiness};
 
+/// A second, in nanoseconds.
 pub(super) const S: u64 = 1_000_000_000;
+/// A millisecond, in nanoseconds.
 pub(super) const MS: u64 = 1_000_000;
 
 /// The command that measured a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandKind {
-    /// `dyno run`, which watches the server.
+    /// `dyno run`, which monitors the server.
     Run,
-    /// `dyno load`, which does not.
+    /// `dyno load`, which does not monitor it.
     Load,
 }
 
-/// A record of one second of load, with everything that it is judged by.
-pub(super) struct JudgedWorld {
+/// The record of one second of load, and the other inputs of the rules.
+pub(super) struct TrialWorld {
     pub(super) command: CommandKind,
     pub(super) record: LoadRecord,
     pub(super) checks: Vec<CheckResult>,
@@ -58,26 +61,27 @@ pub(super) struct JudgedWorld {
     pub(super) pace: Option<Vec<f64>>,
     pub(super) is_out_of_turn: bool,
     pub(super) duet: Option<DuetResult>,
-    /// From when on its window counts, nanoseconds since the load began.
+    /// Time from which on the window counts, nanoseconds since the load began.
     pub(super) counts_from: Option<u64>,
 }
 
-impl Default for JudgedWorld {
-    /// A closed loop of 1,000 answers of 1 ms each; the generator used 30 % of its CPU and the
-    /// server half of its own.
+impl Default for TrialWorld {
+    /// A closed loop of 1,000 responses of 1 ms each. The generator used 30 % of its CPU, and the
+    /// server used 50 % of its CPU.
     fn default() -> Self {
-        JudgedWorld::with_answers(1000)
+        TrialWorld::with_responses(1000)
     }
 }
 
-impl Judged for JudgedWorld {
+impl CaveatSource for TrialWorld {
     fn caveats(&self) -> Vec<Caveat> {
         let load = self.result();
         match self.command {
             CommandKind::Load => load.caveats,
             CommandKind::Run => {
                 let steadiness = steadiness(&intervals(&load, &self.server()));
-                let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
+                let steadiness =
+                    steadiness.map(|steadiness| steadiness.counting_from(self.counts_from));
                 let inputs = TrialContext {
                     record: &self.record,
                     party: Party::SUBJECT,
@@ -97,15 +101,15 @@ impl Judged for JudgedWorld {
     }
 }
 
-impl JudgedWorld {
+impl TrialWorld {
     /// The default world with this many responses.
-    pub(super) fn with_answers(answers: u64) -> JudgedWorld {
-        let mut record = fixture::record(answers);
+    pub(super) fn with_responses(responses: u64) -> TrialWorld {
+        let mut record = fixture::record(responses);
         record.tcp = Some(TcpCounters::default());
         record.client.threads = vec![thread(300 * MS, 0)];
         record.client.machine = Some(machine(&[300 * MS]));
         record.samples = vec![sample(0, 0), sample(1, 500 * MS)];
-        JudgedWorld {
+        TrialWorld {
             command: CommandKind::Run,
             record,
             checks: Vec::new(),
@@ -150,28 +154,29 @@ impl JudgedWorld {
         server_use(&self.record, Party::SUBJECT, self.allowed_cpus)
     }
 
-    /// The growth of the counters of dropped packets around the load.
-    pub(super) fn path(&mut self) -> &mut PathUse {
-        self.machine().path.as_mut().expect("it was read")
+    /// Counters of dropped packets during the load.
+    pub(super) fn drop_counters(&mut self) -> &mut PathUse {
+        self.machine().path.as_mut().expect("drop counters")
     }
 
-    /// Evicts so many entries from the table of tracked connections.
-    pub(super) fn track_evictions(&mut self, evicted: u64) {
+    /// Sets the entries that the kernel evicted from the table of tracked connections.
+    pub(super) fn set_tracking_evictions(&mut self, evicted: u64) {
         let tracking = TrackingUse { evicted, ..TrackingUse::default() };
-        self.path().network =
+        self.drop_counters().network =
             Some(NetworkUse { tracking: Some(tracking), ..NetworkUse::default() });
     }
 
-    /// Loopback is tracked: so many entries of 64 at the end, and so many dropped packets.
-    pub(super) fn track(&mut self, entries: u64, dropped: u64) {
+    /// Sets connection tracking of loopback: entries at the end (of at most 64), and dropped
+    /// packets.
+    pub(super) fn set_tracking(&mut self, entries: u64, dropped: u64) {
         let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
-        *self.path() =
+        *self.drop_counters() =
             PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
     }
 
-    /// Sends so many bytes over a link of 1 Gbit/s.
-    pub(super) fn carry(&mut self, bytes: u64) {
+    /// Sends bytes over a link of 1 Gbit/s.
+    pub(super) fn send_bytes(&mut self, bytes: u64) {
         for (sample, bytes_out) in self.record.samples.iter_mut().zip([0, bytes]) {
             let link = LinkUse {
                 name: "eth0".into(),
@@ -183,13 +188,13 @@ impl JudgedWorld {
         }
     }
 
-    /// At a fixed rate instead of a closed loop.
+    /// Sets a constant rate instead of a closed loop.
     pub(super) fn set_rate(&mut self, rate: f64) {
         self.step.arrivals = Arrivals::Constant { rate };
     }
 
     /// Adds `n` requests that end with this outcome.
-    pub(super) fn end(&mut self, n: u64, outcome: Outcome) {
+    pub(super) fn add_outcomes(&mut self, n: u64, outcome: Outcome) {
         let books = &mut self.record.books;
         books.scheduled += n;
         books.started += n;
@@ -199,7 +204,7 @@ impl JudgedWorld {
     }
 
     /// Adds `n` dropped requests.
-    pub(super) fn drop(&mut self, n: u64) {
+    pub(super) fn drop_requests(&mut self, n: u64) {
         self.record.books.scheduled += n;
         self.record.books.dropped += n;
     }
@@ -215,9 +220,9 @@ impl JudgedWorld {
         &mut self.record.intervals[0]
     }
 
-    /// Sets the time integral of the number in flight; 1 s of it is one request in flight on
-    /// average. Little's law is not checked.
-    pub(super) fn hold(&mut self, in_flight_ns: u64) {
+    /// Sets the sum of all times in flight: 1 s means one request in flight on average. Little's
+    /// law is not checked.
+    pub(super) fn set_in_flight_time(&mut self, in_flight_ns: u64) {
         self.interval().in_flight_ns = in_flight_ns;
         self.record.edges = None;
     }
@@ -227,152 +232,151 @@ impl JudgedWorld {
     }
 
     /// Sets the generator's threads (run and wait in ns), each on a CPU of its own.
-    pub(super) fn generate(&mut self, threads: &[(u64, u64)]) {
+    pub(super) fn set_generator_threads(&mut self, threads: &[(u64, u64)]) {
         self.record.client.threads =
             threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
         let run: Vec<u64> = threads.iter().map(|(run, _)| *run).collect();
         self.record.client.machine = Some(machine(&run));
     }
 
-    /// The same, all on one CPU.
-    pub(super) fn generate_on_one(&mut self, threads: &[(u64, u64)]) {
-        self.generate(threads);
+    /// Sets the generator's threads, all of them on one CPU.
+    pub(super) fn set_generator_on_one_cpu(&mut self, threads: &[(u64, u64)]) {
+        self.set_generator_threads(threads);
         self.record.client.machine = Some(machine(&[threads.iter().map(|(run, _)| run).sum()]));
     }
 
     /// The sample at the window's end. At its beginning all counters are 0.
-    pub(super) fn sample(&mut self) -> &mut Sample {
+    pub(super) fn last_sample(&mut self) -> &mut Sample {
         self.record.samples.last_mut().expect("a sample")
     }
 
     /// The server's counters in the last sample.
-    pub(super) fn used(&mut self) -> &mut PartyUse {
-        self.sample().party_use_mut(Party::SUBJECT)
+    pub(super) fn server_counters(&mut self) -> &mut PartyUse {
+        self.last_sample().party_use_mut(Party::SUBJECT)
     }
 
     /// The server's counters in each sample.
-    pub(super) fn each_used(&mut self) -> impl Iterator<Item = &mut PartyUse> {
+    pub(super) fn all_server_counters(&mut self) -> impl Iterator<Item = &mut PartyUse> {
         self.record.samples.iter_mut().map(|sample| sample.party_use_mut(Party::SUBJECT))
     }
 
-    pub(super) fn group(&mut self) -> &mut CgroupUse {
-        self.used().cgroup.as_mut().expect("a group")
+    pub(super) fn server_cgroup(&mut self) -> &mut CgroupUse {
+        self.server_counters().cgroup.as_mut().expect("a group")
     }
 
     /// Lets the server use this much CPU time in the second, in one thread.
-    pub(super) fn serve(&mut self, cpu_ns: u64) {
-        *self.sample() = sample(1, cpu_ns);
+    pub(super) fn set_server_cpu(&mut self, cpu_ns: u64) {
+        *self.last_sample() = sample(1, cpu_ns);
     }
 
-    /// Sets the server's threads (run and wait in ns), and the CPU time that others used on the
-    /// machine.
-    pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
+    /// Sets the server's threads (run and wait in ns), and the CPU time of other programs.
+    pub(super) fn set_server_threads(&mut self, threads: &[(u64, u64)], others_ns: u64) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
-        self.serve(run);
+        self.set_server_cpu(run);
         let switches_voluntary = Some(1000);
         let thread = |run, delay| ThreadUse { switches_voluntary, ..thread(run, delay) };
-        self.used().threads = (0..)
+        self.server_counters().threads = (0..)
             .zip(threads)
             .map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) })
             .collect();
-        self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
+        self.last_sample().host.as_mut().expect("a machine").busy_ns += others_ns;
     }
 
-    /// Has the server so many threads, each woken up 100 times, and in this state for so many
-    /// milliseconds of the second; what they did else was running.
-    pub(super) fn spend(&mut self, threads: u32, state: ThreadState, ms: u64) {
-        let cpu_ns = self.group().cpu_ns.expect("a time");
+    /// Sets the server's threads. Each is in this state for `ms` of the second, runs for the rest,
+    /// and was woken up 100 times.
+    pub(super) fn set_thread_states(&mut self, threads: u32, state: ThreadState, ms: u64) {
+        let cpu_ns = self.server_cgroup().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
         states.add(state, ms * MS);
-        let seen = SchedulerRecord { states, wakeups: 100, ..SchedulerRecord::default() };
-        let one = ThreadUse { seen: Some(seen), ..thread(cpu_ns / u64::from(threads), 0) };
-        self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
+        let scheduler = SchedulerRecord { states, wakeups: 100, ..SchedulerRecord::default() };
+        let template =
+            ThreadUse { seen: Some(scheduler), ..thread(cpu_ns / u64::from(threads), 0) };
+        self.server_counters().threads =
+            (0..threads).map(|tid| ThreadUse { tid, ..template.clone() }).collect();
     }
 
-    /// Has the server's threads make so many voluntary context switches.
-    pub(super) fn sleep_times(&mut self, switches: u64) {
-        self.used().threads[0].switches_voluntary = Some(switches);
+    /// Sets the voluntary context switches of the server's first thread.
+    pub(super) fn set_voluntary_switches(&mut self, switches: u64) {
+        self.server_counters().threads[0].switches_voluntary = Some(switches);
     }
 
-    /// Has each of 1,000 responses sleep once.
-    pub(super) fn sleep_each(&mut self) {
-        self.call("clock_nanosleep", CallUse { count: 1000, ..CallUse::default() });
+    /// Adds a sleep per response, of 1,000 responses.
+    pub(super) fn sleep_once_per_response(&mut self) {
+        self.set_calls("clock_nanosleep", CallUse { count: 1000, ..CallUse::default() });
     }
 
-    /// Sets the system calls of a name.
-    pub(super) fn call(&mut self, name: &str, made: CallUse) {
-        let calls = self.used().calls.as_mut().expect("calls");
-        calls.by_name.insert(name.into(), made);
+    /// Sets the uses of a system call.
+    pub(super) fn set_calls(&mut self, name: &str, call: CallUse) {
+        let calls = self.server_counters().calls.as_mut().expect("calls");
+        calls.by_name.insert(name.into(), call);
     }
 
-    /// Sets TCP_NODELAY on so many of eight connections.
+    /// Sets on how many of eight connections TCP_NODELAY is set.
     pub(super) fn set_nodelay(&mut self, nodelay: u64) {
-        self.used().sockets =
+        self.server_counters().sockets =
             Some(SocketsUse { connections: 8, options_of: 8, nodelay, ..SocketsUse::default() });
     }
 
-    /// Adds threads of a garbage collector. Their CPU time counts as part of what the server used.
-    pub(super) fn collect(&mut self, cpu_ns: u64) {
+    /// Adds a thread of a garbage collector. Its time is part of the server's CPU time.
+    pub(super) fn add_collector_thread(&mut self, cpu_ns: u64) {
         let collector = ThreadUse { tid: 98, name: "GC Thread#0".into(), ..thread(cpu_ns, 0) };
-        self.used().threads.push(collector);
+        self.server_counters().threads.push(collector);
     }
 
-    /// Has every response take so long on each of so many connections, and be written in so many
-    /// parts.
-    pub(super) fn delay(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
-        let answers = u64::from(connections) * 1000 / ms;
-        *self = JudgedWorld::with_answers(answers);
+    /// Sets connections on which each response takes `ms`, and the writes per ten responses.
+    pub(super) fn delay_responses(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
+        let responses = u64::from(connections) * 1000 / ms;
+        *self = TrialWorld::with_responses(responses);
         self.step.connections = connections;
-        let times = same(answers, ms * MS);
+        let times = equal_times(responses, ms * MS);
         self.interval().times.response = times.clone();
         self.interval().times.service = times;
-        self.hold(u64::from(connections) * S);
-        let calls = self.used().calls.as_mut().expect("calls");
+        self.set_in_flight_time(u64::from(connections) * S);
+        let calls = self.server_counters().calls.as_mut().expect("calls");
         let write = calls.by_name.get_mut("write").expect("writes");
         write.count = calls.answers.expect("answers") * writes_of_ten / 10;
         self.record.tcp =
-            Some(TcpCounters { data_segments_in: 2 * answers, ..TcpCounters::default() });
+            Some(TcpCounters { data_segments_in: 2 * responses, ..TcpCounters::default() });
         self.set_nodelay(0);
     }
 
-    /// Adds a compiler thread. Its CPU time counts as part of what the server used.
-    pub(super) fn compile(&mut self, cpu_ns: u64) {
+    /// Adds a thread of a JIT compiler. Its time is part of the server's CPU time.
+    pub(super) fn add_compiler_thread(&mut self, cpu_ns: u64) {
         let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
-        self.used().threads.push(compiler);
+        self.server_counters().threads.push(compiler);
     }
 
-    /// Replaces the load by one second per entry: number of responses, and the server's CPU time in
-    /// ns.
+    /// Replaces the load by one second per entry: responses, and the server's CPU time in ns.
     pub(super) fn set_seconds(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
         record.window_ns = (0, seconds.len() as u64 * S);
         record.intervals.clear();
         record.samples.truncate(1);
-        let (mut answers, mut cpu_ns) = (0, 0);
+        let (mut responses, mut cpu_ns) = (0, 0);
         for (second, (rate, cpu)) in (0..).zip(seconds) {
             let mut interval = Interval::new(Phase::Measured, second * S, (second + 1) * S);
             (0..*rate).for_each(|_| interval.outcomes.count(Outcome::Ok));
-            interval.times.response = same(*rate, MS);
+            interval.times.response = equal_times(*rate, MS);
             interval.times.service = interval.times.response.clone();
             interval.started = *rate;
             interval.in_flight_ns = rate * MS;
             record.intervals.push(interval);
-            answers += rate;
+            responses += rate;
             cpu_ns += cpu;
             record.samples.push(sample(second + 1, cpu_ns));
         }
         let books = &mut record.books;
-        (books.scheduled, books.started, books.completed) = (answers, answers, answers);
+        (books.scheduled, books.started, books.completed) = (responses, responses, responses);
     }
 }
 
-/// `n` times the same duration.
-pub(super) fn same(n: u64, ns: u64) -> Times {
-    mixed(&[(n, ns)])
+/// Returns `n` times the same duration, in ns.
+pub(super) fn equal_times(n: u64, ns: u64) -> Times {
+    build_times(&[(n, ns)])
 }
 
-/// Each duration (in ns) `n` times. Up to 2,047 ns they are kept to the nanosecond.
-pub(super) fn mixed(durations: &[(u64, u64)]) -> Times {
+/// Returns each duration (in ns) `n` times. Durations up to 2,047 ns are exact.
+pub(super) fn build_times(durations: &[(u64, u64)]) -> Times {
     let mut times = Recording::new();
     for (n, ns) in durations {
         (0..*n).for_each(|_| times.record(*ns));
@@ -390,7 +394,7 @@ fn thread(run_ns: u64, delay_ns: u64) -> ThreadUse {
     }
 }
 
-/// A second of these CPUs, to which the generator's threads are bound and which nothing else used.
+/// A second of CPUs to which the generator's threads are bound. No other program used them.
 fn machine(busy_ns: &[u64]) -> MachineUse {
     let cpu = |(cpu, busy_ns): (u32, &u64)| CpuUse {
         cpu,
@@ -413,7 +417,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
     }
 }
 
-/// A read and a write per response, counted all the time.
+/// A read and a write per response. All calls were counted.
 fn calls(seconds: u64) -> CallsUse {
     let call =
         CallUse { count: 1000 * seconds, returned: Some(100_000 * seconds), ..CallUse::default() };
@@ -425,8 +429,8 @@ fn calls(seconds: u64) -> CallsUse {
     }
 }
 
-/// Counters after this many seconds on a machine of four CPUs: a server that has used `cpu_ns` in
-/// one thread, and a generator that uses 30 % of a CPU.
+/// Counters after this many seconds on a machine with four CPUs. The server used `cpu_ns` in one
+/// thread, and the generator used 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     let generator_ns = 300 * MS * seconds;
     let server = PartyUse {
@@ -443,7 +447,7 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             memory_file_bytes: Some(MS),
             ..CgroupUse::default()
         }),
-        // It sleeps once per response.
+        // The server sleeps once per response.
         threads: vec![ThreadUse { switches_voluntary: Some(1000 * seconds), ..thread(cpu_ns, 0) }],
         processes: 1,
         rss_bytes: Some(5 * MS),
@@ -480,7 +484,7 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     }
 }
 
-/// The counters of the server, read at this instant.
+/// Counters after a second, read at `at_ns`.
 pub(super) fn sample_at(at_ns: u64, cpu_ns: u64) -> Sample {
     Sample { at_ns, ..sample(1, cpu_ns) }
 }
