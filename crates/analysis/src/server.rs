@@ -20,7 +20,7 @@ use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::load::answers_per_second;
+use crate::load::responses_per_second;
 pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
@@ -321,7 +321,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         return ServerUse::default();
     };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let rate = answers_per_second(record);
+    let rate = responses_per_second(record);
     // Samples lie a little off the edges of the measured window, so responses are scaled to the
     // observed window.
     let answers = rate * seconds;

@@ -184,7 +184,7 @@ fn duration(ns: f64) -> String {
 /// server has too few in a window for a percentile to be reported.
 fn median_ns(record: &LoadRecord) -> Option<u64> {
     let (times, missing) = crate::load::responses(record);
-    crate::load::at_quantile(&times, missing.count, 0.5)
+    crate::load::value_at_quantile(&times, missing.count, 0.5)
 }
 
 /// The part of the window in which the load was its own, nanoseconds.
