@@ -109,14 +109,14 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse, company: AlsoLoaded<'
     }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let used: Vec<Option<f64>> =
-        window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
+        window.iter().map(|i| server.cpus_at_middle((i.start_s, i.end_s))).collect();
     if !shows_work(server, &used) {
         return None;
     }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> = window
         .iter()
-        .map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?))
+        .map(|i| Some(i.throughput_rps / server.cpus_at_middle((i.start_s, i.end_s))?))
         .collect();
     match company {
         // Among others a server gets faster where they get slower.
