@@ -9,11 +9,12 @@ use super::order::Confounding;
 use super::repeats::{
     Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
 };
+use super::starts::{self, StartTest};
 use super::verdict::although;
-use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
+use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
-use crate::stats::{ALPHA, Estimate, PairUnit, holm};
+use crate::stats::{ALPHA, Estimate, PairUnit, weighted_holm};
 
 /// Short names that gates may use.
 const SHORT_NAMES: [(&str, &str); 7] = [
@@ -160,13 +161,14 @@ pub struct GateResult {
 /// machine changed between two runs.
 pub(super) fn judge(
     gates: &[Gate],
-    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
+    (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     order: Confounding,
     differences: &[RunDifference],
 ) -> Vec<GateResult> {
     let evidence = Evidence {
         rows,
         repeats,
+        starts: starts::tests(starts),
         order,
         excused: excused_share(repeats, SideRepeats::failures),
         excused_losses: excused_share(repeats, SideRepeats::losses),
@@ -204,6 +206,7 @@ pub(super) fn judge(
 struct Evidence<'a> {
     rows: &'a [ComparisonRow],
     repeats: &'a [CellRepeats],
+    starts: Vec<StartTest<'a>>,
     order: Confounding,
     /// By how much the share of failed repeats of controls is higher in `b` than in `a`.
     excused: f64,
@@ -227,6 +230,8 @@ struct GateCell<'a> {
     failures: (Failures, Failures),
     /// The same for counted repeats in which requests failed.
     losses: (Failures, Failures),
+    /// All starts of the server; `None`: `b` does not have it.
+    starts: Option<StartTest<'a>>,
     unrecorded: Option<&'a str>,
 }
 
@@ -237,7 +242,13 @@ enum Test<'a> {
     Ratio(usize),
     /// A cell whose repeats failed, or had failed requests. Several gates share it.
     Failures(&'a CellRepeats, (Failures, Failures)),
+    /// A server whose starts had failures. All of its gates share it.
+    Starts(StartTest<'a>),
 }
+
+/// The part of [`ALPHA`] for tests of starts, if there are any: five starts with failures next to
+/// five without have p 0.008, which no part among many tests of cells would find.
+const STARTS_PART: f64 = 0.2;
 
 /// All tests of the gates, each with its p-value, adjusted for the number of tests.
 struct Family<'a>(Vec<(Test<'a>, f64)>);
@@ -250,8 +261,31 @@ impl<'a> Family<'a> {
                 tests.push((test, p));
             }
         }
-        let adjusted = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        let weights = Family::weights(&tests);
+        let weighted: Vec<(f64, f64)> =
+            tests.iter().zip(weights).map(|((_, p), weight)| (*p, weight)).collect();
+        let adjusted = weighted_holm(&weighted);
         Family(tests.into_iter().zip(adjusted).map(|((test, _), p)| (test, p)).collect())
+    }
+
+    /// Returns the weight of each test.
+    fn weights(tests: &[(Test<'a>, f64)]) -> Vec<f64> {
+        let is_of_starts = |test: &Test<'_>| matches!(test, Test::Starts(_));
+        let starts = tests.iter().filter(|(test, _)| is_of_starts(test)).count();
+        let others = tests.len() - starts;
+        let weight = |test: &Test<'_>| match is_of_starts(test) {
+            true => STARTS_PART / starts as f64,
+            false if starts == 0 => 1.0,
+            false => (1.0 - STARTS_PART) / others as f64,
+        };
+        tests.iter().map(|(test, _)| weight(test)).collect()
+    }
+
+    /// Returns the number of equal tests that would leave a ratio as small a part of [`ALPHA`].
+    fn equal_tests(&self) -> usize {
+        let others = self.0.iter().filter(|(test, _)| !matches!(test, Test::Starts(_))).count();
+        let part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
+        (others as f64 / part).ceil() as usize
     }
 
     /// Returns the adjusted p-value; `None`: there is no such test.
@@ -282,12 +316,20 @@ impl<'a> GateCell<'a> {
             controls: controls_of(row, evidence.rows),
             failures,
             losses,
+            starts: evidence.starts.iter().copied().find(|test| {
+                (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
+            }),
             unrecorded: evidence.unrecorded.as_deref(),
         }
     }
 
-    fn tests(&self) -> [Option<(Test<'a>, f64)>; 3] {
-        [self.ratio_test(), self.failure_test(self.failures), self.failure_test(self.losses)]
+    fn tests(&self) -> [Option<(Test<'a>, f64)>; 4] {
+        [
+            self.ratio_test(),
+            self.failure_test(self.failures),
+            self.failure_test(self.losses),
+            self.start_test(),
+        ]
     }
 
     /// Returns the estimate that may decide the gate. One over rounds of turns within few starts
@@ -304,19 +346,25 @@ impl<'a> GateCell<'a> {
         Some((Test::Failures(self.cell, counts), p_of_failures(counts.0, counts.1)?))
     }
 
-    /// Decides the gate. The sentence is `None` if that of the row suffices.
-    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
+    fn start_test(&self) -> Option<(Test<'a>, f64)> {
+        Some((Test::Starts(self.starts?), self.starts?.p()?))
+    }
+
+    /// Returns the reason why the gate is missed whatever the ratio is: the server failed.
+    fn failure_sentence(&self, family: &Family<'a>) -> Option<String> {
         // Noise does not cause incorrect responses, so no test is needed.
         let (_, failures_b) = self.failures;
         if self.row.b_broke && 2 * failures_b.failed > failures_b.all {
-            return (GateState::Missed, Some(self.with_repeats(BROKE.into())));
+            return Some(BROKE.into());
         }
+        if let Some(starts) = self.starts.filter(StartTest::is_broken) {
+            return starts.server.breaks_sentence();
+        }
+        let significant = |test: Option<(Test<'a>, f64)>| family.p(test).filter(|p| *p < ALPHA);
         for (counts, event) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
-            let Some(p) = family.p(self.failure_test(counts)).filter(|p| *p < ALPHA) else {
-                continue;
-            };
+            let Some(p) = significant(self.failure_test(counts)) else { continue };
             let (failures_a, failures_b) = counts;
-            let text = format!(
+            return Some(format!(
                 "more repeats of B {event} than of A: {} of {} compared with {} of {}, which is \
                  significant ({}, Fisher's exact test)",
                 failures_b.failed,
@@ -324,8 +372,15 @@ impl<'a> GateCell<'a> {
                 failures_a.failed,
                 failures_a.all,
                 p_in_words(p)
-            );
-            return (GateState::Missed, Some(self.with_repeats(text)));
+            ));
+        }
+        Some(self.starts?.sentence(significant(self.start_test())?))
+    }
+
+    /// Decides the gate. The sentence is `None` if that of the row suffices.
+    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
+        if let Some(failure) = self.failure_sentence(family) {
+            return (GateState::Missed, Some(self.with_repeats(failure)));
         }
         let Some(estimate) = self.estimate() else {
             let text = self
@@ -336,7 +391,7 @@ impl<'a> GateCell<'a> {
             return (GateState::Undecided, text);
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
-        let (state, text) = self.ratio_verdict(estimate.with_tests(family.0.len()), p);
+        let (state, text) = self.ratio_verdict(estimate.with_tests(family.equal_tests()), p);
         if let Some(reason) = self.order.gate_note() {
             return (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))));
         }

@@ -10,6 +10,7 @@ mod no_ratio;
 mod notes;
 mod order;
 mod repeats;
+mod starts;
 mod times;
 mod verdict;
 
@@ -24,6 +25,7 @@ pub use differences::RunDifference;
 pub use gate::{Gate, GateResult, GateState, metric};
 pub use no_ratio::NoRatioReason;
 pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
+pub use starts::{ServerStarts, SideStarts};
 pub use verdict::Verdict;
 
 use crate::cell::{CellKey, Shape};
@@ -108,6 +110,8 @@ pub struct ComparisonResult {
     pub on_undecided: OnUndecided,
     /// For each cell of both sides, how many repeats count, and why the others do not.
     pub repeats: Vec<CellRepeats>,
+    /// For each server of both sides, in how many starts it failed, over all of its cells.
+    pub starts: Vec<ServerStarts>,
 }
 
 impl ComparisonResult {
@@ -227,7 +231,11 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     let arm_pairs: Vec<(usize, Option<usize>)> =
         matched.chain(unmatched_arms(a, b).into_iter().map(|arm| (arm, None))).collect();
     let Rows { mut rows, mut repeats, unmatched } = selection.build_rows(a, b, &arm_pairs);
+    let server_starts = |(arm_a, arm_b): (usize, usize)| ServerStarts::new((a, arm_a), (b, arm_b));
+    let mut starts: Vec<ServerStarts> = arms.iter().copied().map(server_starts).collect();
     if !is_one_run && !rows.is_empty() {
+        let of_controls = uncompared_controls(a, b, &arms).map(server_starts);
+        starts.extend(of_controls.map(|server| ServerStarts { control: true, ..server }));
         let pairs: Vec<(usize, Option<usize>)> =
             uncompared_controls(a, b, &arms).map(|(arm_a, arm_b)| (arm_a, Some(arm_b))).collect();
         let controls = RowSelection { gates: &[], ..selection }.build_rows(a, b, &pairs);
@@ -242,7 +250,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     let drift = drift(&rows).filter(|_| !is_one_run);
     let subject_rows: Vec<ComparisonRow> =
         rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&options.gates, (&rows, &repeats), order, &hedges);
+    let gates = gate::judge(&options.gates, (&rows, &repeats, &starts), order, &hedges);
     let mut answers = answers(&subject_rows, options.same_within, &hedges);
     answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
     ComparisonResult {
@@ -251,7 +259,13 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
         b: side_result(b),
         paired: is_one_run,
         at_every_look: is_one_run && Looks::from_plan(&a.run.header.plan) == Looks::AfterEach,
-        notes: notes::notes(a, b, (is_one_run, drift, order), (&rows, &repeats), unmatched),
+        notes: notes::notes(
+            a,
+            b,
+            (is_one_run, drift, order),
+            (&rows, &repeats, &starts),
+            unmatched,
+        ),
         answers,
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
@@ -260,6 +274,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
         rows,
         gates,
         repeats,
+        starts,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Sentences that hold for all rows of a comparison.
 
 use super::order::Confounding;
-use super::{CellRepeats, ComparisonRow, Side, SideRepeats, is_control, times, unmatched_arms};
+use super::{
+    CellRepeats, ComparisonRow, ServerStarts, Side, SideRepeats, is_control, times, unmatched_arms,
+};
 use crate::stats::{Looks, PairUnit, REPEATS_FOR_INTERVAL};
 
 /// Returns notes on all rows.
@@ -9,7 +11,7 @@ pub(super) fn notes(
     a: Side<'_>,
     b: Side<'_>,
     (is_one_run, drift, order): (bool, Option<String>, Confounding),
-    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
+    (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     unmatched: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -53,6 +55,7 @@ pub(super) fn notes(
         ));
     }
     notes.extend(order.note().map(Into::into));
+    notes.extend(starts.iter().filter_map(break_note));
     notes.extend(unrecorded_notes(repeats));
     notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
@@ -62,6 +65,14 @@ pub(super) fn notes(
         ));
     }
     notes
+}
+
+/// Returns a note on a server that broke in some of its starts, which may have no step left that
+/// shows it. `None`: it did not.
+fn break_note(server: &ServerStarts) -> Option<String> {
+    let (a, b) = (&server.subject_a, &server.subject_b);
+    let name = if a == b { a.clone() } else { format!("{a} and {b}") };
+    Some(format!("{name}: {}.", server.breaks_sentence()?))
 }
 
 /// Returns a note per side on servers whose name the other side does not have.

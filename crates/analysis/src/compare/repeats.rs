@@ -95,7 +95,7 @@ pub(super) struct Failures {
 
 impl Failures {
     /// Returns the share of failed repeats: 0 to 1.
-    fn share(self) -> f64 {
+    pub(super) fn share(self) -> f64 {
         if self.all == 0 { 0.0 } else { self.failed as f64 / self.all as f64 }
     }
 }

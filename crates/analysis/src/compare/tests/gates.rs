@@ -195,6 +195,63 @@ fn failed_requests_are_reported_and_miss_gates() {
     }
 }
 
+const FIVE: &[u64] = &[200, 202, 201, 203, 200];
+
+/// One failed request in each start is too little for any one of several tests. Five starts with
+/// failures next to five without are enough for a test of the starts.
+#[test]
+fn failures_in_each_start_miss_all_of_many_gates() {
+    let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
+    for trial in run.trials.iter_mut().filter(|trial| trial.trial % 3 == 1) {
+        let load = &mut trial.load;
+        load.books.failed += 1;
+        load.books.started += 1;
+        load.books.scheduled += 1;
+        load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
+    }
+    let gates = "throughput<-50%, cpu_us_per_request>+500%, memory>+500%, p50>+500%, p90>+500%, \
+                 p99>+500%, service_p50_us>+500%";
+    let options =
+        ComparisonOptions { gates: Gate::parse(gates).unwrap(), ..ComparisonOptions::default() };
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
+    assert!(comparison.gates.len() == 7 && !comparison.passed, "{:?}", comparison.gates);
+    for gate in &comparison.gates {
+        assert_eq!(gate.state, GateState::Missed, "{gate:?}");
+        assert!(gate.sentence.contains("5 of 5 compared with 0 of 5"), "{gate:?}");
+    }
+    let starts = &comparison.starts[0];
+    assert_eq!((starts.a.with_failures, starts.b.with_failures, starts.b.broken), (0, 5, 0));
+    // Failures that only A has, or that a control has as well, miss no gate.
+    let reversed = compare_runs((&run, Some(1)), (&run, Some(0)), &options);
+    assert!(reversed.passed, "{:?}", reversed.gates);
+}
+
+/// The contract was broken after the last step, so that all repeats count.
+#[test]
+fn contract_broken_after_the_last_step_misses_gates() {
+    use dyno_archive::start::FailureKind;
+    let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
+    let launches: Vec<usize> = (0..run.header.plan.trials.len())
+        .filter(|trial| run.header.plan.trials[*trial].arm == 1)
+        .map(|trial| run.header.plan.trials[trial].launch)
+        .collect();
+    run.starts
+        .extend(launches.iter().map(|launch| failed_start(*launch, FailureKind::WrongAnswers)));
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert!(comparison.repeats[0].are_all_counted(), "{:?}", comparison.repeats);
+    assert_eq!(comparison.gates[0].state, GateState::Missed, "{:?}", comparison.gates);
+    let expected = "the server failed in 0 of 5 starts of A and in 5 of 5 starts of B \
+                    (responded incorrectly: 5)";
+    assert!(comparison.gates[0].sentence.contains(expected), "{:?}", comparison.gates);
+    assert!(comparison.notes.iter().any(|note| note.contains(expected)), "{:?}", comparison.notes);
+    // One start of five misses no gate, and is reported.
+    let few = run.starts.iter().position(|start| start.failure.is_some()).unwrap();
+    run.starts.truncate(few + 1);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
+    assert!(comparison.notes.iter().any(|note| note.contains("1 of 5 starts of B")));
+}
+
 /// The control became twice as fast between two runs, and the server did not. Only the records of
 /// the control show that the server became slower relative to its machine.
 #[test]
@@ -460,7 +517,7 @@ fn control_of_another_step_can_leave_gate_undecided() {
     let slower = Estimate::from_samples(&values, &values.map(|value| value * 0.97));
     rows.push(ComparisonRow { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
-    let results = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
+    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
     assert_eq!(results[0].state, GateState::Undecided, "{results:?}");
     assert!(results[0].sentence.contains("changed by +30 %"), "{results:?}");
 }
@@ -518,11 +575,11 @@ fn unpaired_repeats_leave_gate_undecided() {
         compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
     assert_eq!(
-        gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state,
+        gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[0].state,
         GateState::Held
     );
     rows.iter_mut().for_each(|row| row.pairs.truncate(12));
-    let results = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
+    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
     assert_eq!(results[0].state, GateState::Undecided);
     assert!(results[0].sentence.contains("over 12 pairs of 14 repeats"), "{results:?}");
 }
@@ -575,7 +632,8 @@ fn control_excuses_only_what_it_explains() {
     ] {
         let gates = Gate::parse(gate).unwrap();
         let (rows, repeats) = changed_rows(gates[0].metric.key, own, control);
-        let [result] = &gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[..] else {
+        let [result] = &gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[..]
+        else {
             panic!("{rows:?}")
         };
         let case = format!("{gate}, {own:+}, control {control:?}: {result:?}");
