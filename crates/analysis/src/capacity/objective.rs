@@ -134,6 +134,17 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         Ok(missed) => (missed, None),
         Err(reason) => (None, Some(reason)),
     };
+    // The generator causes no incorrect response.
+    let is_wrong = |caveat: &&Caveat| {
+        caveat.severity == Severity::Invalid && caveat.code == Code::WrongAnswers
+    };
+    if let Some(wrong) = load.caveats.iter().find(is_wrong) {
+        let text = match missed {
+            Some(Miss::Failures(text)) => text,
+            _ => wrong.message.clone(),
+        };
+        return ObjectiveVerdict::Failed(text);
+    }
     let has_missed_time = missed.is_some() && objective.conditions.iter().any(is_time_condition);
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
@@ -384,6 +395,25 @@ mod tests {
             judged_with(Code::StillWarming, "p99<5ms"),
             ObjectiveVerdict::Missed("late".into())
         );
+    }
+
+    /// A generator that waits for a CPU changes no response.
+    #[test]
+    fn generator_wait_does_not_excuse_incorrect_responses() {
+        for code in [Code::GeneratorStarved, Code::GeneratorBusy, Code::GeneratorStopped] {
+            let verdict = |is_wrong: bool| {
+                let mut load = load();
+                let caveat = |code, text: &str| {
+                    Caveat::new(code, Severity::Invalid, text.into(), serde_json::Value::Null)
+                };
+                load.caveats.push(caveat(code, "it waited for a CPU"));
+                load.caveats.extend(is_wrong.then(|| caveat(Code::WrongAnswers, "50 of 50")));
+                let objective = parse_objective("p99<1ms,errors<0.9%", &time).unwrap();
+                judge(&objective, &load)
+            };
+            assert_eq!(verdict(true), ObjectiveVerdict::Failed("50 of 50".into()), "{code}");
+            assert!(matches!(verdict(false), ObjectiveVerdict::GeneratorMissed(_)), "{code}");
+        }
     }
 
     #[test]
