@@ -145,9 +145,9 @@ pub fn budget(
     let noises = noises(pilot, report);
     if noises.is_empty() {
         return Err(format!(
-            "{}: variance unknown: no two subjects have {PILOT} valid repeats of the same \
-             step\nhint: make a pilot run of two subjects or more. Its report names the repeats \
-             that are not valid",
+            "{}: variance unknown: no two subjects have {PILOT} valid repeats of the same step \
+             (controls do not count)\nhint: make a pilot run of two servers or more. Its report \
+             names the repeats that are not valid",
             pilot.header.id
         ));
     }

@@ -1,4 +1,8 @@
-//! Result of a suite's experiment: the effect of each change of its arms, and the cause.
+//! Computes the result of a suite's experiment: the effect of each change of its arms, and the
+//! cause.
+//!
+//! A cause is named only if two arms differ in one condition. Otherwise the conditions are
+//! confounded.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +113,8 @@ pub(crate) fn are_twins(plan: &Plan, a: usize, b: usize) -> bool {
     changes(plan, a, b).is_empty()
 }
 
-/// Returns the words for the varied factor if there is one; in a ladder each arm may have another.
+/// Returns the author's name of the varied factor, if one factor applies to all arms. In a ladder
+/// each arm may change another.
 fn named_factor(experiment: &Experiment) -> Option<&str> {
     let is_one = matches!(experiment.kind, ExperimentKind::Toggle | ExperimentKind::Dose);
     experiment.factor.as_deref().filter(|_| is_one)
@@ -153,26 +158,25 @@ fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
         true => !plan.subject_of(*arm).control,
         false => experiment.arms.contains(&plan.arms[*arm].name),
     };
-    let asked: Vec<usize> = all.clone().filter(is_asked).collect();
-    let are_controls = asked.len() < 2 && experiment.arms.is_empty();
-    let of_experiment = if are_controls { all.collect() } else { asked };
-    // A twin changes nothing.
-    let is_first = |arm: &usize| {
-        of_experiment.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm))
-    };
-    of_experiment.iter().copied().filter(is_first).collect()
+    let named: Vec<usize> = all.clone().filter(is_asked).collect();
+    let are_controls = named.len() < 2 && experiment.arms.is_empty();
+    let selected = if are_controls { all.collect() } else { named };
+    // Of twins, only the first is compared.
+    let has_no_earlier_twin =
+        |arm: &usize| selected.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm));
+    selected.iter().copied().filter(has_no_earlier_twin).collect()
 }
 
-/// Returns the pairs of a matrix that differ in one thing, each from the first arm that is
+/// Returns the pairs of a matrix that differ in one condition, each from the first arm that is
 /// otherwise equal.
 fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
-    for (place, to) in arms.iter().enumerate() {
-        let mut seen = BTreeSet::new();
-        for from in &arms[..place] {
+    for (index, to) in arms.iter().enumerate() {
+        let mut known_changes = BTreeSet::new();
+        for from in &arms[..index] {
             let changed = changes(plan, *from, *to);
             if let [only] = changed.as_slice()
-                && seen.insert(only.what.clone())
+                && known_changes.insert(only.what.clone())
             {
                 pairs.push((*from, *to));
             }
@@ -181,6 +185,7 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
     pairs
 }
 
+/// Compares pairs of arms of a run. `factor`: the author's name of the varied factor.
 fn effects(
     run: &Run,
     report: &Report,
@@ -189,38 +194,39 @@ fn effects(
 ) -> Vec<Effect> {
     let plan = &run.header.plan;
     let same_within = plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let compared = compare::compare_arms(run, report, pairs);
+    let comparisons = compare::compare_arms(run, report, pairs);
     let fixed_order = Design::new(plan).is_fixed();
-    let effect = |((from, to), compared): (&(usize, usize), ArmComparison)| {
+    let effect = |((from, to), comparisons): (&(usize, usize), ArmComparison)| {
         let changed = changes(plan, *from, *to);
         Effect {
             from: plan.arms[*from].name.clone(),
             to: plan.arms[*to].name.clone(),
-            because: confounding_reason(&changed, factor)
-                .filter(|_| !fixed_order && are_set(run, &[*from, *to], &changed)),
+            because: single_cause(&changed, factor)
+                .filter(|_| !fixed_order && are_limits_set(run, &[*from, *to], &changed)),
             fixed_order,
-            not_set: !are_set(run, &[*from, *to], &changed),
-            answers: compared.answers(same_within),
+            not_set: !are_limits_set(run, &[*from, *to], &changed),
+            answers: comparisons.answers(same_within),
             changed,
-            rows: compared.rows,
+            rows: comparisons.rows,
         }
     };
-    pairs.iter().zip(compared).map(effect).collect()
+    pairs.iter().zip(comparisons).map(effect).collect()
 }
 
-fn confounding_reason(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
+/// Describes the only change; `None`: there is none, or there are several.
+fn single_cause(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
-    let what = factor.unwrap_or(&only.what);
+    let name = factor.unwrap_or(&only.what);
     Some(match (&only.from, &only.to) {
-        (Some(from), Some(to)) => format!("{what} ({from} → {to})"),
-        (None, Some(to)) => format!("{what} (→ {to})"),
-        (Some(from), None) => format!("{what} ({from} → none)"),
-        (None, None) => what.to_string(),
+        (Some(from), Some(to)) => format!("{name} ({from} → {to})"),
+        (None, Some(to)) => format!("{name} (→ {to})"),
+        (Some(from), None) => format!("{name} ({from} → none)"),
+        (None, None) => name.to_string(),
     })
 }
 
 /// Whether every limit in which arms differ was set in all of their starts.
-fn are_set(run: &Run, arms: &[usize], changed: &[ConditionChange]) -> bool {
+fn are_limits_set(run: &Run, arms: &[usize], changed: &[ConditionChange]) -> bool {
     const LIMITS: [(&str, LimitKind); 3] = [
         ("cpus", LimitKind::CpuQuota),
         ("memory_bytes", LimitKind::Memory),
@@ -249,22 +255,22 @@ impl Effect {
     /// Returns the possible cause of a difference, as a sentence.
     #[must_use]
     pub fn reason(&self) -> String {
-        self.reason_where(self.is_shown())
+        self.reason_if(self.is_shown())
     }
 
     /// Whether a difference is shown in a cell.
     #[must_use]
     pub fn is_shown_in(&self, cell: &ComparisonAnswer) -> bool {
-        self.rows_in(cell).any(ComparisonRow::is_shown)
+        self.cell_rows(cell).any(ComparisonRow::is_shown)
     }
 
     /// Whether the repeats of a cell were enough for an interval of some metric.
     #[must_use]
     pub fn is_compared_in(&self, cell: &ComparisonAnswer) -> bool {
-        self.rows_in(cell).any(|row| row.estimate.is_some())
+        self.cell_rows(cell).any(|row| row.estimate.is_some())
     }
 
-    fn rows_in<'a>(
+    fn cell_rows<'a>(
         &'a self,
         cell: &'a ComparisonAnswer,
     ) -> impl Iterator<Item = &'a ComparisonRow> {
@@ -275,10 +281,10 @@ impl Effect {
     /// not shown has no cause.
     #[must_use]
     pub fn reason_in(&self, cell: &ComparisonAnswer) -> String {
-        self.reason_where(self.is_shown_in(cell))
+        self.reason_if(self.is_shown_in(cell))
     }
 
-    fn reason_where(&self, is_shown: bool) -> String {
+    fn reason_if(&self, is_shown: bool) -> String {
         let names = || {
             self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -313,16 +319,17 @@ impl Effect {
 /// Returns the planned differences between two arms.
 fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let (subject_a, subject_b) = (plan.subject_of(a), plan.subject_of(b));
-    let mut found = Vec::new();
+    let mut changes = Vec::new();
     if subject_a.name != subject_b.name {
-        found.push(ConditionChange {
+        changes.push(ConditionChange {
             what: "server".into(),
             from: Some(subject_a.id()),
             to: Some(subject_b.id()),
         });
     } else if subject_a.variant != subject_b.variant {
-        let variant = |of: &Option<String>| Some(of.clone().unwrap_or_else(|| "none".into()));
-        found.push(ConditionChange {
+        let variant =
+            |variant: &Option<String>| Some(variant.clone().unwrap_or_else(|| "none".into()));
+        changes.push(ConditionChange {
             what: "variant".into(),
             from: variant(&subject_a.variant),
             to: variant(&subject_b.variant),
@@ -331,7 +338,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let revision =
         |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
     if revision(subject_a) != revision(subject_b) {
-        found.push(ConditionChange {
+        changes.push(ConditionChange {
             what: "revision".into(),
             from: revision(subject_a),
             to: revision(subject_b),
@@ -343,19 +350,19 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let differs = |name: &&&String| values_a.get(**name) != values_b.get(**name);
     let without_values =
         |name: &&String| ConditionChange { what: (*name).clone(), from: None, to: None };
-    found.extend(names.iter().filter(differs).map(without_values));
-    let behind = |arm: &dyno_archive::plan::Arm| {
+    changes.extend(names.iter().filter(differs).map(without_values));
+    let backends = |arm: &dyno_archive::plan::Arm| {
         let names: Vec<&str> =
             arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
         json!(names.join(", "))
     };
-    walk("back ends", &behind(arm_a), &behind(arm_b), &mut found);
-    walk("", &arm_a.conditions.without_values(), &arm_b.conditions.without_values(), &mut found);
-    found
+    walk("back ends", &backends(arm_a), &backends(arm_b), &mut changes);
+    walk("", &arm_a.conditions.without_values(), &arm_b.conditions.without_values(), &mut changes);
+    changes
 }
 
-/// Adds a change for each place at which two JSON values differ. The last name of the path names
-/// the change: `cpus` of `limits`.
+/// Adds a change for each difference between two JSON values. The last part of the path names the
+/// change: `cpus` for `limits.cpus`.
 fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
     let text = |value: &Value| match value {
         Value::Null => None,
@@ -368,8 +375,8 @@ fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
     });
 }
 
-/// Metrics that a dose is reported for.
-const DOSED: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
+/// Metrics for which the effect of a dose is reported.
+const DOSE_METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
 
 /// Returns the slopes of metrics by the level, if arms have levels.
 fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
@@ -394,20 +401,20 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
             doubling_median: median(&doublings),
         })
     };
-    let of_cell = |key: CellKey| {
-        DOSED.into_iter().filter_map(move |metric| dose(key, Metric::from_key(metric.key)))
+    let doses_of_cell = |key: CellKey| {
+        DOSE_METRICS.into_iter().filter_map(move |metric| dose(key, Metric::from_key(metric.key)))
     };
-    cells.into_iter().flat_map(of_cell).collect()
+    cells.into_iter().flat_map(doses_of_cell).collect()
 }
 
-/// Returns the slope of the metric's logarithm by the level's, by least squares, for each block in
-/// which all levels count. If one block has no value, or 0, the result is empty: the measured
-/// values would choose the other blocks.
+/// Returns the least-squares slope of the metric's logarithm over that of the level, for each block
+/// in which all levels count. If a block has no value, or 0, the result is empty, because the
+/// measured values would select the remaining blocks.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let of_block = |points: Vec<RepeatValue>| {
+    let slope_of_block = |points: Vec<RepeatValue>| {
         let values: Option<Vec<f64>> = points.into_iter().map(RepeatValue::known_value).collect();
         let values = values?.into_iter().zip(&logs);
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
@@ -415,7 +422,7 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     };
     let all: Option<Vec<f64>> = Series::common_points(&series.iter().collect::<Vec<_>>())
         .into_iter()
-        .map(of_block)
+        .map(slope_of_block)
         .collect();
     all.unwrap_or_default()
 }
@@ -430,8 +437,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Six blocks of one server in arms that `change` makes. Each arm has its number of responses,
-    /// more in each block.
+    /// Returns a run of six blocks. Each arm has a name, a number of responses, and a change of its
+    /// conditions.
     fn run(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
@@ -455,9 +462,9 @@ mod tests {
             let arm = planned.arms[0];
             // Blocks differ more than arms do, and the difference between arms varies a little per
             // block.
-            let answers = arms[arm].1 * (10 + u64::from(planned.block)) + (launch as u64 * 7) % 5;
+            let responses = arms[arm].1 * (10 + u64::from(planned.block)) + (launch as u64 * 7) % 5;
             plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
-            fixture::trial_record(launch, fixture::record(answers))
+            fixture::trial_record(launch, fixture::record(responses))
         });
         let trials: Vec<TrialRecord> = trials.collect();
         fixture::run(plan, Vec::new(), trials)
@@ -467,16 +474,16 @@ mod tests {
         crate::report::report(&run(kind, arms)).experiment.unwrap()
     }
 
-    const fn as_it_is(_: &mut Arm) {}
+    const fn unchanged(_: &mut Arm) {}
 
-    fn changed_values(result: &ExperimentResult) -> Vec<(&str, &str)> {
+    fn compared_names(result: &ExperimentResult) -> Vec<(&str, &str)> {
         result.effects.iter().map(|effect| (&*effect.from, &*effect.to)).collect()
     }
 
     #[test]
-    fn one_change_is_the_reason_and_several_are_confounded() {
+    fn single_change_is_cause_and_several_are_confounded() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
-            ("whole", 100, as_it_is),
+            ("whole", 100, unchanged),
             ("small", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
             ("both", 120, |arm| {
                 arm.conditions.limits.cpus = Some(0.5);
@@ -484,7 +491,7 @@ mod tests {
             }),
         ];
         let ablation = result(ExperimentKind::Ablation, &arms);
-        assert_eq!(changed_values(&ablation), [("whole", "small"), ("whole", "both")]);
+        assert_eq!(compared_names(&ablation), [("whole", "small"), ("whole", "both")]);
         let [small, both] = &ablation.effects[..] else { panic!() };
         assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
         assert_eq!(small.reason(), "Because of cpus (→ 0.5), the only difference between the two.");
@@ -499,7 +506,7 @@ mod tests {
         assert_eq!(both.reason(), "The cause cannot be identified: env.X, cpus are confounded.");
         assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
         let ladder = result(ExperimentKind::Ladder, &arms);
-        assert_eq!(changed_values(&ladder), [("whole", "small"), ("small", "both")]);
+        assert_eq!(compared_names(&ladder), [("whole", "small"), ("small", "both")]);
         assert_eq!(ladder.effects[1].because.as_deref(), Some("env.X"));
         assert!(ladder.doses.is_empty());
     }
@@ -512,7 +519,7 @@ mod tests {
             ("four", 400, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(4.0), Some(4.0))),
         ];
         let dose = result(ExperimentKind::Dose, &arms);
-        assert_eq!(changed_values(&dose), [("one", "two"), ("one", "four")]);
+        assert_eq!(compared_names(&dose), [("one", "two"), ("one", "four")]);
         let throughput = dose.doses.iter().find(|dose| dose.metric == "throughput_rps").unwrap();
         let doubling = throughput.doubling.unwrap();
         assert!(
@@ -553,9 +560,9 @@ mod tests {
     }
 
     #[test]
-    fn matrix_sets_single_changes_against_each_other() {
+    fn matrix_compares_arms_with_single_changes() {
         let arms: [(&str, u64, fn(&mut Arm)); 4] = [
-            ("neither", 100, as_it_is),
+            ("neither", 100, unchanged),
             ("cpus", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
             ("files", 100, |arm| arm.conditions.limits.open_files = Some(64)),
             ("both", 80, |arm| {
@@ -564,8 +571,9 @@ mod tests {
             }),
         ];
         let matrix = result(ExperimentKind::Matrix, &arms);
-        let all = [("neither", "cpus"), ("neither", "files"), ("cpus", "both"), ("files", "both")];
-        assert_eq!(changed_values(&matrix), all);
+        let names =
+            [("neither", "cpus"), ("neither", "files"), ("cpus", "both"), ("files", "both")];
+        assert_eq!(compared_names(&matrix), names);
         assert!(matrix.effects.iter().all(|effect| effect.because.is_some()));
         assert!(!matrix.effects[1].is_shown());
         assert_eq!(matrix.effects[1].reason(), "They differ in open_files (→ 64) alone.");
@@ -582,14 +590,14 @@ mod tests {
         let experiment = run.header.plan.experiment.as_mut().unwrap();
         experiment.arms = vec!["one".into(), "two".into()];
         let result = crate::report::report(&run).experiment.unwrap();
-        assert_eq!(changed_values(&result), [("one", "two")]);
+        assert_eq!(compared_names(&result), [("one", "two")]);
         assert!(result.doses.iter().any(|dose| dose.doubling.is_some()));
     }
 
     #[test]
-    fn limit_that_could_not_be_set_is_no_reason() {
+    fn limit_that_was_not_set_is_not_a_cause() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
-            [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
+            [("whole", 100, unchanged), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut run = run(ExperimentKind::Toggle, &arms);
         let mut part = PartStart::new(Party::SUBJECT, "half".into());
         part.limits.push(LimitReadBack {
@@ -605,9 +613,9 @@ mod tests {
     }
 
     #[test]
-    fn cause_is_named_only_where_something_is_shown() {
+    fn cause_is_named_only_for_shown_difference() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
-            [("whole", 100, as_it_is), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
+            [("whole", 100, unchanged), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut effect = result(ExperimentKind::Toggle, &arms).effects.remove(0);
         let cell = effect.answers[0].clone();
         assert!(effect.reason_in(&cell).starts_with("Because of cpus"));
@@ -618,14 +626,14 @@ mod tests {
     }
 
     #[test]
-    fn twins_are_found_by_what_they_are_and_are_no_change() {
+    fn twins_are_found_by_conditions_and_not_compared() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
-            ("a", 100, as_it_is),
+            ("a", 100, unchanged),
             ("b", 200, |arm| arm.conditions.limits.cpus = Some(0.5)),
-            ("twin of a", 100, as_it_is),
+            ("twin of a", 100, unchanged),
         ];
         let report = crate::report::report(&run(ExperimentKind::Toggle, &arms));
-        assert_eq!(changed_values(report.experiment.as_ref().unwrap()), [("a", "b")]);
+        assert_eq!(compared_names(report.experiment.as_ref().unwrap()), [("a", "b")]);
         let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
         assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
         assert!(!twins.is_shown());

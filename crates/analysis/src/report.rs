@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::baseline::{Comparison, comparisons};
 use crate::canary::{CanaryResult, canary};
-use crate::capacity::{Bracket, SearchResult, brackets, brackets_of, searches};
+use crate::capacity::{Bracket, SearchResult, brackets, search_brackets, searches};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::duet::CoRunners;
@@ -174,7 +174,7 @@ pub fn report(run: &Run) -> Report {
     let searches = searches(run);
     let brackets = brackets(plan, &subjects, &grid)
         .into_iter()
-        .chain(brackets_of((plan, &grid), &searches, &subjects))
+        .chain(search_brackets((plan, &grid), &searches, &subjects))
         .collect();
     let nuisance = nuisance(run, &grid);
     let noise = noise(plan, &grid, &subjects);

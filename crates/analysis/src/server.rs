@@ -1,4 +1,5 @@
-//! Resources that the server used over the measured window.
+//! Computes the resources that the server used over the measured window, from the samples of its
+//! counters.
 
 mod calls;
 mod complete;
@@ -20,7 +21,7 @@ use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::load::answers_per_second;
+use crate::load::responses_per_second;
 pub use calls::{Call, CallRates, Transfers};
 use complete::PartyDeltas;
 pub use complete::UnreadCounters;
@@ -219,7 +220,7 @@ struct PartySample<'a> {
 }
 
 impl<'a> PartySample<'a> {
-    /// `None`: the party was not watched.
+    /// Returns the counters of a party in a sample; `None`: the party was not watched.
     fn new(sample: &'a Sample, party: Party) -> Option<PartySample<'a>> {
         let used = sample.party_use(party)?;
         Some(PartySample {
@@ -247,21 +248,21 @@ impl<'a> PartySample<'a> {
         Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
-    /// Anonymous memory of the control group. The kernel sums it up in batches, so that it may be 0
-    /// for a small server: its processes' count is taken then. It is not taken otherwise, because
-    /// forked processes share pages.
+    /// Returns the anonymous memory of the control group. The kernel updates it in batches, so it
+    /// may be 0 for a small server. Then the sum over its processes is used, which otherwise counts
+    /// pages of forked processes several times.
     fn anon_bytes(&self) -> Option<u64> {
-        let of_group = self.cgroup?.memory_anon_bytes?;
-        Some(of_group).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
+        let group_bytes = self.cgroup?.memory_anon_bytes?;
+        Some(group_bytes).filter(|bytes| *bytes > 0).or(self.used.rss_anon_bytes)
     }
 
-    /// Anonymous and shared memory of the control group, or else of its processes, or else their
+    /// Returns anonymous and shared memory of the control group, or else of its processes, or else
     /// resident memory.
     fn held_bytes(&self) -> Option<u64> {
-        let of_group = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
+        let group_bytes = self.anon_bytes().map(|anon| anon + self.shmem_bytes().unwrap_or(0));
         let parts = self.used.rss_anon_bytes.zip(self.used.rss_shmem_bytes);
-        let of_processes = parts.map(|(anon, shmem)| anon + shmem);
-        of_group.or(of_processes).or(self.rss_bytes)
+        let process_bytes = parts.map(|(anon, shmem)| anon + shmem);
+        group_bytes.or(process_bytes).or(self.rss_bytes)
     }
 
     fn shmem_bytes(&self) -> Option<u64> {
@@ -278,7 +279,7 @@ fn window_samples(record: &LoadRecord, party: Party) -> Vec<PartySample<'_>> {
     record.samples.iter().filter_map(|sample| PartySample::new(sample, party)).collect()
 }
 
-/// Memory within the window, in bytes: the highest of the samples.
+/// Highest samples of memory within the window, in bytes.
 struct Memory {
     peak: Option<u64>,
     anon: Option<u64>,
@@ -292,54 +293,54 @@ struct Memory {
 impl Memory {
     fn from_samples(window: &[&PartySample<'_>], last: &PartySample<'_>) -> Memory {
         let highest = |pick: fn(&CgroupUse) -> Option<u64>| {
-            window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
+            window.iter().filter_map(|sample| pick(sample.cgroup.as_ref()?)).max()
         };
         Memory {
-            // If the kernel cannot reset its peak, the highest of the samples is taken.
+            // The kernel's peak is unknown if it cannot be reset.
             peak: last
                 .cgroup
                 .and_then(|c| c.memory_peak_bytes)
                 .or_else(|| highest(|c| c.memory_bytes)),
-            anon: window.iter().filter_map(|seen| seen.anon_bytes()).max(),
+            anon: window.iter().filter_map(|sample| sample.anon_bytes()).max(),
             file: highest(|c| c.memory_file_bytes),
             kernel: highest(|c| c.memory_kernel_bytes),
-            rss: window.iter().filter_map(|seen| seen.rss_bytes).max(),
-            shmem: window.iter().filter_map(|seen| seen.shmem_bytes()).max(),
-            held: window.iter().filter_map(|seen| seen.held_bytes()).max(),
+            rss: window.iter().filter_map(|sample| sample.rss_bytes).max(),
+            shmem: window.iter().filter_map(|sample| sample.shmem_bytes()).max(),
+            held: window.iter().filter_map(|sample| sample.held_bytes()).max(),
         }
     }
 }
 
-/// Computes the use of a server (the subject, or a service behind it) in one trial. `allowed_cpus`:
-/// CPUs that it could use at a time. The result is empty if the party was not watched, or if
-/// processes of it left its control group.
+/// Computes the use of a server (the subject or a back end) in one trial. `allowed_cpus`: CPUs that
+/// it could use at a time. The result is empty if the party was not watched, or if any of its
+/// processes left its control group.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
-    let seen = window_samples(record, party);
-    let has_all = strays::stray_processes(record, party) == 0;
-    let Some((first, last)) = edges(record, &seen).filter(|_| has_all) else {
+    let samples = window_samples(record, party);
+    let is_complete = strays::stray_processes(record, party) == 0;
+    let Some((first, last)) = edges(record, &samples).filter(|_| is_complete) else {
         return ServerUse::default();
     };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let rate = answers_per_second(record);
-    // Samples lie a little off the edges of the measured window, so responses are scaled to the
-    // observed window.
-    let answers = rate * seconds;
-    let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let window: Vec<_> = seen.iter().filter(|s| is_between(s, first, last)).collect();
+    let rate = responses_per_second(record);
+    // Samples lie slightly off the edges of the measured window, so the number of responses is
+    // scaled to the observed window.
+    let responses = rate * seconds;
+    let per_response = |amount: f64| (responses > 0.0).then(|| amount / responses);
+    let window: Vec<_> = samples.iter().filter(|s| is_between(s, first, last)).collect();
     let PartyDeltas { mut threads, cpu_s, split, unread } =
-        PartyDeltas::new(&window, Some(answers));
-    threads.attribute(cpu_s);
+        PartyDeltas::new(&window, Some(responses));
+    threads.add_unattributed(cpu_s);
     for role in threads.roles.values_mut() {
-        role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
+        role.cpu_us_per_request = per_response(role.cpu_s * 1e6);
     }
     let split = Split::new(&threads, split);
     let calls =
         first.calls.zip(last.calls).and_then(|(first, last)| CallRates::from_readings(first, last));
     let network = first.network.zip(last.network);
-    let cpu_us = cpu_s.and_then(|s| per_answer(s * 1e6));
+    let cpu_us = cpu_s.and_then(|s| per_response(s * 1e6));
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
-    // If the kernel's tick saw neither, all counts as the kernel's.
+    // If the kernel's tick sampled neither user nor system time, all of it counts as system time.
     let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
     let memory = Memory::from_samples(&window, last);
@@ -356,26 +357,26 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         throttling: Throttling::from_readings(first, last),
         memory_mb_s_per_request: memory
             .held
-            .and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
+            .and_then(|bytes| per_response(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
         busy_threads: threads.busy(BUSY_THREAD * seconds),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
-        // Without the server's own CPU time, that of others is unknown too.
+        // CPU time of others is what the server does not account for, so it is unknown, too.
         others_cpu_s: cpu_s.and_then(|_| others_cpu_s(first, last)),
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
-        per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
+        per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
         calls,
         network: network.map(|(first, last)| TcpLosses::from_readings(first, last)),
-        runtime: runtime_of(record, party),
-        sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
+        runtime: subject_runtime(record, party),
+        sockets: samples.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
         stolen_s: stolen_s(first, last),
-        intervals: intervals(record.began_ns, &seen),
-        ..with_memory(of_threads(threads), &memory)
+        intervals: intervals(record.began_ns, &samples),
+        ..with_memory(with_thread_counters(threads), &memory)
     }
 }
 
@@ -393,13 +394,13 @@ fn with_memory(used: ServerUse, memory: &Memory) -> ServerUse {
     }
 }
 
-/// Only the subject's runtime is asked.
-fn runtime_of(record: &LoadRecord, party: Party) -> Option<RuntimeMetrics> {
+/// Returns the metrics of the runtime of the subject; `None` for back ends.
+fn subject_runtime(record: &LoadRecord, party: Party) -> Option<RuntimeMetrics> {
     (party == Party::SUBJECT).then(|| RuntimeMetrics::from_record(record).ok()).flatten()
 }
 
-/// Returns the part of a server's use that only its threads show.
-fn of_threads(threads: ThreadDeltas) -> ServerUse {
+/// Returns a server's use with the counters of its threads.
+fn with_thread_counters(threads: ThreadDeltas) -> ServerUse {
     ServerUse {
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
@@ -418,17 +419,17 @@ fn per_request(
     threads: &ThreadDeltas,
     split_us: Option<(f64, f64)>,
     calls: Option<&CallRates>,
-    per_answer: impl Fn(f64) -> Option<f64>,
+    per_response: impl Fn(f64) -> Option<f64>,
 ) -> PerRequest {
-    let each = |n: Option<u64>| n.and_then(|n| per_answer(n as f64));
+    let per_response_count = |n: Option<u64>| n.and_then(|n| per_response(n as f64));
     PerRequest {
         cpu_user_us: split_us.map(|(user, _)| user),
         cpu_sys_us: split_us.map(|(_, sys)| sys),
-        context_switches: each(threads.switches()),
+        context_switches: per_response_count(threads.switches()),
         syscalls: calls.map(CallRates::per_response_by_name),
-        run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
-        page_faults: each(threads.faults()),
-        wakeups: each(threads.wakeups),
+        run_delay_us: threads.run_delay_s.and_then(|s| per_response(s * 1e6)),
+        page_faults: per_response_count(threads.faults()),
+        wakeups: per_response_count(threads.wakeups),
     }
 }
 
@@ -464,27 +465,27 @@ impl ServerUse {
         Some(self.stolen_s? / self.cpu_allowed_s.filter(|allowed_s| *allowed_s > 0.0)?)
     }
 
-    /// Returns the CPUs that the server used in a stretch of the load: those between the two
-    /// samples around its middle. `None`: not known, or 0.
-    pub(crate) fn cpu_within(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
+    /// Returns the CPUs that the server used between the two samples around the middle of a
+    /// stretch. `None`: not known, or 0.
+    pub(crate) fn cpus_at_middle(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
         let middle = f64::midpoint(start_s, end_s);
-        let at = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
-        at.cpu.filter(|cpu| *cpu > 0.0)
+        let interval = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
+        interval.cpu.filter(|cpu| *cpu > 0.0)
     }
 
-    /// Share of the server's CPU time in the window that threads of a role used: 0 to 1. `None`: it
-    /// has no such threads, used no CPU time, or its CPU time is not known.
+    /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`:
+    /// there are no such threads, or CPU time is 0 or unknown.
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
-        let of_role_s = self.by_thread_role.get(role)?.cpu_s;
+        let role_s = self.by_thread_role.get(role)?.cpu_s;
         let cpu_s = self.cpu_user_s? + self.cpu_sys_s?;
-        (cpu_s > 0.0).then(|| of_role_s / cpu_s)
+        (cpu_s > 0.0).then(|| role_s / cpu_s)
     }
 }
 
 /// Use of a party between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Used {
+pub struct UseBetweenSamples {
     pub seconds: f64,
     /// `None`: not known.
     pub cpu_s: Option<f64>,
@@ -492,13 +493,13 @@ pub struct Used {
     pub jit_s: Option<f64>,
 }
 
-impl Used {
+impl UseBetweenSamples {
     #[must_use]
-    pub fn from_samples(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
+    pub fn from_samples(party: Party, first: &Sample, last: &Sample) -> Option<UseBetweenSamples> {
         let (first, last) = (&PartySample::new(first, party)?, &PartySample::new(last, party)?);
         let PartyDeltas { threads, cpu_s, .. } = PartyDeltas::new(&[first, last], None);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
-        Some(Used {
+        Some(UseBetweenSamples {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
             cpu_s,
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
@@ -506,14 +507,14 @@ impl Used {
     }
 }
 
-/// The samples nearest to the edges of the measured window.
+/// Returns the samples nearest to the edges of the measured window.
 fn edges<'a, 'b>(
     record: &LoadRecord,
-    seen: &'b [PartySample<'a>],
+    samples: &'b [PartySample<'a>],
 ) -> Option<(&'b PartySample<'a>, &'b PartySample<'a>)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
-        seen.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
+        samples.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
     };
     let (first, last) = (nearest(record.window_ns.0)?, nearest(record.window_ns.1)?);
     (last.at_ns > first.at_ns).then_some((first, last))
@@ -541,18 +542,18 @@ fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64
     Some((user as f64, sys as f64))
 }
 
-/// CPU seconds of the machine that no watched party used; `None`: not known.
+/// Returns the CPU seconds of the machine that no watched party used; `None`: not known.
 fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
-    let of = |party: Party| match party {
+    let cpu_s_of = |party: Party| match party {
         Party::Generator(_) => Some(run_time_s(first.generator, last.generator)),
         Party::Subject(_) | Party::Backend(_) => {
-            Used::from_samples(party, first.sample, last.sample)?.cpu_s
+            UseBetweenSamples::from_samples(party, first.sample, last.sample)?.cpu_s
         }
     };
-    let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    let others_ns = |seen: &PartySample<'_>| {
-        seen.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns)
+    let watched: Option<f64> = last.sample.parties.iter().map(|used| cpu_s_of(used.party)).sum();
+    let others_ns = |sample: &PartySample<'_>| {
+        sample.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns)
     };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
     Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
@@ -561,16 +562,16 @@ fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> 
 fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
     let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
-    let all = total(b).saturating_sub(total(a));
-    (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
+    let total_ns = total(b).saturating_sub(total(a));
+    (total_ns > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / total_ns as f64)
 }
 
 fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     Some(last.host?.steal_ns.saturating_sub(first.host?.steal_ns) as f64 / 1e9)
 }
 
-fn intervals(began_ns: u64, seen: &[PartySample<'_>]) -> Vec<ServerInterval> {
-    seen.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
+fn intervals(began_ns: u64, samples: &[PartySample<'_>]) -> Vec<ServerInterval> {
+    samples.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
 }
 
 fn interval(began_ns: u64, first: &PartySample<'_>, last: &PartySample<'_>) -> ServerInterval {

@@ -200,7 +200,8 @@ pub(crate) fn trial(
     record: &TrialRecord,
     company: &CoRunners,
 ) -> TrialResult {
-    let known = strays::left_out(&record.load).map(|load| TrialRecord { load, ..record.clone() });
+    let known = strays::without_group_counters(&record.load)
+        .map(|load| TrialRecord { load, ..record.clone() });
     let record = known.as_ref().unwrap_or(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];

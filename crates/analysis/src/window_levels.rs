@@ -128,7 +128,7 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<IntervalVa
         end_s: interval.end_s,
         throughput_rps: interval.throughput_rps,
         cpu_us_per_request: server
-            .cpu_within((interval.start_s, interval.end_s))
+            .cpus_at_middle((interval.start_s, interval.end_s))
             .map(|cpus| cpus / interval.throughput_rps * 1e6),
         response_us: interval.response_time_us.p50,
     };

@@ -1,4 +1,6 @@
-//! Between which of a suite's rates each server stops keeping the objective.
+//! Finds the two planned rates of a suite between which each server stops keeping the objective.
+//!
+//! Repeats vote per rate, because a single repeat may be wrong by chance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,14 +87,14 @@ struct Repeats {
 
 impl Repeats {
     fn kept_count(&self) -> usize {
-        self.by_block.iter().filter(|(_, judged)| *judged == ObjectiveVerdict::Kept).count()
+        self.by_block.iter().filter(|(_, verdict)| *verdict == ObjectiveVerdict::Kept).count()
     }
 
     /// Number of repeats that were long enough to decide.
     fn decided_count(&self) -> usize {
         self.by_block
             .iter()
-            .filter(|(_, judged)| !matches!(judged, ObjectiveVerdict::TooShort(_)))
+            .filter(|(_, verdict)| !matches!(verdict, ObjectiveVerdict::TooShort(_)))
             .count()
     }
 
@@ -100,18 +102,19 @@ impl Repeats {
         2 * self.kept_count() > self.decided_count()
     }
 
-    /// Half of each is neither.
+    /// Whether fewer than half of the repeats kept the objective. With exactly half, the rate is
+    /// neither kept nor missed.
     fn is_missed(&self) -> bool {
         2 * self.kept_count() < self.decided_count()
     }
 
     fn votes(&self, rate_rps: f64) -> RateVotes {
-        let missed = self.by_block.iter().find_map(|(_, judged)| match judged {
-            ObjectiveVerdict::Missed(what)
-            | ObjectiveVerdict::Failed(what)
-            | ObjectiveVerdict::NotStarted(what)
-            | ObjectiveVerdict::TooShort(what)
-            | ObjectiveVerdict::GeneratorMissed(what) => Some(what.clone()),
+        let missed = self.by_block.iter().find_map(|(_, verdict)| match verdict {
+            ObjectiveVerdict::Missed(message)
+            | ObjectiveVerdict::Failed(message)
+            | ObjectiveVerdict::NotStarted(message)
+            | ObjectiveVerdict::TooShort(message)
+            | ObjectiveVerdict::GeneratorMissed(message) => Some(message.clone()),
             ObjectiveVerdict::Kept => None,
         });
         RateVotes {
@@ -122,37 +125,39 @@ impl Repeats {
     }
 }
 
-/// For each arm, workload and kind of connection that has open loops at constant rates; none
-/// without an objective.
+/// Returns the bracket of each arm, workload and connection count with open loops at constant
+/// rates; none without an objective.
 #[must_use]
 pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
     let repeats = |key: CellKey| -> Repeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
-        let judged = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
-        let votes = trials.iter().map(|trial| (*trial, judged(trial)));
-        // A repeat that dyno does not count, such as one of a server that was still warming, keeps
-        // no objective. One that the machine disturbed decides nothing.
+        let verdict = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
+        let votes = trials.iter().map(|trial| (*trial, verdict(trial)));
+        // An invalid repeat, such as one of a server that was still warming, has no vote for
+        // "kept". A repeat that the machine disturbed has no vote.
         let by_block = votes
-            .filter(|(trial, (_, judged))| trial.valid || *judged != ObjectiveVerdict::Kept)
+            .filter(|(trial, (_, verdict))| trial.valid || *verdict != ObjectiveVerdict::Kept)
             .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
-            .chain(failed_starts((plan, grid), &subjects[key.arm], key).map(not_started))
+            .chain(failed_starts((plan, grid), &subjects[key.arm], key).map(start_failure_vote))
             .collect();
         let counts = |trial: &&TrialResult| {
             FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
         };
         Repeats { by_block, counts: FailureCounts::sum(trials.iter().map(counts)) }
     };
-    let mut all: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> = BTreeMap::new();
-    // A server none of whose starts succeeded has no trials, but votes.
+    let mut brackets_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
+        BTreeMap::new();
+    // If no start succeeded there are no trials, but failed starts have votes.
     for key in CellKey::planned(plan) {
         let shape = Shape::from_step(&plan.load.steps[key.step]);
         if let Some(rate) = plan.load.steps[key.step].arrivals.rate() {
-            let of = (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
-            let rates = all.entry(of).or_default();
+            let cell_key =
+                (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
+            let rates = brackets_by_cell.entry(cell_key).or_default();
             let votes = repeats(key);
-            // One rate may be a step more than once.
+            // Several steps may have the same rate.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
                 Some((_, known)) => {
                     known.counts = FailureCounts::sum([known.counts, votes.counts].into_iter());
@@ -163,18 +168,19 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             }
         }
     }
-    all.into_iter()
+    brackets_by_cell
+        .into_iter()
         .filter(|(_, rates)| !rates.is_empty())
         .map(|((arm, workload, connections, streams, pipeline), mut rates)| {
             rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let of = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
-            Bracket { connections, streams, pipeline, ..bracket(of, &rates) }
+            let cell_key = (plan.arms[arm].name.clone(), plan.workloads[workload].name.clone());
+            Bracket { connections, streams, pipeline, ..bracket(cell_key, &rates) }
         })
         .collect()
 }
 
-/// The vote of a start that failed before any load: the server kept the objective at no rate there.
-fn not_started((block, failure): (u32, &SubjectFailure)) -> (u32, ObjectiveVerdict) {
+/// Returns the vote of a start that failed before any load: the objective was missed at all rates.
+fn start_failure_vote((block, failure): (u32, &SubjectFailure)) -> (u32, ObjectiveVerdict) {
     (block, ObjectiveVerdict::NotStarted(failure.failure.in_words()))
 }
 
@@ -187,19 +193,22 @@ pub(super) fn failed_starts<'a>(
 ) -> impl Iterator<Item = (u32, &'a SubjectFailure)> {
     let protocol = plan.workloads[key.workload].protocol;
     let has_trial = |block: u32| {
-        let of_arm = grid.cells().filter(|(own, _)| own.arm == key.arm);
-        of_arm.flat_map(|(_, cell)| cell.trials()).any(|trial| trial.block == block)
+        let cells = grid.cells().filter(|(cell, _)| cell.arm == key.arm);
+        cells.flat_map(|(_, cell)| cell.trials()).any(|trial| trial.block == block)
     };
-    let is_lost = |of: &&SubjectFailure| {
-        of.failure.kind.is_the_subjects() && of.protocol.is_none_or(|own| own == protocol)
+    let is_lost = |failure: &&SubjectFailure| {
+        failure.failure.kind.is_the_subjects() && failure.protocol.is_none_or(|own| own == protocol)
     };
     let lost = subject.failures.iter().filter(is_lost);
-    // Repeat 0: it was never built.
-    let by_block: BTreeMap<u32, &SubjectFailure> =
-        lost.filter(|of| of.repeat > 0).map(|of| (of.repeat, of)).collect();
-    // A start that was refused over one protocol has trials over others.
-    let has_no_vote =
-        |(block, of): &(u32, &SubjectFailure)| of.protocol.is_some() || !has_trial(*block);
+    // Repeat 0 is a failed build.
+    let by_block: BTreeMap<u32, &SubjectFailure> = lost
+        .filter(|failure| failure.repeat > 0)
+        .map(|failure| (failure.repeat, failure))
+        .collect();
+    // A start that failed over one protocol has trials over others.
+    let has_no_vote = |(block, failure): &(u32, &SubjectFailure)| {
+        failure.protocol.is_some() || !has_trial(*block)
+    };
     by_block.into_iter().filter(has_no_vote).collect::<Vec<_>>().into_iter()
 }
 
@@ -211,8 +220,8 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
     let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
     let is_generators = |repeats: &Repeats| {
-        let by_generator = |(_, judged): &&(u32, ObjectiveVerdict)| {
-            matches!(judged, ObjectiveVerdict::GeneratorMissed(_))
+        let by_generator = |(_, verdict): &&(u32, ObjectiveVerdict)| {
+            matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
         };
         let missed = repeats.decided_count() - repeats.kept_count();
         2 * repeats.by_block.iter().filter(by_generator).count() > missed
@@ -221,7 +230,9 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
     let (kept, missed) = if at_any_rate { (None, None) } else { (kept, missed) };
     let by_repeat: Vec<f64> = match at_any_rate {
         true => Vec::new(),
-        false => blocks(rates).into_iter().filter_map(|block| of_repeat(rates, block)).collect(),
+        false => {
+            blocks(rates).into_iter().filter_map(|block| highest_kept_rate(rates, block)).collect()
+        }
     };
     Bracket {
         subject,
@@ -230,9 +241,9 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
         streams: 0,
         pipeline: 0,
         pass: 1,
-        kept_rps: kept.map(|place| rates[place].0),
-        missed_rps: missed.map(|place| rates[place].0),
-        limited_by_generator: missed.is_some_and(|place| is_generators(&rates[place].1)),
+        kept_rps: kept.map(|index| rates[index].0),
+        missed_rps: missed.map(|index| rates[index].0),
+        limited_by_generator: missed.is_some_and(|index| is_generators(&rates[index].1)),
         failures_at_any_rate: at_any_rate,
         rates: rates.iter().map(|(rate, repeats)| repeats.votes(*rate)).collect(),
         searched: None,
@@ -242,11 +253,13 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
 }
 
 /// Whether incorrect or missing responses missed the objective at a rate, and their share is not
-/// shown to be less at lower ones.
+/// significantly lower at lower rates.
 fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
     let by_block = &rates[missed].1.by_block;
-    let by_failures =
-        by_block.iter().filter(|(_, judged)| matches!(judged, ObjectiveVerdict::Failed(_))).count();
+    let by_failures = by_block
+        .iter()
+        .filter(|(_, verdict)| matches!(verdict, ObjectiveVerdict::Failed(_)))
+        .count();
     let others = rates[missed].1.decided_count() - rates[missed].1.kept_count() - by_failures;
     let last_below = kept.unwrap_or(missed);
     let first_above = if kept.is_some() { missed } else { missed + 1 };
@@ -256,23 +269,23 @@ fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usiz
     by_failures > others && shares.are_at_any_rate()
 }
 
-/// The blocks that have all rates.
+/// Returns the blocks that have votes at all rates.
 fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
-    let has = |block: u32| {
+    let has_block = |block: u32| {
         rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block))
     };
     let first = rates.first().map(|(_, repeats)| &repeats.by_block[..]).unwrap_or_default();
-    let all: BTreeSet<u32> = first.iter().map(|(block, _)| *block).collect();
-    all.into_iter().filter(|block| has(*block)).collect()
+    let candidates: BTreeSet<u32> = first.iter().map(|(block, _)| *block).collect();
+    candidates.into_iter().filter(|block| has_block(*block)).collect()
 }
 
-/// The highest rate below all that one repeat missed; `None`: a load was too short to decide, or
-/// the generator could not offer a rate.
-fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
-    let is_unknown = |(own, judged): &(u32, ObjectiveVerdict)| {
+/// Returns the highest rate that one repeat kept below all that it missed. `None`: a load was too
+/// short to decide, or the generator could not offer a rate.
+fn highest_kept_rate(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
+    let is_unknown = |(own, verdict): &(u32, ObjectiveVerdict)| {
         *own == block
             && matches!(
-                judged,
+                verdict,
                 ObjectiveVerdict::TooShort(_) | ObjectiveVerdict::GeneratorMissed(_)
             )
     };
@@ -284,7 +297,7 @@ fn of_repeat(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
             .by_block
             .iter()
             .filter(|(own, _)| *own == block)
-            .all(|(_, judged)| *judged == ObjectiveVerdict::Kept)
+            .all(|(_, verdict)| *verdict == ObjectiveVerdict::Kept)
     };
     Some(rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate))
 }
@@ -300,13 +313,13 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Repeats of rates: which of them kept the objective.
+    /// Returns the bracket of rates with the verdicts of their repeats.
     fn bracket_from(rates: &[(f64, &[bool])]) -> Bracket {
-        let judged = |kept: &bool| {
+        let verdict = |kept: &bool| {
             if *kept { ObjectiveVerdict::Kept } else { ObjectiveVerdict::Missed("p99 9 ms".into()) }
         };
         let repeats = |kept: &[bool]| Repeats {
-            by_block: (0..).zip(kept.iter().map(judged)).collect(),
+            by_block: (0..).zip(kept.iter().map(verdict)).collect(),
             ..Repeats::default()
         };
         let rates: Vec<(f64, Repeats)> =
@@ -323,7 +336,7 @@ mod tests {
             (100.0, &[YES, YES, YES, YES, YES]),
             (200.0, &[YES, NO, YES, YES, YES]),
             (300.0, &[YES, NO, NO, YES, NO]),
-            // By chance, above a rate that was missed.
+            // Kept by chance, above a missed rate.
             (400.0, &[YES, NO, YES, YES, NO]),
         ]);
         assert_eq!((found.kept_rps, found.missed_rps), (Some(200.0), Some(300.0)));
@@ -335,8 +348,8 @@ mod tests {
 
     #[test]
     fn failures_decide_a_rate_only_if_they_depend_on_it() {
-        let rate = |judged: ObjectiveVerdict, rate_rps: f64, failed: f64| {
-            let by_block = (0..3).map(|block| (block, judged.clone())).collect();
+        let rate = |verdict: ObjectiveVerdict, rate_rps: f64, failed: f64| {
+            let by_block = (0..3).map(|block| (block, verdict.clone())).collect();
             (
                 rate_rps,
                 Repeats { by_block, counts: FailureCounts { failed, requests: 3.0 * rate_rps } },
@@ -357,11 +370,11 @@ mod tests {
         let above = bracket_of(0.0, 300.0);
         assert_eq!((above.kept_rps, above.missed_rps), (Some(1000.0), Some(2000.0)));
         assert!(!above.failures_at_any_rate);
-        // No other rate had requests: nothing shows that the rate does not matter.
+        // Without requests at another rate, failures are not known to be independent of it.
         let alone = [rate(ObjectiveVerdict::Failed("503".into()), 2000.0, 900.0)];
         let alone = bracket(("a".into(), "w".into()), &alone);
         assert_eq!((alone.missed_rps, alone.failures_at_any_rate), (Some(2000.0), false));
-        // Neither kept nor missed: too short.
+        // Loads that are too short neither keep nor miss a rate.
         let short = [
             rate(ObjectiveVerdict::Kept, 1000.0, 0.0),
             rate(ObjectiveVerdict::TooShort("p99".into()), 2000.0, 0.0),
@@ -374,9 +387,9 @@ mod tests {
 
     /// Loads of a low rate have too few requests for the percentile.
     #[test]
-    fn rate_that_is_kept_above_one_too_short_to_tell_is_found() {
-        let rate = |rate: f64, judged: ObjectiveVerdict| {
-            let by_block = (0..5).map(|block| (block, judged.clone())).collect();
+    fn kept_rate_above_too_short_rate_is_found() {
+        let rate = |rate: f64, verdict: ObjectiveVerdict| {
+            let by_block = (0..5).map(|block| (block, verdict.clone())).collect();
             (rate, Repeats { by_block, counts: FailureCounts::default() })
         };
         let short = || ObjectiveVerdict::TooShort("too few".into());
@@ -402,7 +415,7 @@ mod tests {
         let server = Subject { name: "a".into(), title: "a".into(), ..Subject::default() };
         let mut run = fixture::blocks_of(vec![server], 5, |_, _| 1000);
         run.header.plan.load.steps = vec![fixture::step(Arrivals::Constant { rate: 1000.0 })];
-        let objective = super::super::objective("errors<1%", &|_| Err(String::new()));
+        let objective = super::super::parse_objective("errors<1%", &|_| Err(String::new()));
         run.header.plan.report.objective = Some(objective.unwrap());
         run
     }
@@ -434,7 +447,7 @@ mod tests {
         assert_eq!(failed(FailureKind::Harness), (Some(1000.0), vec![(2, 2)]));
     }
 
-    /// Whichever of the starts fail, and whatever ran before them.
+    /// Tests all combinations of failed starts.
     #[test]
     fn each_failed_start_has_one_vote_at_each_rate() {
         for lost in 0..1 << 5 {
@@ -449,18 +462,18 @@ mod tests {
                 failure: is_lost(launch).then(|| failure.clone()),
                 ..StartRecord::default()
             }));
-            let good = run.trials.len() as u64;
-            let rate = (good >= 3).then_some(1000.0);
-            assert_eq!(kept_rates(&run), (rate, vec![(good, 5)]), "lost: {lost:b}");
+            let valid = run.trials.len() as u64;
+            let rate = (valid >= 3).then_some(1000.0);
+            assert_eq!(kept_rates(&run), (rate, vec![(valid, 5)]), "lost: {lost:b}");
             let found = crate::report::report(&run).brackets.remove(0);
-            let missed = (good < 3).then_some(1000.0);
+            let missed = (valid < 3).then_some(1000.0);
             assert_eq!((found.missed_rps, found.failures_at_any_rate), (missed, false));
         }
     }
 
     /// The start has trials over another protocol.
     #[test]
-    fn start_that_was_refused_over_the_protocol_has_a_vote() {
+    fn start_refused_over_protocol_has_a_vote() {
         let run = five_starts();
         let mut report = crate::report::report(&run);
         let plan = &run.header.plan;
@@ -480,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_that_the_machine_disturbed_have_no_vote() {
+    fn repeats_disturbed_by_machine_have_no_vote() {
         let mut run = five_starts();
         for trial in &mut run.trials[..3] {
             let mut lags = Recording::new();
@@ -491,11 +504,11 @@ mod tests {
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]));
     }
 
-    /// The generator could not offer the higher rate: that is no highest rate of the server.
+    /// The generator could not offer the higher rate, so no highest rate of the server is known.
     #[test]
-    fn repeats_that_the_generator_missed_have_no_highest_rate() {
-        let rate = |rate: f64, judged: ObjectiveVerdict| {
-            let by_block = (0..5).map(|block| (block, judged.clone())).collect();
+    fn repeats_missed_by_generator_have_no_highest_rate() {
+        let rate = |rate: f64, verdict: ObjectiveVerdict| {
+            let by_block = (0..5).map(|block| (block, verdict.clone())).collect();
             (rate, Repeats { by_block, counts: FailureCounts::default() })
         };
         let rates = [
@@ -508,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_no_rate_that_is_kept_or_missed() {
+    fn bracket_may_lack_kept_or_missed_rate() {
         let kept = bracket_from(&[(100.0, &[YES, YES])]);
         assert_eq!((kept.kept_rps, kept.missed_rps, kept.interval_rps), (Some(100.0), None, None));
         // Half of the repeats are not most of them, whether they kept or missed the objective.

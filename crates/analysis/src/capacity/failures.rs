@@ -1,8 +1,8 @@
-//! Whether incorrect and missing responses depend on the rate.
+//! Decides whether incorrect and missing responses depend on the rate.
 //!
-//! A server that answers every n-th request wrong does so at any rate. Loads at low rates have
-//! fewer requests, and more of them meet none of the incorrect responses, so that a search would
-//! settle on a rate that is a property of the loads' length.
+//! A server that answers every n-th request incorrectly does so at any rate. Short loads at low
+//! rates often contain no such response, so a search would find a rate that depends only on the
+//! length of its loads.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,10 +19,9 @@ pub struct FailureShares {
     pub requests_above: u64,
 }
 
-/// The chance below which failures are said to depend on the rate. It is small, because the search
-/// chose where it divides the rates, and where the rate does matter some load far above it fails a
-/// large part of its requests.
-const CERTAIN: f64 = 0.001;
+/// The p-value below which failures depend on the rate. It is small because the search itself chose
+/// where it divides the rates.
+const MAX_CHANCE: f64 = 0.001;
 
 /// Counts of requests, and of those without a correct response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,10 +35,10 @@ impl FailureCounts {
         FailureCounts { failed: (error_share * requests).round(), requests }
     }
 
-    pub(super) fn sum(all: impl Iterator<Item = FailureCounts>) -> FailureCounts {
-        all.fold(FailureCounts::default(), |sum, one| FailureCounts {
-            failed: sum.failed + one.failed,
-            requests: sum.requests + one.requests,
+    pub(super) fn sum(counts: impl Iterator<Item = FailureCounts>) -> FailureCounts {
+        counts.fold(FailureCounts::default(), |sum, count| FailureCounts {
+            failed: sum.failed + count.failed,
+            requests: sum.requests + count.requests,
         })
     }
 }
@@ -54,37 +53,37 @@ impl FailureShares {
         }
     }
 
-    /// Whether there were requests at lower and at higher rates, of which failures are not
-    /// significantly more frequent at the higher ones (Fisher's exact test).
+    /// Whether failures are not significantly more frequent at the higher rates (Fisher's exact
+    /// test), although there were requests at lower and higher rates.
     pub(super) fn are_at_any_rate(&self) -> bool {
         let side = |failed: u64, all: u64| (failed.min(all) as usize, all as usize);
         let p = permutation::counts_chance(
             side(self.failed_below, self.requests_below),
             side(self.failed_above, self.requests_above),
         );
-        self.requests_below > 0 && self.requests_above > 0 && p >= CERTAIN
+        self.requests_below > 0 && self.requests_above > 0 && p >= MAX_CHANCE
     }
 }
 
-/// The failures on both sides of what a search found, if they missed the objective and are not
-/// shown to depend on the rate.
+/// Returns the failures below and above the bounds of a search, if failures missed the objective
+/// and are not shown to depend on the rate.
 pub(super) fn common_failures(
-    found: CapacityBounds,
+    bounds: CapacityBounds,
     trials: &[CapacityTrial],
-    together: &[CapacityTrial],
+    combined_trials: &[CapacityTrial],
 ) -> Option<FailureShares> {
-    let missed_rps = found.missed_rps?;
-    let missed = together.iter().find(|trial| trial.rate_rps == missed_rps)?;
+    let missed_rps = bounds.missed_rps?;
+    let missed = combined_trials.iter().find(|trial| trial.rate_rps == missed_rps)?;
     if !missed.by_failures {
         return None;
     }
     let counts = |trial: &CapacityTrial| FailureCounts::new(trial.error_share, trial.requests);
-    // Without a rate that is kept the lowest one stands against all others.
-    let is_below = |trial: &&CapacityTrial| match found.kept_rps {
+    // If no rate kept the objective, the lowest rate is compared with all others.
+    let is_below = |trial: &&CapacityTrial| match bounds.kept_rps {
         Some(kept) => trial.rate_rps <= kept,
         None => trial.rate_rps <= missed_rps,
     };
-    let is_above = |trial: &&CapacityTrial| match found.kept_rps {
+    let is_above = |trial: &&CapacityTrial| match bounds.kept_rps {
         Some(_) => trial.rate_rps >= missed_rps,
         None => trial.rate_rps > missed_rps,
     };

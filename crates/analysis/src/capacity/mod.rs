@@ -17,12 +17,12 @@ use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
 pub use failures::FailureShares;
 pub(crate) use objective::is_generators;
-pub use objective::{ObjectiveVerdict, judge, least_rps, objective, requests};
+pub use objective::{ObjectiveVerdict, judge, least_rps, parse_objective, required_requests};
 pub use rate_search::{RateSearch, confirmation_ns};
 pub use search::{CapacityBounds, CapacitySearch, SearchStep, TrialVerdict, Width};
 pub use searches::{SearchResult, begin, load_result};
-pub(crate) use searches::{brackets_of, searches};
-pub use slowest::slowest;
+pub(crate) use searches::{search_brackets, searches};
+pub use slowest::slowest_subjects;
 
 pub const SCHEMA: &str = "dyno.find/1";
 
@@ -84,31 +84,33 @@ pub struct Votes {
 
 impl Votes {
     fn from_trials(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
-        let own = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
+        let trials_at_rate = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
         let agrees = |trial: &&CapacityTrial| trial.kept == kept && !trial.too_short;
-        Votes { agree: own().filter(agrees).count(), loads: own().count() }
+        Votes { agree: trials_at_rate().filter(agrees).count(), loads: trials_at_rate().count() }
     }
 }
 
 impl CapacityResult {
-    /// `trials`: every load, and all requests at each rate as if they were one load.
+    /// Builds the result from the bounds of a search. `trials`: every load. `together`: for each
+    /// rate, all of its requests as if they were one load. `ended`: why the search ended early.
     #[must_use]
     pub fn new(
         objective: &Objective,
-        found: CapacityBounds,
+        bounds: CapacityBounds,
         ended: Option<String>,
         (trials, together): (Vec<CapacityTrial>, &[CapacityTrial]),
     ) -> CapacityResult {
-        let at_any_rate = failures::common_failures(found, &trials, together);
+        let at_any_rate = failures::common_failures(bounds, &trials, together);
         let CapacityBounds { kept_rps, missed_rps, settled, is_confirmed } = match at_any_rate {
             Some(_) => CapacityBounds::default(),
-            None => found,
+            None => bounds,
         };
-        let at =
+        let trial_at =
             |rate: Option<f64>| together.iter().find(|trial| Some(trial.rate_rps) == rate).cloned();
-        let missed_together = at(missed_rps);
-        let is_missed_so =
-            |is_it: fn(&CapacityTrial) -> bool| missed_together.as_ref().is_some_and(is_it);
+        let missed_together = trial_at(missed_rps);
+        let has_missed = |has_property: fn(&CapacityTrial) -> bool| {
+            missed_together.as_ref().is_some_and(has_property)
+        };
         let kept = trials.iter().filter(|trial| Some(trial.rate_rps) == kept_rps && trial.kept);
         CapacityResult {
             schema: SCHEMA,
@@ -120,13 +122,13 @@ impl CapacityResult {
             settled,
             confirmed: is_confirmed,
             holds_s: kept.map(|trial| trial.duration_s).reduce(f64::max),
-            limited_by_generator: is_missed_so(|trial| trial.generator),
-            connections_taken: is_missed_so(|trial| trial.full),
-            kept_together: at(kept_rps),
+            limited_by_generator: has_missed(|trial| trial.generator),
+            connections_taken: has_missed(|trial| trial.full),
+            kept_together: trial_at(kept_rps),
             missed_together,
             percentile_unknown: trials
                 .iter()
-                .filter(|trial| trial.requests < requests(objective))
+                .filter(|trial| trial.requests < required_requests(objective))
                 .count(),
             least_rps: None,
             failures_at_any_rate: at_any_rate,
@@ -136,9 +138,9 @@ impl CapacityResult {
         }
     }
 
-    /// The same, with the lowest rate that is tried; 0: the objective has no percentiles.
+    /// Sets the lowest rate that is tried; 0: the objective has no percentiles.
     #[must_use]
-    pub fn with_least(self, least_rps: f64) -> CapacityResult {
+    pub fn with_least_rps(self, least_rps: f64) -> CapacityResult {
         CapacityResult { least_rps: Some(least_rps).filter(|least| *least > 0.0), ..self }
     }
 }
@@ -174,22 +176,22 @@ pub struct CapacityTrial {
 
 impl CapacityTrial {
     #[must_use]
-    pub fn new(rate_rps: f64, load: &LoadResult, judged: ObjectiveVerdict) -> CapacityTrial {
+    pub fn new(rate_rps: f64, load: &LoadResult, verdict: ObjectiveVerdict) -> CapacityTrial {
         CapacityTrial {
             rate_rps,
             throughput_rps: load.throughput_rps,
             response_p50_us: load.response_time_us.p50,
             response_p99_us: load.response_time_us.p99,
             error_share: load.error_share(),
-            kept: judged == ObjectiveVerdict::Kept,
-            generator: matches!(judged, ObjectiveVerdict::GeneratorMissed(_)),
-            by_failures: matches!(judged, ObjectiveVerdict::Failed(_)),
-            too_short: matches!(judged, ObjectiveVerdict::TooShort(_)),
+            kept: verdict == ObjectiveVerdict::Kept,
+            generator: matches!(verdict, ObjectiveVerdict::GeneratorMissed(_)),
+            by_failures: matches!(verdict, ObjectiveVerdict::Failed(_)),
+            too_short: matches!(verdict, ObjectiveVerdict::TooShort(_)),
             full: load.in_flight.mean >= 0.5 * load.places() as f64,
             requests: load.exchanges.due() as f64,
             duration_s: load.duration_s,
             confirms: false,
-            missed: match judged {
+            missed: match verdict {
                 ObjectiveVerdict::Kept => None,
                 ObjectiveVerdict::Missed(what)
                 | ObjectiveVerdict::Failed(what)
@@ -207,36 +209,36 @@ mod tests {
     use crate::fixture::reported;
 
     #[test]
-    fn result_says_how_many_loads_it_stands_on() {
+    fn capacity_result_counts_agreeing_loads() {
         let load = reported().trials.remove(0).load;
-        let trial = |rate, judged| CapacityTrial::new(rate, &load, judged);
+        let trial = |rate, verdict| CapacityTrial::new(rate, &load, verdict);
         let trials = vec![
             trial(100.0, ObjectiveVerdict::Kept),
             trial(200.0, ObjectiveVerdict::GeneratorMissed("late".into())),
             trial(100.0, ObjectiveVerdict::Missed("p99".into())),
             trial(100.0, ObjectiveVerdict::Kept),
         ];
-        let objective = super::objective("errors<1%", &|_| Err(String::new())).unwrap();
-        let found = CapacityBounds {
+        let objective = super::parse_objective("errors<1%", &|_| Err(String::new())).unwrap();
+        let bounds = CapacityBounds {
             kept_rps: Some(100.0),
             missed_rps: Some(200.0),
             settled: true,
             is_confirmed: true,
         };
         let together = [trials[0].clone(), trials[1].clone()];
-        let result = CapacityResult::new(&objective, found, None, (trials, &together));
+        let result = CapacityResult::new(&objective, bounds, None, (trials, &together));
         assert_eq!((result.holds_s, result.confirmed), (Some(load.duration_s), true));
         assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });
         assert_eq!(result.missed_by, Votes { agree: 1, loads: 1 });
         assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
-        let none = CapacityResult::new(
+        let empty = CapacityResult::new(
             &objective,
             CapacityBounds::default(),
             Some("gone".into()),
             (Vec::new(), &[]),
         );
         assert_eq!(
-            (none.kept_by, none.limited_by_generator, none.percentile_unknown),
+            (empty.kept_by, empty.limited_by_generator, empty.percentile_unknown),
             (Votes::default(), false, 0)
         );
     }

@@ -1,4 +1,7 @@
-//! The objective of a server: `p99<5ms,errors<0.1%`.
+//! Parses objectives such as `p99<5ms,errors<0.1%`, and decides whether a load kept one.
+//!
+//! A missed objective may be the fault of the generator, or of too short a load. Such loads must
+//! not count against the server.
 
 use dyno_archive::plan::{Arrival, Condition, Objective};
 
@@ -9,7 +12,7 @@ use crate::load::{Percentiles, SAMPLES_BEYOND};
 use crate::number_format::percent;
 use crate::verdict::MAX_LOST;
 
-/// Percentiles that conditions may name.
+/// Percentiles that a condition can name.
 const QUANTILES: [(&str, f64); 8] = [
     ("p50", 0.5),
     ("p75", 0.75),
@@ -27,47 +30,46 @@ pub enum ObjectiveVerdict {
     Kept,
     /// The missed condition, in words.
     Missed(String),
-    /// Incorrect or missing responses missed it, in words. Only other rates show whether that
+    /// Incorrect or missing responses caused the miss. Only loads at other rates show whether it
     /// depends on the rate.
     Failed(String),
-    /// The server did not start, in words.
+    /// The failure that prevented a start, in words.
     NotStarted(String),
-    /// The load was too short for a percentile of the objective, in words: it is neither kept nor
-    /// missed.
+    /// The load was too short for a percentile of the objective, which is neither kept nor missed.
     TooShort(String),
-    /// The generator could not offer the rate: what was missed says nothing of the server.
+    /// The generator could not offer the rate, so the miss is not attributed to the server.
     GeneratorMissed(String),
 }
 
-/// Reads `p99<5ms,errors<0.1%`. `time`: reads a time, into nanoseconds.
+/// Parses an objective such as `p99<5ms,errors<0.1%`. `time`: parses a time to nanoseconds.
 ///
 /// # Errors
 ///
 /// The mistake, and the correct form.
-pub fn objective(
+pub fn parse_objective(
     text: &str,
     time: &dyn Fn(&str) -> Result<u64, String>,
 ) -> Result<Objective, String> {
     let conditions =
-        text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
+        text.split(',').map(|one| parse_condition(one.trim(), time)).collect::<Result<_, _>>()?;
     Ok(Objective { text: text.trim().into(), conditions })
 }
 
-/// Requests that a load needs for every percentile of an objective to be known.
+/// Returns the number of requests that a load needs for all percentiles of an objective.
 #[must_use]
-pub fn requests(objective: &Objective) -> f64 {
-    let needed = objective.conditions.iter().map(|condition| match condition {
+pub fn required_requests(objective: &Objective) -> f64 {
+    let required = objective.conditions.iter().map(|parse_condition| match parse_condition {
         Condition::Quantile { q, .. } if *q < 1.0 => SAMPLES_BEYOND / (1.0 - q),
         _ => 0.0,
     });
-    needed.fold(0.0, f64::max)
+    required.fold(0.0, f64::max)
 }
 
-/// The lowest rate at which loads of this length have enough requests for every percentile of an
-/// objective; 0: it has none.
+/// Returns the lowest rate at which loads of this length have enough requests for all percentiles
+/// of an objective; 0: it has no percentiles.
 #[must_use]
 pub fn least_rps(objective: &Objective, duration_ns: u64, arrival: Arrival) -> f64 {
-    let needed = requests(objective);
+    let needed = required_requests(objective);
     // The number of Poisson arrivals varies by its square root.
     let spread = match arrival {
         Arrival::Constant | Arrival::Trace => 0.0,
@@ -76,15 +78,15 @@ pub fn least_rps(objective: &Objective, duration_ns: u64, arrival: Arrival) -> f
     (needed + spread).ceil() / (duration_ns as f64 / 1e9)
 }
 
-/// A miss, in words, by what it is of.
+/// A missed or unknown condition, in words, by kind.
 enum Miss {
     Time(String),
     Failures(String),
     TooShort(String),
 }
 
-/// The conditions of every load: it answers as many requests as it is offered, and errors are few
-/// unless the objective limits them.
+/// Checks the conditions that hold for every objective: the responses keep up with the offered
+/// rate, and errors are few unless the objective limits them.
 fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64) -> Option<Miss> {
     if load.keeps_up() == Some(false) {
         let offered = load.offered_rps().unwrap_or(0.0);
@@ -93,62 +95,77 @@ fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64)
             load.throughput_rps
         )));
     }
-    let says_errors =
-        objective.conditions.iter().any(|condition| matches!(condition, Condition::Errors { .. }));
-    (!says_errors && error_share >= MAX_LOST).then(|| Miss::Failures(errors(error_share)))
+    let says_errors = objective
+        .conditions
+        .iter()
+        .any(|parse_condition| matches!(parse_condition, Condition::Errors { .. }));
+    (!says_errors && error_share >= MAX_LOST).then(|| Miss::Failures(error_text(error_share)))
 }
 
-/// The first miss that is known; `Err`: none is, and a percentile is unknown.
+/// Returns the first missed condition; `Err`: no condition is missed, and a percentile is unknown.
 fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, String> {
     let error_share = load.error_share();
-    let of_conditions =
-        objective.conditions.iter().filter_map(|of| find_miss(of, load, error_share));
-    let all: Vec<Miss> =
-        of_conditions.chain(find_implied_miss(objective, load, error_share)).collect();
+    let condition_misses =
+        objective.conditions.iter().filter_map(|condition| find_miss(condition, load, error_share));
+    let misses: Vec<Miss> =
+        condition_misses.chain(find_implied_miss(objective, load, error_share)).collect();
     let mut too_short = None;
-    for miss in all {
+    for miss in misses {
         match miss {
-            Miss::TooShort(why) => too_short = too_short.or(Some(why)),
+            Miss::TooShort(reason) => too_short = too_short.or(Some(reason)),
             known => return Ok(Some(known)),
         }
     }
     too_short.map_or(Ok(None), Err)
 }
 
-/// Whether the server had as many requests as it could be given for half of the time or more, or
-/// fell behind: a generator that waited a little for its CPU does not explain that.
+/// Whether half or more of the places for requests were taken on average, or responses fell behind.
+/// A generator that waited briefly for a CPU does not explain this.
 fn is_saturated(load: &LoadResult) -> bool {
     const FULL: f64 = 0.5;
     let is_full = load.in_flight.mean >= FULL * load.places() as f64;
     is_full || load.keeps_up() == Some(false)
 }
 
-/// Judges a load.
+/// Decides whether a load kept an objective.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let (missed, too_short) = match first_miss(objective, load) {
         Ok(missed) => (missed, None),
-        Err(why) => (None, Some(why)),
+        Err(reason) => (None, Some(reason)),
     };
-    let is_time = missed.is_some() && objective.conditions.iter().any(is_of_time);
+    // The generator causes no incorrect response.
+    let is_wrong = |caveat: &&Caveat| {
+        caveat.severity == Severity::Invalid && caveat.code == Code::WrongAnswers
+    };
+    if let Some(wrong) = load.caveats.iter().find(is_wrong) {
+        let text = match missed {
+            Some(Miss::Failures(text)) => text,
+            _ => wrong.message.clone(),
+        };
+        return ObjectiveVerdict::Failed(text);
+    }
+    let has_missed_time = missed.is_some() && objective.conditions.iter().any(is_time_condition);
     let is_missed = missed.is_some();
-    let refuses = |caveat: &&Caveat| {
-        // A control is let off, as it is there to show what the generator can do.
+    let is_disqualifying = |caveat: &&Caveat| {
+        // For a control the caveat is a warning only, because a control measures the generator.
         let is_full =
             is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
-        is_full || is_disturbed || is_time && is_late && !is_saturated(load)
+        is_full || is_disturbed || has_missed_time && is_late && !is_saturated(load)
     };
-    if let Some(caveat) = load.caveats.iter().find(refuses) {
+    if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
     }
     match missed {
-        Some(Miss::Failures(what)) => return ObjectiveVerdict::Failed(what),
-        Some(Miss::Time(what) | Miss::TooShort(what)) => return ObjectiveVerdict::Missed(what),
+        Some(Miss::Failures(message)) => return ObjectiveVerdict::Failed(message),
+        Some(Miss::Time(message) | Miss::TooShort(message)) => {
+            return ObjectiveVerdict::Missed(message);
+        }
         None => {}
     }
-    // A load that is not to be used has kept nothing.
+    // A load that is not valid does not keep an objective.
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
     let invalid = load.caveats.iter().find(is_invalid);
     match (invalid, too_short) {
@@ -156,34 +173,39 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
             ObjectiveVerdict::Failed(caveat.message.clone())
         }
         (Some(caveat), _) => ObjectiveVerdict::Missed(caveat.message.clone()),
-        (None, Some(why)) => ObjectiveVerdict::TooShort(why),
+        (None, Some(reason)) => ObjectiveVerdict::TooShort(reason),
         (None, None) => ObjectiveVerdict::Kept,
     }
 }
 
-/// Caveats that refuse a load because the generator stopped or the machine dropped packets.
+/// Caveats that disqualify a load because the generator stopped or the machine dropped packets.
 const DISTURBED: [Code; 2] = [Code::GeneratorStopped, Code::DroppedPackets];
 
-/// Caveats that refuse a load for its responses.
+/// Caveats that disqualify a load because of its responses.
 pub(super) const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
 
-/// Whether a caveat that refuses a load is about the generator, and not about the server.
+/// Whether a caveat that disqualifies a load is about the generator, not about the server.
 pub(crate) const fn is_generators(code: Code) -> bool {
     matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
 }
 
-fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Condition, String> {
-    let wrong = || {
+fn parse_condition(
+    text: &str,
+    time: &dyn Fn(&str) -> Result<u64, String>,
+) -> Result<Condition, String> {
+    let format_error = || {
         format!(
             "{text:?}: not a condition\nhint: write `p99<5ms`, `mean<1ms` or `errors<0.1%`, \
              separated by commas"
         )
     };
-    let (name, bound) = text.split_once('<').ok_or_else(wrong)?;
+    let (name, bound) = text.split_once('<').ok_or_else(format_error)?;
     let (name, bound) = (name.trim(), bound.trim());
     if name == "errors" {
-        let share =
-            bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
+        let share = bound
+            .strip_suffix('%')
+            .and_then(|n| n.trim().parse::<f64>().ok())
+            .ok_or_else(format_error)?;
         return match share / 100.0 {
             below if below > MAX_LOST => Err(format!(
                 "{text:?}: above the limit: a load with more than {} of requests without a correct \
@@ -191,7 +213,7 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
                 percent(MAX_LOST)
             )),
             below if below > 0.0 => Ok(Condition::Errors { below }),
-            _ => Err(wrong()),
+            _ => Err(format_error()),
         };
     }
     let us = |text| time(text).map(|ns| ns as f64 / 1e3);
@@ -208,20 +230,20 @@ fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<C
     Ok(Condition::Quantile { name: name.into(), q, below_us: us(bound)? })
 }
 
-fn errors(share: f64) -> String {
+fn error_text(share: f64) -> String {
     format!("errors {:.3} %", share * 100.0)
 }
 
-const fn is_of_time(condition: &Condition) -> bool {
-    !matches!(condition, Condition::Errors { .. })
+const fn is_time_condition(parse_condition: &Condition) -> bool {
+    !matches!(parse_condition, Condition::Errors { .. })
 }
 
 /// Describes how a load misses a condition; `None`: it keeps it.
-fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
+fn find_miss(parse_condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
-    match condition {
+    match parse_condition {
         Condition::Errors { below } => {
-            (error_share >= *below).then(|| Miss::Failures(errors(error_share)))
+            (error_share >= *below).then(|| Miss::Failures(error_text(error_share)))
         }
         Condition::Mean { below_us } => match times.mean {
             Some(mean) if mean < *below_us => None,
@@ -234,20 +256,21 @@ fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Opti
     }
 }
 
-fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<Miss> {
+fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), limit_us: f64) -> Option<Miss> {
     match times.place(q) {
-        PercentilePlace::At(us) => (us >= most).then(|| Miss::Time(format!("{name} {}", ms(us)))),
-        PercentilePlace::Beyond(_) => Some(Miss::Failures(format!(
-            "{name} among requests without a \
-                                                                   correct response"
-        ))),
+        PercentilePlace::At(us) => {
+            (us >= limit_us).then(|| Miss::Time(format!("{name} {}", ms(us))))
+        }
+        PercentilePlace::Beyond(_) => {
+            Some(Miss::Failures(format!("{name} among requests without a correct response")))
+        }
         PercentilePlace::TooFew => Some(match times.max {
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
                 "too few requests for {name}, and {} without a correct response",
                 times.unanswered
             )),
-            // One slow request does not place an unknown percentile.
-            Some(us) if us >= most => {
+            // One slow request does not decide an unknown percentile.
+            Some(us) if us >= limit_us => {
                 Miss::TooShort(format!("too few requests for {name}, and one took {}", ms(us)))
             }
             Some(_) => Miss::TooShort(format!(
@@ -295,27 +318,28 @@ mod tests {
     fn judge_load(objective: &str, change: fn(&mut LoadResult)) -> ObjectiveVerdict {
         let mut load = load();
         change(&mut load);
-        judge(&super::objective(objective, &time).unwrap(), &load)
+        judge(&super::parse_objective(objective, &time).unwrap(), &load)
     }
 
     #[test]
-    fn every_condition_has_to_hold() {
+    fn objective_is_kept_if_every_condition_holds() {
         let kept = |objective| judge_load(objective, |_| {}) == ObjectiveVerdict::Kept;
         assert!(kept("p99<5ms") && kept("p99 < 5ms, errors < 0.1%, mean<1ms,max<9.1ms"));
-        for (objective, says) in [
+        for (objective, expected) in [
             ("p99<4.9ms", "p99 4.900 ms"),
             ("p50<5ms,max<9ms", "max 9.000 ms"),
             ("mean<0.5ms", "mean 0.900 ms"),
         ] {
             assert_eq!(
                 judge_load(objective, |_| {}),
-                ObjectiveVerdict::Missed(says.into()),
+                ObjectiveVerdict::Missed(expected.into()),
                 "{objective}"
             );
         }
         // An unknown percentile is neither kept nor missed, however slow one request was.
-        let short =
-            |says: &str| ObjectiveVerdict::TooShort(format!("too few requests for p99.9{says}"));
+        let short = |expected: &str| {
+            ObjectiveVerdict::TooShort(format!("too few requests for p99.9{expected}"))
+        };
         assert_eq!(judge_load("p99.9<10ms", |_| {}), short(": 10000 of 20000"));
         assert_eq!(judge_load("p99.9<5ms", |_| {}), short(", and one took 9.000 ms"));
         assert_eq!(
@@ -325,18 +349,18 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_rates_that_were_not_kept_are_missed() {
+    fn errors_above_limit_fail_objective() {
         let failed = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9990, 10);
         assert_eq!(
             judge_load("errors<0.1%", failed),
             ObjectiveVerdict::Failed("errors 0.100 %".into())
         );
         assert_eq!(judge_load("errors<0.11%", failed), ObjectiveVerdict::Kept);
-        // Where nothing is said of errors, one in a hundred is too many.
+        // Without a condition on errors, 1 % is the limit.
         let many = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9900, 100);
         assert_eq!(judge_load("p99<5ms", many), ObjectiveVerdict::Failed("errors 1.000 %".into()));
         assert!(
-            objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
+            parse_objective("p99<5ms,errors<2%", &|_| Ok(5_000_000))
                 .unwrap_err()
                 .contains("above the limit")
         );
@@ -350,18 +374,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_cannot_offer_says_nothing_of_the_server() {
+    fn generator_limit_is_not_attributed_to_server() {
         let judged_with = |code: Code, objective: &str| {
             let mut load = load();
             let evidence = serde_json::Value::Null;
             load.caveats.push(Caveat::new(code, Severity::Invalid, "late".into(), evidence));
-            judge(&super::objective(objective, &time).unwrap(), &load)
+            judge(&super::parse_objective(objective, &time).unwrap(), &load)
         };
         for code in [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets] {
             for objective in ["p99<5ms", "p99<1ms"] {
-                let judged = judged_with(code, objective);
+                let verdict = judged_with(code, objective);
                 assert_eq!(
-                    judged,
+                    verdict,
                     ObjectiveVerdict::GeneratorMissed("late".into()),
                     "{code} {objective}"
                 );
@@ -373,8 +397,27 @@ mod tests {
         );
     }
 
+    /// A generator that waits for a CPU changes no response.
     #[test]
-    fn generator_that_waited_a_little_does_not_excuse_a_saturated_server() {
+    fn generator_wait_does_not_excuse_incorrect_responses() {
+        for code in [Code::GeneratorStarved, Code::GeneratorBusy, Code::GeneratorStopped] {
+            let verdict = |is_wrong: bool| {
+                let mut load = load();
+                let caveat = |code, text: &str| {
+                    Caveat::new(code, Severity::Invalid, text.into(), serde_json::Value::Null)
+                };
+                load.caveats.push(caveat(code, "it waited for a CPU"));
+                load.caveats.extend(is_wrong.then(|| caveat(Code::WrongAnswers, "50 of 50")));
+                let objective = parse_objective("p99<1ms,errors<0.9%", &time).unwrap();
+                judge(&objective, &load)
+            };
+            assert_eq!(verdict(true), ObjectiveVerdict::Failed("50 of 50".into()), "{code}");
+            assert!(matches!(verdict(false), ObjectiveVerdict::GeneratorMissed(_)), "{code}");
+        }
+    }
+
+    #[test]
+    fn generator_wait_does_not_excuse_saturated_server() {
         fn starved(l: &mut LoadResult) {
             let message = "it waited for a CPU".into();
             let caveat =
@@ -391,8 +434,8 @@ mod tests {
     }
 
     #[test]
-    fn load_that_is_not_to_be_used_has_kept_nothing() {
-        let wrong = |l: &mut LoadResult| {
+    fn invalid_load_does_not_keep_objective() {
+        let format_error = |l: &mut LoadResult| {
             let message = "3 answers were wrong".into();
             l.caveats.push(Caveat::new(
                 Code::WrongAnswers,
@@ -402,40 +445,42 @@ mod tests {
             ));
         };
         assert_eq!(
-            judge_load("p99<5ms,errors<1%", wrong),
+            judge_load("p99<5ms,errors<1%", format_error),
             ObjectiveVerdict::Failed("3 answers were wrong".into())
         );
     }
 
     #[test]
-    fn percentiles_need_requests() {
-        let needed = |text| requests(&objective(text, &time).unwrap());
-        assert!((needed("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
-        assert_eq!((needed("errors<1%"), needed("max<5ms")), (0.0, 0.0));
-        let least =
-            |arrival| least_rps(&objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival);
+    fn objective_percentiles_require_requests() {
+        let required = |text| required_requests(&parse_objective(text, &time).unwrap());
+        assert!((required("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
+        assert_eq!((required("errors<1%"), required("max<5ms")), (0.0, 0.0));
+        let least = |arrival| {
+            least_rps(&parse_objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival)
+        };
         assert_eq!((least(Arrival::Constant), least(Arrival::Poisson)), (1000.0, 1089.5));
     }
 
-    /// An open loop whose server falls behind, as its intervals show.
+    /// In an open loop, fewer responses than requests per interval show that the server falls
+    /// behind.
     #[test]
-    fn who_falls_behind_has_missed() {
+    fn server_that_falls_behind_misses_objective() {
         let behind = |l: &mut LoadResult| {
             l.config.model = dyno_archive::plan::LoadModel::Open;
             l.intervals
                 .iter_mut()
                 .for_each(|interval| interval.started = 10 * (interval.completed + 100));
         };
-        let found = judge_load("p99<5ms", behind);
+        let verdict = judge_load("p99<5ms", behind);
         assert!(
-            matches!(&found, ObjectiveVerdict::Missed(what) if what.starts_with("it fell behind")),
-            "{found:?}"
+            matches!(&verdict, ObjectiveVerdict::Missed(message) if message.starts_with("it fell behind")),
+            "{verdict:?}"
         );
     }
 
     #[test]
-    fn what_is_no_objective_is_refused() {
-        for (text, says) in [
+    fn invalid_objective_text_is_rejected() {
+        for (text, expected) in [
             ("p99", "not a condition"),
             ("p99>5ms", "not a condition"),
             ("p42<5ms", "p50, p75, p90, p95, p99, p99.9, p99.99, max, mean or errors"),
@@ -444,8 +489,8 @@ mod tests {
             ("p99<5", "no time"),
             ("", "not a condition"),
         ] {
-            let error = objective(text, &time).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            let error = parse_objective(text, &time).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The loads of a search at one rate, judged by all their requests together.
+//! Judges the loads of a search at one rate by all their requests together.
 //!
-//! Loads that are shorter than the time between two stalls of a server mostly keep a percentile
-//! that its requests do not. Votes of loads would find a percentile of seconds, so requests are put
-//! together.
+//! If a server stalls less often than once per load, most loads keep a percentile that the requests
+//! as a whole miss. A majority of loads would hide the stalls.
 
 use dyno_archive::plan::Objective;
 use dyno_archive::{LoadRecord, Times};
@@ -15,14 +14,14 @@ use crate::verdict::{MAX_LOST, with_caveats};
 
 /// Loads at one rate.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pool(Vec<Pooled>);
+pub(super) struct Pool(Vec<PooledLoad>);
 
 #[derive(Clone, Debug)]
-struct Pooled {
+struct PooledLoad {
     result: LoadResult,
     times: Times,
     missing: UnansweredRequests,
-    /// The generator could not offer the rate.
+    /// Whether the generator could not offer the rate.
     is_generators: bool,
 }
 
@@ -31,23 +30,25 @@ impl Pool {
         let (times, missing) = responses(record);
         let is_generators =
             matches!(judge(objective, &result), ObjectiveVerdict::GeneratorMissed(_));
-        self.0.push(Pooled { result, times, missing, is_generators });
+        self.0.push(PooledLoad { result, times, missing, is_generators });
     }
 
-    /// Result of all requests, and whether they keep the objective; `None`: there are no loads.
+    /// Returns the result of all requests, and whether they keep the objective; `None`: there are
+    /// no loads.
     pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
         let result = combine(&self.counted_loads())?;
-        let judged = judge(objective, &result);
-        Some((result, judged))
+        let verdict = judge(objective, &result);
+        Some((result, verdict))
     }
 
-    /// The loads that count: without those in which the generator was the limit, unless it was the
-    /// limit for most of the time.
-    fn counted_loads(&self) -> Vec<&Pooled> {
-        let seconds = |all: &[&Pooled]| all.iter().map(|one| one.result.duration_s).sum::<f64>();
-        let all: Vec<&Pooled> = self.0.iter().collect();
-        let (limited, others): (Vec<&Pooled>, Vec<&Pooled>) =
-            all.iter().copied().partition(|one| one.is_generators);
+    /// Returns the loads that count. Those in which the generator was the limit are left out,
+    /// unless it was the limit for most of the time.
+    fn counted_loads(&self) -> Vec<&PooledLoad> {
+        let seconds =
+            |loads: &[&PooledLoad]| loads.iter().map(|load| load.result.duration_s).sum::<f64>();
+        let loads: Vec<&PooledLoad> = self.0.iter().collect();
+        let (limited, others): (Vec<&PooledLoad>, Vec<&PooledLoad>) =
+            loads.iter().copied().partition(|load| load.is_generators);
         match seconds(&limited) > seconds(&others) {
             true => limited,
             false => others,
@@ -55,62 +56,68 @@ impl Pool {
     }
 }
 
-/// Returns one result of all loads. Its judged values cover all of them.
-fn combine(all: &[&Pooled]) -> Option<LoadResult> {
-    let [first, rest @ ..] = all else { return None };
+/// Combines loads into one result. Only the values that [`judge`] reads cover all loads.
+fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
+    let [first, rest @ ..] = loads else { return None };
     if rest.is_empty() {
         return Some(first.result.clone());
     }
-    let seconds: f64 = all.iter().map(|one| one.result.duration_s).sum();
-    let mean = |of: fn(&LoadResult) -> f64| {
-        all.iter().map(|one| of(&one.result) * one.result.duration_s).sum::<f64>() / seconds
+    let seconds: f64 = loads.iter().map(|load| load.result.duration_s).sum();
+    let mean = |pick: fn(&LoadResult) -> f64| {
+        loads.iter().map(|load| pick(&load.result) * load.result.duration_s).sum::<f64>() / seconds
     };
-    let missing = all.iter().fold(UnansweredRequests::NONE, |sum, one| UnansweredRequests {
-        count: sum.count + one.missing.count,
-        longest_ns: sum.longest_ns.max(one.missing.longest_ns),
+    let missing = loads.iter().fold(UnansweredRequests::NONE, |sum, load| UnansweredRequests {
+        count: sum.count + load.missing.count,
+        longest_ns: sum.longest_ns.max(load.missing.longest_ns),
     });
-    let times = Times::merge(all.iter().map(|one| &one.times));
-    let mut result = pace_of(all).result.clone();
+    let times = Times::merge(loads.iter().map(|load| &load.times));
+    let mut result = representative_load(loads).result.clone();
     result.duration_s = seconds;
     result.throughput_rps = mean(|load| load.throughput_rps);
     result.in_flight.mean = mean(|load| load.in_flight.mean);
     result.response_time_us = Percentiles::from_due(&times, missing);
-    result.exchanges = all.iter().map(|one| one.result.exchanges).reduce(|a, b| a.plus(&b))?;
+    result.exchanges = loads.iter().map(|load| load.result.exchanges).reduce(|a, b| a.plus(&b))?;
     result.outcomes = Default::default();
-    all.iter().for_each(|one| result.outcomes.add(&one.result.outcomes));
-    let caveats = caveats(all, result.error_share(), seconds);
+    loads.iter().for_each(|load| result.outcomes.add(&load.result.outcomes));
+    let caveats = caveats(loads, result.error_share(), seconds);
     Some(with_caveats(result, |_| caveats))
 }
 
-/// A load that stands for whether responses kept up with the rate: one of those that did, if they
-/// did for half of the time.
-fn pace_of<'a>(all: &[&'a Pooled]) -> &'a Pooled {
-    let keeps_up = |one: &&&Pooled| one.result.keeps_up() != Some(false);
-    let seconds = |is: bool| -> f64 {
-        all.iter().filter(|one| keeps_up(one) == is).map(|one| one.result.duration_s).sum()
+/// Returns a load that represents whether responses kept up with the rate: one that did, if loads
+/// that did make up half of the time or more.
+fn representative_load<'a>(loads: &[&'a PooledLoad]) -> &'a PooledLoad {
+    let keeps_up = |load: &&&PooledLoad| load.result.keeps_up() != Some(false);
+    let seconds = |keeping: bool| -> f64 {
+        loads
+            .iter()
+            .filter(|load| keeps_up(load) == keeping)
+            .map(|load| load.result.duration_s)
+            .sum()
     };
-    let most = seconds(true) >= seconds(false);
-    all.iter().find(|one| keeps_up(one) == most).expect("one of either kind")
+    let keeping_wins = seconds(true) >= seconds(false);
+    loads.iter().find(|load| keeps_up(load) == keeping_wins).expect("one of either kind")
 }
 
-/// The caveats of most of the time. An incorrect response is one in whichever load it came.
-fn caveats(all: &[&Pooled], error_share: f64, seconds: f64) -> Vec<Caveat> {
-    let mut kept: Vec<Caveat> = Vec::new();
-    for caveat in all.iter().flat_map(|one| &one.result.caveats) {
-        let has = |one: &&&Pooled| {
-            one.result
+/// Returns the caveats that hold for most of the time. Caveats about responses are retained even if
+/// they hold for one load only.
+fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat> {
+    let mut retained: Vec<Caveat> = Vec::new();
+    for caveat in loads.iter().flat_map(|load| &load.result.caveats) {
+        let has_caveat = |load: &&&PooledLoad| {
+            load.result
                 .caveats
                 .iter()
                 .any(|c| (c.code, c.severity) == (caveat.code, caveat.severity))
         };
-        let its_s: f64 = all.iter().filter(has).map(|one| one.result.duration_s).sum();
-        let is_kept = match caveat.code {
+        let duration_s: f64 =
+            loads.iter().filter(has_caveat).map(|load| load.result.duration_s).sum();
+        let is_retained = match caveat.code {
             Code::Errors => error_share >= MAX_LOST,
-            code => FAILURES.contains(&code) || 2.0 * its_s > seconds,
+            code => FAILURES.contains(&code) || 2.0 * duration_s > seconds,
         };
-        if is_kept && !kept.iter().any(|known| known.code == caveat.code) {
-            kept.push(caveat.clone());
+        if is_retained && !retained.iter().any(|known| known.code == caveat.code) {
+            retained.push(caveat.clone());
         }
     }
-    kept
+    retained
 }

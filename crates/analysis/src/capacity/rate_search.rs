@@ -1,4 +1,6 @@
-//! A search with its loads: it returns the next load and takes its result.
+//! Runs a search on the results of loads: it returns the next load and takes its result.
+//!
+//! It connects the pure search of rates with objectives, pooled requests and the list of trials.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +13,15 @@ use super::{CapacityResult, CapacitySearch, CapacityTrial, SearchStep, TrialVerd
 use crate::LoadResult;
 
 /// Length of the confirming load of a search, as a multiple of the other loads.
-const CONFIRMS_TIMES: u64 = 10;
+const CONFIRMATION_FACTOR: u64 = 10;
 
-/// The longest such load, unless the other loads are longer.
-const LONGEST_NS: u64 = 60_000_000_000;
+/// Longest confirming load, unless the other loads are longer; nanoseconds.
+const MAX_CONFIRMATION_NS: u64 = 60_000_000_000;
 
-/// Length of the load that confirms a rate, for a search by loads of this length.
+/// Returns the length of the load that confirms a rate, for a search by loads of this length.
 #[must_use]
 pub fn confirmation_ns(duration_ns: u64) -> u64 {
-    (CONFIRMS_TIMES * duration_ns).min(LONGEST_NS.max(duration_ns))
+    (CONFIRMATION_FACTOR * duration_ns).min(MAX_CONFIRMATION_NS.max(duration_ns))
 }
 
 /// A search in progress.
@@ -27,7 +29,8 @@ pub fn confirmation_ns(duration_ns: u64) -> u64 {
 pub struct RateSearch {
     search: CapacitySearch,
     objective: Objective,
-    /// By [`f64::to_bits`] of the rate: rates are above 0.
+    /// Loads by rate. The key is [`f64::to_bits`] of the rate, which keeps the order because rates
+    /// are positive.
     pools: BTreeMap<u64, Pool>,
     trials: Vec<CapacityTrial>,
     least_rps: f64,
@@ -38,7 +41,7 @@ impl RateSearch {
     #[must_use]
     pub fn new(search: CapacitySearch, objective: Objective, least_rps: f64) -> RateSearch {
         RateSearch {
-            search: search.with_least(least_rps),
+            search: search.with_least_rps(least_rps),
             objective,
             pools: BTreeMap::new(),
             trials: Vec::new(),
@@ -52,7 +55,7 @@ impl RateSearch {
         self.search.next()
     }
 
-    /// Loads so far.
+    /// Returns the number of loads so far.
     #[must_use]
     pub fn loads(&self) -> usize {
         self.trials.len()
@@ -66,42 +69,42 @@ impl RateSearch {
         record: &LoadRecord,
         result: LoadResult,
     ) -> CapacityTrial {
-        let judged = judge(&self.objective, &result);
-        let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, judged) };
+        let verdict = judge(&self.objective, &result);
+        let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, verdict) };
         self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
         let own = TrialVerdict::from_trial(&trial);
-        let together =
-            self.combined_trial(rate_rps).map_or(own, |all| TrialVerdict::from_trial(&all));
+        let combined =
+            self.combined_trial(rate_rps).map_or(own, |trial| TrialVerdict::from_trial(&trial));
         match confirms {
             true if own == TrialVerdict::Kept => {
-                self.search.record_confirmation(rate_rps, together);
+                self.search.record_confirmation(rate_rps, combined);
             }
             true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
-            false => self.search.record(rate_rps, own, together),
+            false => self.search.record(rate_rps, own, combined),
         }
         self.trials.push(trial.clone());
         trial
     }
 
-    /// All loads at a rate as if they were one; `None`: there are none.
+    /// Returns all loads at a rate as if they were one; `None`: there are none.
     fn combined_trial(&self, rate_rps: f64) -> Option<CapacityTrial> {
-        let (result, judged) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
-        Some(CapacityTrial::new(rate_rps, &result, judged))
+        let (result, verdict) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
+        Some(CapacityTrial::new(rate_rps, &result, verdict))
     }
 
     /// Returns the result of the search. `ended`: the reason of an early end.
     #[must_use]
     pub fn result(self, ended: Option<String>) -> CapacityResult {
-        let found = match self.search.next() {
-            SearchStep::Done(found) => found,
-            SearchStep::Try(_) | SearchStep::Confirm(_) => self.search.so_far(),
+        let bounds = match self.search.next() {
+            SearchStep::Done(bounds) => bounds,
+            SearchStep::Try(_) | SearchStep::Confirm(_) => self.search.current_bounds(),
         };
-        let all: Vec<CapacityTrial> = self
+        let combined: Vec<CapacityTrial> = self
             .pools
             .keys()
             .filter_map(|rate| self.combined_trial(f64::from_bits(*rate)))
             .collect();
-        CapacityResult::new(&self.objective, found, ended, (self.trials, &all))
-            .with_least(self.least_rps)
+        CapacityResult::new(&self.objective, bounds, ended, (self.trials, &combined))
+            .with_least_rps(self.least_rps)
     }
 }

@@ -1,10 +1,10 @@
-//! The search for the highest rate that keeps an objective.
+//! Searches the highest rate that keeps an objective, as a pure state machine: it returns the next
+//! rate and takes the outcome of each load.
 //!
-//! It follows the Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch): bounds are first
-//! found coarsely by few loads and then made narrower by more, and a load that contradicts others
-//! leads to more loads there instead of to a wrong end. Unlike there, all requests at a rate decide
-//! about it, not the majority of its loads, and one longer load confirms the end. A pure state
-//! machine: it returns the next rate and takes the outcome of each load.
+//! The search follows Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch). Few loads
+//! first find coarse bounds, and more loads then narrow them. A load that contradicts others leads
+//! to more loads at its rate. There are two differences: all requests at a rate decide about it
+//! together, instead of the majority of its loads, and one longer load confirms the result.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct CapacitySearch {
     /// The lowest rate that is tried: below it loads are too short for the objective.
     least_rps: f64,
     /// Loads at each rate; rates in thousandths of a request per second, so that they are keys.
-    rates: BTreeMap<u64, Rate>,
+    rates: BTreeMap<u64, RateOutcomes>,
     loads: usize,
     confirmations: usize,
 }
@@ -53,95 +53,97 @@ impl TrialVerdict {
 pub enum SearchStep {
     /// A load at this rate, requests per second.
     Try(f64),
-    /// A longer load at this rate, which is what was found.
+    /// A longer load at this rate, to confirm it.
     Confirm(f64),
     Done(CapacityBounds),
 }
 
-/// The bounds that were found, requests per second.
+/// Bounds of the capacity, requests per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CapacityBounds {
     /// The highest rate that kept the objective below all that missed it; `None`: none did.
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed it; `None`: none did.
     pub missed_rps: Option<f64>,
-    /// Whether they are as close as was asked, and no longer load has contradicted the first.
+    /// Whether the bounds are as close as requested, and no longer load has contradicted
+    /// `kept_rps`.
     pub settled: bool,
-    /// Whether a longer load has confirmed the first.
+    /// Whether a longer load has confirmed `kept_rps`.
     pub is_confirmed: bool,
 }
 
 impl CapacityBounds {
-    /// The rate halfway between the bounds on a logarithmic scale, or the only bound; `None`:
-    /// neither is known.
+    /// Returns the geometric mean of the bounds, or the only known bound; `None`: neither is known.
     fn middle(self) -> Option<f64> {
         let both = self.kept_rps.zip(self.missed_rps).map(|(kept, missed)| (kept * missed).sqrt());
         both.or(self.kept_rps).or(self.missed_rps)
     }
 }
 
-/// Knowledge about a rate.
+/// Outcomes of the loads at one rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rate {
+struct RateOutcomes {
     loads: u32,
-    /// Loads that keep the objective by themselves.
+    /// Number of loads that keep the objective by themselves.
     kept: u32,
-    /// All its requests together keep the objective.
+    /// Whether all requests at this rate together keep the objective.
     is_kept: bool,
     /// Result of a longer load; `None`: there was none.
     confirmed: Option<bool>,
 }
 
-impl Rate {
-    /// Whether so many loads, or a longer one, decide about the rate. Where one load of several
-    /// misses what the others keep, more loads distinguish a recurring stall from a single one.
+impl RateOutcomes {
+    /// Whether the loads at this rate suffice to decide about it: this many, or a longer one. If
+    /// some loads miss what most keep, more loads tell a recurring stall from a single one.
     fn is_decided(&self, loads: u32) -> bool {
         let is_spoilt = !self.is_kept && 2 * self.kept >= self.loads && self.kept > 0;
-        self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT } else { loads }
+        self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT_LOADS } else { loads }
     }
 }
 
-/// A stage of the search: so many loads decide about a rate, and the bounds are made so many times
-/// as narrow as asked.
+/// A stage of the search.
 struct Stage {
+    /// Loads that decide about a rate.
     loads: u32,
+    /// Closeness of the bounds that ends the stage, as a multiple of the requested width.
     times_width: f64,
 }
 
-/// Three loads decide in the end.
+/// The stages, from one load per rate and coarse bounds to three loads and the requested width.
 const STAGES: [Stage; 3] = [
     Stage { loads: 1, times_width: 8.0 },
     Stage { loads: 2, times_width: 3.0 },
     Stage { loads: 3, times_width: 1.0 },
 ];
 
-/// Loads that decide about a rate at which half of them keep the objective, and all together do
-/// not.
-const SPOILT: u32 = 10;
+/// Loads that decide about a rate at which half or more of the loads keep the objective, and all
+/// requests together do not.
+const SPOILT_LOADS: u32 = 10;
 
-/// Most loads of a search: one that the noise keeps from an end stops with the bounds that it has.
-const LOADS: usize = 80;
+/// Most loads of a search. If noise prevents its end, it stops with the current bounds.
+const MAX_LOADS: usize = 80;
 
-/// Most loads that are to confirm what was found.
-const CONFIRMATIONS: usize = 8;
+/// Most longer loads of a search.
+const MAX_CONFIRMATIONS: usize = 8;
 
-/// How many times as far each rate is below the one before, in widths, where longer loads
-/// contradict what shorter ones found: close at first, because a bound is often near, and far in
-/// the end.
-const FARTHER: i32 = 3;
+/// Growth of the step, in widths, by which each contradicted rate is lowered. The first steps are
+/// small because the bound is often near.
+const STEP_GROWTH: i32 = 3;
 
-/// Ratios of rates that are thousandths are not exact.
+/// Relative rounding error of ratios, because rates are rounded to thousandths.
 const ROUNDING: f64 = 1e-4;
 
-/// The lowest rate that is tried for any objective, and the highest; requests per second.
+/// The lowest rate that is tried for any objective, requests per second.
 const MIN_RPS: f64 = 1.0;
 
-/// By how much the lowest rate is raised after a load that was too short.
-const RAISED: f64 = 1.05;
+/// The highest rate that is tried, requests per second.
 const MAX_RPS: f64 = 1e8;
 
+/// Factor by which the lowest rate is raised after a load that was too short.
+const LEAST_RATE_GROWTH: f64 = 1.05;
+
 impl CapacitySearch {
-    /// Begins at a rate.
+    /// Creates a search that begins at a rate.
     ///
     /// # Panics
     /// If the rate or the width is not above 0.
@@ -158,130 +160,134 @@ impl CapacitySearch {
         }
     }
 
-    /// The same, but no rate below this is tried, requests per second.
+    /// Sets the lowest rate that is tried, requests per second.
     #[must_use]
-    pub fn with_least(self, least_rps: f64) -> CapacitySearch {
+    pub fn with_least_rps(self, least_rps: f64) -> CapacitySearch {
         CapacitySearch { least_rps: rate(key(least_rps.clamp(MIN_RPS, MAX_RPS))), ..self }
     }
 
-    /// Takes the outcomes of a load at a rate: of the load itself, and of all requests at that
-    /// rate.
-    pub fn record(&mut self, rate_rps: f64, own: TrialVerdict, all: TrialVerdict) {
+    /// Records the outcome of a load (`own`), and that of all requests at its rate (`combined`).
+    pub fn record(&mut self, rate_rps: f64, own: TrialVerdict, combined: TrialVerdict) {
         self.loads += 1;
-        match all {
+        match combined {
             TrialVerdict::Kept | TrialVerdict::Missed => {
-                let known = self.rates.entry(key(rate_rps)).or_default();
-                known.loads += 1;
-                known.kept += u32::from(own == TrialVerdict::Kept);
-                known.is_kept = all == TrialVerdict::Kept;
+                let observed = self.rates.entry(key(rate_rps)).or_default();
+                observed.loads += 1;
+                observed.kept += u32::from(own == TrialVerdict::Kept);
+                observed.is_kept = combined == TrialVerdict::Kept;
             }
-            // By chance a load has fewer requests than its rate promises. A higher rate has enough.
+            // The load had fewer requests than expected by chance. A higher rate has enough.
             TrialVerdict::TooShort => {
-                self.least_rps = rate(key((RAISED * rate_rps).clamp(self.least_rps, MAX_RPS)));
+                self.least_rps =
+                    rate(key((LEAST_RATE_GROWTH * rate_rps).clamp(self.least_rps, MAX_RPS)));
             }
         }
     }
 
-    /// The same of the longer load that was to confirm it.
-    pub fn record_confirmation(&mut self, rate_rps: f64, all: TrialVerdict) {
+    /// Records the outcome of all requests at a rate after a longer load.
+    pub fn record_confirmation(&mut self, rate_rps: f64, combined: TrialVerdict) {
         self.confirmations += 1;
-        let known = self.rates.entry(key(rate_rps)).or_default();
-        known.is_kept = all == TrialVerdict::Kept;
-        known.confirmed = Some(known.is_kept);
+        let observed = self.rates.entry(key(rate_rps)).or_default();
+        observed.is_kept = combined == TrialVerdict::Kept;
+        observed.confirmed = Some(observed.is_kept);
     }
 
     /// Returns the next step.
     #[must_use]
     pub fn next(&self) -> SearchStep {
         if self.confirmations == 0 {
-            let next = (0..STAGES.len()).find_map(|stage| self.rate_for(stage));
-            if let Some(rate) = next.filter(|_| self.loads < LOADS) {
+            let next = (0..STAGES.len()).find_map(|stage| self.next_rate(stage));
+            if let Some(rate) = next.filter(|_| self.loads < MAX_LOADS) {
                 return SearchStep::Try(rate);
             }
         }
-        self.to_confirm().map_or_else(|| SearchStep::Done(self.so_far()), SearchStep::Confirm)
+        self.confirmation_rate()
+            .map_or_else(|| SearchStep::Done(self.current_bounds()), SearchStep::Confirm)
     }
 
-    /// The bounds as far as they are known: by the most loads that decide about both, else about
-    /// one.
+    /// Returns the best known bounds: those of the latest stage that has both bounds, or else one.
     #[must_use]
-    pub fn so_far(&self) -> CapacityBounds {
-        let last = self.bounds(STAGES[STAGES.len() - 1].loads);
+    pub fn current_bounds(&self) -> CapacityBounds {
+        let final_bounds = self.bounds(STAGES[STAGES.len() - 1].loads);
         let by_loads = || STAGES.iter().rev().map(|stage| self.bounds(stage.loads));
         let is_bracket =
             |found: &CapacityBounds| found.kept_rps.is_some() && found.missed_rps.is_some();
         let is_known =
             |found: &CapacityBounds| found.kept_rps.is_some() || found.missed_rps.is_some();
-        if self.confirmations > 0 || is_bracket(&last) {
-            return last;
+        if self.confirmations > 0 || is_bracket(&final_bounds) {
+            return final_bounds;
         }
         let best = by_loads().find(is_bracket).or_else(|| by_loads().find(is_known));
         CapacityBounds { settled: false, ..best.unwrap_or_default() }
     }
 
-    /// The lowest rate that missed by so many loads, and the highest below it that kept.
+    /// Returns the lowest missed rate, and the highest kept rate below it, if this many loads
+    /// decide about a rate.
     fn bounds(&self, loads: u32) -> CapacityBounds {
         let missed = self
             .rates
             .iter()
-            .find(|(_, of)| of.is_decided(loads) && !of.is_kept)
+            .find(|(_, outcomes)| outcomes.is_decided(loads) && !outcomes.is_kept)
             .map(|(rate, _)| *rate);
-        // Where longer loads have kept rates, shorter loads at other rates count less.
+        // A rate that a longer load kept has precedence over rates of shorter loads.
         let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
-        let longer = below().find(|(_, of)| of.confirmed == Some(true));
-        let kept = longer.or_else(|| below().find(|(_, of)| of.is_decided(loads) && of.is_kept));
-        let is_confirmed = kept.is_some_and(|(_, of)| of.confirmed == Some(true));
+        let longer = below().find(|(_, outcomes)| outcomes.confirmed == Some(true));
+        let kept = longer.or_else(|| {
+            below().find(|(_, outcomes)| outcomes.is_decided(loads) && outcomes.is_kept)
+        });
+        let is_confirmed = kept.is_some_and(|(_, outcomes)| outcomes.confirmed == Some(true));
         let is_contradicted =
-            self.rates.values().any(|of| of.confirmed == Some(false)) && !is_confirmed;
+            self.rates.values().any(|outcomes| outcomes.confirmed == Some(false)) && !is_confirmed;
         let (kept_rps, missed_rps) = (kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
         let is_close =
             kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
         CapacityBounds { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
     }
 
-    /// Whether two bounds are as close as was asked.
+    /// Whether two bounds are as close as requested.
     fn are_close(&self, kept_rps: f64, missed_rps: f64) -> bool {
         missed_rps / kept_rps <= (1.0 + self.width.0) * (1.0 + ROUNDING)
     }
 
-    /// The rate at which a longer load is next; `None`: there is nothing to confirm, or it is
-    /// confirmed, or was tried often enough.
-    fn to_confirm(&self) -> Option<f64> {
-        if self.confirmations >= CONFIRMATIONS {
+    /// Returns the rate of the next longer load; `None`: no rate needs confirmation, or the limit
+    /// of longer loads is reached.
+    fn confirmation_rate(&self) -> Option<f64> {
+        if self.confirmations >= MAX_CONFIRMATIONS {
             return None;
         }
         let longer = |kept: bool| {
-            let all = self.rates.iter().filter(move |(_, of)| of.confirmed == Some(kept));
-            all.map(|(at, _)| rate(*at))
+            let rates =
+                self.rates.iter().filter(move |(_, outcomes)| outcomes.confirmed == Some(kept));
+            rates.map(|(at, _)| rate(*at))
         };
         let (held, contradicted) = (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
         match (held, contradicted) {
-            (None, None) => self.so_far().kept_rps,
+            (None, None) => self.current_bounds().kept_rps,
             (Some(_), None) => None,
             (Some(low), Some(high)) if self.are_close(low, high) => None,
             (Some(low), Some(high)) => Some(rate(key((low * high).sqrt()))),
             (None, Some(high)) => {
-                let widths = FARTHER.pow(longer(false).count() as u32 - 1);
+                let widths = STEP_GROWTH.pow(longer(false).count() as u32 - 1);
                 let lower = high / (1.0 + self.width.0).powi(widths);
                 (high > self.least_rps).then(|| rate(key(lower.max(self.least_rps))))
             }
         }
     }
 
-    /// The rate that brings the bounds closer; `None`: they are close enough for the stage, or
-    /// there is nowhere to go.
-    fn rate_for(&self, index: usize) -> Option<f64> {
+    /// Returns the next rate of a stage; `None`: the bounds are close enough for it, or the range
+    /// of rates is exhausted.
+    fn next_rate(&self, index: usize) -> Option<f64> {
         let stage = &STAGES[index];
         let CapacityBounds { kept_rps, missed_rps, .. } = self.bounds(stage.loads);
         let expected_rps =
             index.checked_sub(1).and_then(|before| self.bounds(STAGES[before].loads).middle());
-        // A rate that was loaded, and about which so few loads do not decide yet.
-        let is_open = |of: &Rate| !of.is_decided(stage.loads);
+        // Rates that were loaded, but need more loads in this stage.
+        let needs_loads = |outcomes: &RateOutcomes| !outcomes.is_decided(stage.loads);
         let open_between = |from: f64, to: f64| {
             let between = self.rates.range(key(from) + 1..key(to));
-            let open = between.filter(|(_, of)| is_open(of)).map(|(at, _)| rate(*at));
-            // More loads are first asked for where fewer loads found the end, not at the rates on
-            // the way there.
+            let open =
+                between.filter(|(_, outcomes)| needs_loads(outcomes)).map(|(at, _)| rate(*at));
+            // The rates next to the bounds of the previous stage come first.
             let is_inside = |rate: &f64| (from..=to).contains(rate);
             let middle =
                 expected_rps.filter(is_inside).unwrap_or((from.max(MIN_RPS) * to).sqrt()).ln();
@@ -321,22 +327,24 @@ mod tests {
     use super::*;
     use crate::stats::draws::Normal;
 
-    /// A load in which this share of the requests is slow.
+    /// A simulated load.
     struct Load {
+        /// Share of slow requests: 0 to 1.
         slow: f64,
     }
 
     const KEPT: Load = Load { slow: 0.0 };
     const MISSED: Load = Load { slow: 0.5 };
 
-    /// The share that may be slow.
+    /// Share of slow requests from which on the objective is missed.
     const SLOW: f64 = 0.01;
 
-    fn tried(slow: f64) -> TrialVerdict {
+    fn verdict_of_share(slow: f64) -> TrialVerdict {
         if slow < SLOW { TrialVerdict::Kept } else { TrialVerdict::Missed }
     }
 
-    /// Runs a search on loads (`seconds` long). Returns its result, and the loads of either kind.
+    /// Runs a search. `load`: simulates a load of a rate and a length in seconds. Returns the
+    /// bounds, and the numbers of ordinary and of longer loads.
     fn search(
         search: CapacitySearch,
         mut load: impl FnMut(f64, f64) -> Load,
@@ -356,8 +364,10 @@ mod tests {
             let length: f64 = own.iter().map(|(seconds, _)| seconds).sum();
             let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
-                SearchStep::Confirm(_) => search.record_confirmation(rate, tried(together)),
-                _ => search.record(rate, tried(slow), tried(together)),
+                SearchStep::Confirm(_) => {
+                    search.record_confirmation(rate, verdict_of_share(together))
+                }
+                _ => search.record(rate, verdict_of_share(slow), verdict_of_share(together)),
             }
         }
     }
@@ -369,19 +379,19 @@ mod tests {
     ) -> (CapacityBounds, usize) {
         let load = |rate, _| if kept(rate) { KEPT } else { MISSED };
         let (found, loads, confirmations) = search(CapacitySearch::new(start, Width(width)), load);
-        assert!(confirmations <= CONFIRMATIONS);
+        assert!(confirmations <= MAX_CONFIRMATIONS);
         (found, loads)
     }
 
-    /// The most loads that a search with a width of 2 % takes to an edge that no load contradicts.
+    /// Returns the most loads that a search with a width of 2 % needs to find a sharp edge.
     ///
-    /// One load at the start, and one for each doubling or halving until the edge is between two
-    /// rates. Their ratio of 2 is then
-    /// divided evenly three times, into 1.09 (at most 1.16 in the first stage): 3 loads. The second
-    /// stage asks for a second load at
-    /// both bounds, and divides once, into 1.044 (at most 1.06): 2 + 2. The third asks for a third
-    /// load at both, and divides
-    /// twice, into 1.011 (at most 1.02): 2 + 2 × 3.
+    /// - One load at the start, and one for each doubling or halving until two rates enclose the
+    ///   edge. Their ratio is 2.
+    /// - The first stage divides it three times, to 1.09 (limit 1.16): 3 loads.
+    /// - The second stage needs a second load at both bounds, and divides once, to 1.044 (limit
+    ///   1.06): 2 + 2 loads.
+    /// - The third needs a third load at both bounds, and divides twice, to 1.011 (limit 1.02):
+    ///   2 + 2 × 3 loads.
     fn most_loads(edge: f64, start: f64) -> usize {
         let doublings = (edge / start).log2().abs().floor() as usize + 1;
         1 + doublings + 3 + 4 + 8
@@ -397,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sharp_edge_is_found_wherever_the_search_begins(
+        fn search_finds_sharp_edge_from_any_start(
             edge in 2.0f64..1e7,
             start in 1.0f64..1e7,
         ) {
@@ -405,10 +415,9 @@ mod tests {
         }
     }
 
-    /// The first once took 48 loads, 22 of them on its way down; the others are the ends of the
-    /// range.
+    /// The first pair once took 48 loads. The others are the ends of the range of rates.
     #[test]
-    fn edges_far_from_the_start_take_few_loads() {
+    fn edge_far_from_start_takes_few_loads() {
         for (edge, start) in [(2.0, 2_730_039.0), (2.0, 1e7), (1e7, 1.0), (2.0, 1.0), (1e7, 1e7)] {
             assert_edge_is_found(edge, start);
         }
@@ -419,10 +428,10 @@ mod tests {
         }
     }
 
-    /// Near the edge a load keeps the objective by chance, and one in twenty has a stall that is
-    /// not the server's.
+    /// Near the edge a load keeps the objective by chance, and one load in twenty has a stall that
+    /// the machine caused.
     #[test]
-    fn loads_that_lie_do_not_mislead() {
+    fn search_tolerates_loads_that_are_wrong_by_chance() {
         let mut normal = Normal(21);
         let (mut near, mut total, mut longer) = (0, 0, 0);
         for _ in 0..200 {
@@ -460,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn pauses_that_are_rarer_than_loads_are_long_keep_no_rate() {
+    fn pauses_rarer_than_loads_keep_no_rate() {
         for phase in [0.0, 0.7, 1.4, 2.1, 2.8, 3.5, 4.2] {
             let mut clock = phase;
             let load = |rate: f64, seconds: f64| pauses(&mut clock, rate, seconds, 2500.0);
             let (found, _, longer) =
-                search(CapacitySearch::new(1000.0, Width(0.1)).with_least(100.0), load);
+                search(CapacitySearch::new(1000.0, Width(0.1)).with_least_rps(100.0), load);
             assert_eq!(
                 (found.kept_rps, found.is_confirmed),
                 (None, false),
@@ -474,9 +483,9 @@ mod tests {
         }
     }
 
-    /// Like a server that serves from a burst of CPU time for a while.
+    /// Models a server that is fast only as long as its burst of CPU time lasts.
     #[test]
-    fn what_longer_loads_do_not_keep_is_not_found() {
+    fn rate_missed_by_longer_load_is_not_kept() {
         for lasting in [1000.0, 900.0, 700.0, 300.0] {
             let load = |rate: f64, seconds: f64| {
                 if rate <= if seconds > 2.0 { lasting } else { 1000.0 } { KEPT } else { MISSED }
@@ -488,26 +497,26 @@ mod tests {
                 "{lasting}: {found:?}"
             );
             assert!(
-                loads <= most_loads(1000.0, 400.0) && longer <= CONFIRMATIONS,
+                loads <= most_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
                 "{loads}, {longer}"
             );
         }
-        // No longer load keeps it at any rate that was tried.
+        // No longer load keeps the objective at any rate.
         let load =
             |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
         let (found, _, longer) = search(CapacitySearch::new(400.0, Width(0.02)), load);
-        assert!(!found.is_confirmed && !found.settled && longer <= CONFIRMATIONS, "{found:?}");
+        assert!(!found.is_confirmed && !found.settled && longer <= MAX_CONFIRMATIONS, "{found:?}");
     }
 
     #[test]
-    fn search_that_is_cut_short_tells_both_bounds_that_it_knows() {
+    fn interrupted_search_returns_known_bounds() {
         let mut search = CapacitySearch::new(1000.0, Width(0.02));
         let mut tries = 0;
         while let SearchStep::Try(rate) = search.next() {
-            let tried = if rate <= 37_000.0 { TrialVerdict::Kept } else { TrialVerdict::Missed };
-            search.record(rate, tried, tried);
+            let verdict = if rate <= 37_000.0 { TrialVerdict::Kept } else { TrialVerdict::Missed };
+            search.record(rate, verdict, verdict);
             tries += 1;
-            let found = search.so_far();
+            let found = search.current_bounds();
             let (kept, missed) = (found.kept_rps, found.missed_rps);
             assert!(
                 kept.is_none_or(|kept| kept <= 37_000.0)
@@ -518,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_kept_or_never_is_said_to_be() {
+    fn search_without_edge_has_one_bound() {
         let (all, _) = search_bounds(1000.0, 0.02, |_| true);
         assert_eq!((all.kept_rps, all.missed_rps, all.settled), (Some(MAX_RPS), None, false));
         let (none, loads) = search_bounds(1000.0, 0.02, |_| false);
@@ -526,9 +535,9 @@ mod tests {
         assert!(loads < 40, "{loads}");
     }
 
-    /// Share of the requests of M/M/1 that take longer than `most`, by Lindley's recursion (1952):
-    /// Poisson arrivals, exponential service, one server, first come first served.
-    fn queue(rate: f64, service: f64, (seconds, most): (f64, f64), draw: &mut Normal) -> Load {
+    /// Simulates an M/M/1 queue (Poisson arrivals, exponential service times, one server) by
+    /// Lindley's recursion (1952). Requests that take longer than `limit` seconds are slow.
+    fn queue(rate: f64, service: f64, (seconds, limit): (f64, f64), draw: &mut Normal) -> Load {
         let mut exponential = |mean: f64| -mean * draw.uniform().max(1e-300).ln();
         let (mut clock, mut free, mut all, mut slow) = (0.0f64, 0.0f64, 0.0, 0.0);
         while clock < seconds + 0.5 {
@@ -536,7 +545,7 @@ mod tests {
             free = free.max(clock) + exponential(1.0 / service);
             if clock > 0.5 {
                 all += 1.0;
-                slow += f64::from(u8::from(free - clock >= most));
+                slow += f64::from(u8::from(free - clock >= limit));
             }
         }
         Load { slow: slow / all }
@@ -545,13 +554,13 @@ mod tests {
     /// In M/M/1 the response time is exponential with mean 1 / (μ − λ), so p99 is below t up to λ =
     /// μ − ln(100) / t.
     #[test]
-    fn capacity_of_a_queue_is_that_of_theory() {
-        let (service, most) = (4000.0, 0.012_5);
-        let truth = service - 100f64.ln() / most;
+    fn search_finds_theoretical_capacity_of_queue() {
+        let (service, limit) = (4000.0, 0.012_5);
+        let truth = service - 100f64.ln() / limit;
         let mut draw = Normal(33);
         let (mut all, mut longer) = (0, 0);
         for _ in 0..12 {
-            let load = |rate: f64, seconds: f64| queue(rate, service, (seconds, most), &mut draw);
+            let load = |rate: f64, seconds: f64| queue(rate, service, (seconds, limit), &mut draw);
             let (found, loads, confirmations) =
                 search(CapacitySearch::new(1000.0, Width(0.02)), load);
             (all, longer) = (all + loads, longer + confirmations);

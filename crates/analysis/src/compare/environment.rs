@@ -1,4 +1,6 @@
-//! Variables that the servers of two runs got from dyno's own environment.
+//! Compares the environment variables that the servers of two runs inherited from dyno.
+//!
+//! The suite does not set them, so they may differ without notice between two runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,29 +11,30 @@ use dyno_archive::{Party, StartRecord};
 
 use super::RunDifference;
 
-/// Variables that every server gets: from dyno's own environment, or a constant in its place.
-const OF_EACH: [&str; 3] = ["PATH", "HOME", "LANG"];
+/// Variables that every server has: inherited from dyno, or a constant in their place.
+const COMMON: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Longer values are not shown.
-const LONGEST: usize = 100;
+/// Length above which values are not reported, bytes.
+const MAX_LENGTH: usize = 100;
 
-/// An arm of a run.
-type ArmOf<'a> = (&'a Run, usize);
+/// A run, and the index of one of its arms.
+type RunArm<'a> = (&'a Run, usize);
 
 /// Returns the variables that differ between two arms of two runs, or between their back ends of
 /// the same name.
-pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDifference> {
-    let mut all = differing(whose, &ProgramEnvironment::to_arm(a), &ProgramEnvironment::to_arm(b));
+pub(super) fn differences(owner: &str, a: RunArm<'_>, b: RunArm<'_>) -> Vec<RunDifference> {
+    let mut all =
+        differing(owner, &ProgramEnvironment::from_arm(a), &ProgramEnvironment::from_arm(b));
     let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
     for own in &plan_a.arms[a.1].backends {
         let name = &plan_a.backends[*own].name;
         let mut others = plan_b.arms[b.1].backends.iter();
         if let Some(other) = others.find(|other| plan_b.backends[**other].name == *name) {
-            let whose = format!("{whose}: back end {name}");
+            let owner = format!("{owner}: back end {name}");
             all.extend(differing(
-                &whose,
-                &ProgramEnvironment::to_backend(a, *own),
-                &ProgramEnvironment::to_backend(b, *other),
+                &owner,
+                &ProgramEnvironment::from_backend(a, *own),
+                &ProgramEnvironment::from_backend(b, *other),
             ));
         }
     }
@@ -40,18 +43,18 @@ pub(super) fn differences(whose: &str, a: ArmOf<'_>, b: ArmOf<'_>) -> Vec<RunDif
 
 /// Environment of one program of a run, over all of its starts.
 struct ProgramEnvironment<'a> {
-    /// By name of the variable. More than one value: parts of the run differ, which is reported of
-    /// the run itself.
+    /// Values by the name of the variable. If there are several, parts of the run differ, which is
+    /// reported elsewhere.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// Hash of what it is started by.
+    /// Hash of the definition of the program.
     definition: Option<&'a str>,
-    /// Whether the archive says which variables were inherited. If not, those that every server
-    /// gets and those that the suite lets in are known to be.
+    /// Whether the archive records which variables were inherited. If not, only the [`COMMON`] ones
+    /// and those that the suite names are known.
     is_recorded: bool,
 }
 
 impl<'a> ProgramEnvironment<'a> {
-    fn to_arm((run, arm): ArmOf<'a>) -> ProgramEnvironment<'a> {
+    fn from_arm((run, arm): RunArm<'a>) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let part = |start: &'a StartRecord| {
             let party = plan.launches[start.launch].party_of(arm)?;
@@ -65,7 +68,7 @@ impl<'a> ProgramEnvironment<'a> {
         )
     }
 
-    fn to_backend((run, arm): ArmOf<'a>, backend: usize) -> ProgramEnvironment<'a> {
+    fn from_backend((run, arm): RunArm<'a>, backend: usize) -> ProgramEnvironment<'a> {
         let plan = &run.header.plan;
         let starts =
             run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
@@ -76,23 +79,23 @@ impl<'a> ProgramEnvironment<'a> {
     fn new(
         parts: impl Iterator<Item = &'a PartStart>,
         definition: Option<&'a str>,
-        let_in: &[String],
+        inherited: &[String],
     ) -> ProgramEnvironment<'a> {
         let is_inherited = |name: &str| {
-            OF_EACH.contains(&name) || let_in.iter().any(|pattern| covers(pattern, name))
+            COMMON.contains(&name) || inherited.iter().any(|pattern| covers(pattern, name))
         };
-        let mut given =
+        let mut environment =
             ProgramEnvironment { values: BTreeMap::new(), definition, is_recorded: false };
         for part in parts {
-            given.is_recorded |= !part.inherited.is_empty();
+            environment.is_recorded |= !part.inherited.is_empty();
             for (name, value) in part.inherited_variables(is_inherited) {
-                given.values.entry(name).or_default().insert(value);
+                environment.values.entry(name).or_default().insert(value);
             }
         }
-        given
+        environment
     }
 
-    fn is_steady(&self, name: &str) -> bool {
+    fn is_constant(&self, name: &str) -> bool {
         self.values.get(name).is_none_or(|values| values.len() == 1)
     }
 
@@ -101,43 +104,43 @@ impl<'a> ProgramEnvironment<'a> {
     }
 }
 
-/// Whether an entry of `inherit` lets in a variable.
+/// Whether an entry of `inherit` matches a variable.
 fn covers(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
 fn differing(
-    whose: &str,
+    owner: &str,
     a: &ProgramEnvironment<'_>,
     b: &ProgramEnvironment<'_>,
 ) -> Vec<RunDifference> {
-    // Archives of loads without a suite have no starts, and very old ones no environment.
+    // Archives of loads without a suite have no starts, and very old archives no environment.
     if a.values.is_empty() || b.values.is_empty() {
         return Vec::new();
     }
-    // A variable that one of two servers does not ask for is a difference of the servers.
-    let are_one =
+    // If the definitions differ, a variable of only one server is a difference of the servers.
+    let are_comparable =
         a.definition.is_some() && (a.definition, a.is_recorded) == (b.definition, b.is_recorded);
     let is_compared = |name: &&str| {
         let has_both = a.values.contains_key(name) && b.values.contains_key(name);
-        (are_one || has_both) && a.is_steady(name) && b.is_steady(name)
+        (are_comparable || has_both) && a.is_constant(name) && b.is_constant(name)
     };
     let names: BTreeSet<&str> =
         a.values.keys().chain(b.values.keys()).copied().filter(is_compared).collect();
-    let of_name = |name: &str| difference(whose, name, a.value(name), b.value(name));
-    names.into_iter().filter_map(of_name).collect()
+    let difference_of = |name: &str| difference(owner, name, a.value(name), b.value(name));
+    names.into_iter().filter_map(difference_of).collect()
 }
 
-fn difference(whose: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<RunDifference> {
+fn difference(owner: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Option<RunDifference> {
     let is_withheld = |value: &str| {
-        value.len() > LONGEST || holds_secret(value) || without_userinfo(value) != value
+        value.len() > MAX_LENGTH || holds_secret(value) || without_userinfo(value) != value
     };
-    let is_shown = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
-    let shown = |value: Option<&str>| is_shown.then(|| value.unwrap_or("not set").to_string());
+    let is_visible = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
+    let text = |value: Option<&str>| is_visible.then(|| value.unwrap_or("not set").to_string());
     (a != b).then(|| RunDifference {
-        what: format!("{whose}: environment variable {name}"),
-        a: shown(a),
-        b: shown(b),
+        what: format!("{owner}: environment variable {name}"),
+        a: text(a),
+        b: text(b),
     })
 }
 
@@ -156,11 +159,11 @@ mod tests {
         variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
-    /// A run of one server whose starts have a folder and a port of their own.
+    /// Returns a run of one server. Each start has its own folder and port.
     fn run(
         id: &str,
         definition: &str,
-        let_in: &[&str],
+        inherited: &[&str],
         part: impl Fn(PartStart) -> PartStart,
     ) -> Run {
         let subject = Subject {
@@ -172,7 +175,7 @@ mod tests {
         let mut run = fixture::blocks_of(vec![subject], 5, |_, block| 200 + u64::from(block));
         run.header.id = id.into();
         run.header.plan.arms[0].conditions.inherit =
-            let_in.iter().map(|name| (*name).into()).collect();
+            inherited.iter().map(|name| (*name).into()).collect();
         let start = |start: usize| {
             let folder = format!("/tmp/dyno-{id}-{start}");
             let mut own = part(PartStart::new(Party::SUBJECT, "x".into()));
@@ -189,7 +192,7 @@ mod tests {
         run
     }
 
-    /// A run by a dyno that keeps apart what was inherited.
+    /// Returns a run whose archive records which variables were inherited.
     fn inheriting(id: &str, definition: &str, inherited: Variables<'_>) -> Run {
         run(id, definition, &[], |part| PartStart {
             environment: map(inherited),
@@ -199,51 +202,59 @@ mod tests {
     }
 
     fn variable_differences(a: &Run, b: &Run) -> Vec<String> {
-        let (of_a, of_b) = (report(a), report(b));
+        let (report_a, report_b) = (report(a), report(b));
         let side = |run, report| Side { run, report, arm: None };
-        let compared = compare(side(a, &of_a), side(b, &of_b), &ComparisonOptions::default());
-        let shown = |d: RunDifference| match (d.a, d.b) {
+        let comparison =
+            compare(side(a, &report_a), side(b, &report_b), &ComparisonOptions::default());
+        let text = |d: RunDifference| match (d.a, d.b) {
             (Some(a), Some(b)) => format!("{}: {a} and {b}", d.what),
             _ => d.what,
         };
-        let all = compared.differences.into_iter().map(shown);
+        let all = comparison.differences.into_iter().map(text);
         all.filter(|what| what.contains("environment variable")).collect()
     }
 
     #[test]
-    fn inherited_variables_of_two_runs_are_compared() {
-        let delay = |id, us| inheriting(id, "d", &[("DELAY_US", us)]);
+    fn inherited_variables_are_compared() {
+        let with_delay = |id, us| inheriting(id, "d", &[("DELAY_US", us)]);
         assert_eq!(
-            variable_differences(&delay("a", "500"), &delay("bb", "900")),
+            variable_differences(&with_delay("a", "500"), &with_delay("bb", "900")),
             ["x: environment variable DELAY_US: 500 and 900"]
         );
-        // Folders and ports of starts are no difference.
-        assert!(variable_differences(&delay("a", "500"), &delay("bb", "500")).is_empty());
+        // Folders and ports of starts are not compared.
+        assert!(variable_differences(&with_delay("a", "500"), &with_delay("bb", "500")).is_empty());
         let without = inheriting("bb", "d", &[]);
         assert_eq!(
-            variable_differences(&delay("a", "500"), &without),
+            variable_differences(&with_delay("a", "500"), &without),
             ["x: environment variable DELAY_US: 500 and not set"]
         );
-        // Another definition asks for other variables. What both ask for is compared.
-        assert!(variable_differences(&delay("a", "500"), &inheriting("bb", "e", &[])).is_empty());
+        // Another definition asks for other variables. Only variables of both are compared.
+        assert!(
+            variable_differences(&with_delay("a", "500"), &inheriting("bb", "e", &[])).is_empty()
+        );
         let other = inheriting("bb", "e", &[("DELAY_US", "900"), ("SIZE", "1")]);
         assert_eq!(
-            variable_differences(&delay("a", "500"), &other),
+            variable_differences(&with_delay("a", "500"), &other),
             ["x: environment variable DELAY_US: 500 and 900"]
         );
     }
 
     #[test]
-    fn older_archives_compare_what_the_suite_lets_in() {
-        let of = |id, variables: Variables<'_>| {
+    fn older_archives_compare_inherited_variables() {
+        let older_run = |id, variables: Variables<'_>| {
             run(id, "d", &["DELAY_US", "APP_*"], |part| PartStart {
                 environment: map(variables),
                 ..part
             })
         };
-        let a = of("a", &[("DELAY_US", "500"), ("APP_MODE", "x"), ("HOME", "/root"), ("OWN", "1")]);
-        let b =
-            of("bb", &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")]);
+        let a = older_run(
+            "a",
+            &[("DELAY_US", "500"), ("APP_MODE", "x"), ("HOME", "/root"), ("OWN", "1")],
+        );
+        let b = older_run(
+            "bb",
+            &[("DELAY_US", "900"), ("APP_MODE", "y"), ("HOME", "/home/u"), ("OWN", "2")],
+        );
         assert_eq!(
             variable_differences(&a, &b),
             [
@@ -252,14 +263,14 @@ mod tests {
                 "x: environment variable HOME: /root and /home/u",
             ]
         );
-        // An archive that says what was inherited, and one that does not: what both have.
+        // If only one archive records what was inherited, only variables of both are compared.
         let newer = inheriting("ccc", "d", &[("DELAY_US", "500"), ("OWN", "3"), ("HOME", "/root")]);
         assert!(variable_differences(&a, &newer).is_empty());
     }
 
     #[test]
-    fn values_that_may_be_secret_or_are_long_are_withheld() {
-        let long = "x".repeat(LONGEST + 1);
+    fn secret_and_long_values_are_withheld() {
+        let long = "x".repeat(MAX_LENGTH + 1);
         let a =
             inheriting("a", "d", &[("API_TOKEN", "one"), ("LIST", &long), ("DB", "pg://u:p@h/d")]);
         let b =
@@ -270,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn back_ends_of_one_name_are_compared() {
+    fn back_ends_with_equal_names_are_compared() {
         let with_backend = |id: &str, size: &str| {
             let mut run = inheriting(id, "d", &[]);
             run.header.plan.backends = vec![Backend {

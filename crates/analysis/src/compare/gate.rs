@@ -1,4 +1,6 @@
-//! Gates: how much worse a metric may get.
+//! Parses gates (how much worse a metric may get) and decides them.
+//!
+//! Gates make a comparison usable in CI: a significant regression fails it, and noise does not.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,14 +9,15 @@ use super::order::Confounding;
 use super::repeats::{
     Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
 };
+use super::starts::{self, StartTest};
 use super::verdict::although;
-use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
+use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
-use crate::stats::{ALPHA, Estimate, PairUnit, holm};
+use crate::stats::{ALPHA, Estimate, PairUnit, weighted_holm};
 
 /// Short names that gates may use.
-const SHORT: [(&str, &str); 7] = [
+const SHORT_NAMES: [(&str, &str); 7] = [
     ("throughput", "throughput_rps"),
     ("rps", "throughput_rps"),
     ("cpu_us_per_request", "server_cpu_us_per_request"),
@@ -24,8 +27,8 @@ const SHORT: [(&str, &str); 7] = [
     ("memory", "server_memory_bytes"),
 ];
 
-/// The smallest share of a gate, in per cent. A gate stores 1 + share, in which smaller shares lose
-/// their digits.
+/// The smallest share of a gate, in percent. A gate stores 1 + share, where smaller shares would
+/// lose their digits.
 const MIN_PERCENT: f64 = 0.001;
 
 /// The most by which a metric may change.
@@ -43,23 +46,25 @@ impl Gate {
     ///
     /// The mistake, and the correct form.
     pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
-        text.split(',').map(|one| Gate::one(one.trim())).collect()
+        text.split(',').map(|gate| Gate::parse_one(gate.trim())).collect()
     }
 
-    fn one(text: &str) -> Result<Gate, String> {
-        let wrong = || {
+    fn parse_one(text: &str) -> Result<Gate, String> {
+        let format_error = || {
             format!(
                 "{text:?}: not a gate\nhint: write a metric and a limit, such as \
                         `cpu_us_per_request>+3%` or `throughput<-2%`"
             )
         };
-        let at = text.find(['<', '>']).ok_or_else(wrong)?;
-        let (name, rest) = (text[..at].trim(), text[at + 1..].trim());
-        let is_above = text[at..].starts_with('>');
+        let operator_index = text.find(['<', '>']).ok_or_else(format_error)?;
+        let (name, limit) = (text[..operator_index].trim(), text[operator_index + 1..].trim());
+        let is_above = text[operator_index..].starts_with('>');
         let metric = metric(name)?;
-        let share =
-            rest.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
-        let wants_above = match metric.better {
+        let share = limit
+            .strip_suffix('%')
+            .and_then(|n| n.trim().parse::<f64>().ok())
+            .ok_or_else(format_error)?;
+        let is_miss_above = match metric.better {
             Better::Lower => true,
             Better::Higher => false,
             Better::Neither => is_above,
@@ -70,11 +75,11 @@ impl Gate {
                  with `-`"
             ));
         }
-        if wants_above != is_above {
+        if is_miss_above != is_above {
             return Err(format!(
                 "{text:?}: would fail an improvement: for {name}, {} is better\nhint: use the \
                  other direction and sign",
-                if wants_above { "lower" } else { "higher" }
+                if is_miss_above { "lower" } else { "higher" }
             ));
         }
         if share.abs() < MIN_PERCENT {
@@ -91,11 +96,11 @@ impl Gate {
         Ok(Gate { metric, ratio: 1.0 + share / 100.0 })
     }
 
-    /// Returns the gate as it is written.
+    /// Returns the gate in the form that [`Gate::parse`] reads.
     #[must_use]
     pub fn text(&self) -> String {
         let sign = if self.ratio > 1.0 { ">+" } else { "<-" };
-        // Rounded to what was written: 1.03 is not exactly 1 + 0.03. See `MIN_PERCENT`.
+        // Rounded to the written digits, because 1.03 is not exactly 1 + 0.03. See `MIN_PERCENT`.
         let share = ((self.ratio - 1.0).abs() * 1e10).round() / 1e8;
         format!("{}{sign}{share}%", self.metric.key)
     }
@@ -106,20 +111,20 @@ impl Gate {
     }
 }
 
-/// The metric of a name, or of a short one.
+/// Returns the metric with this key or short name.
 ///
 /// # Errors
-/// There is no such metric with ratios, as a sentence.
+/// A message if there is no such metric, or if the metric has no ratios.
 pub fn metric(name: &str) -> Result<&'static Metric, String> {
-    let key = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
+    let key = SHORT_NAMES.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
     let comparable = || METRICS.iter().filter(|metric| metric.has_ratios());
     comparable().find(|metric| metric.key == key).ok_or_else(|| {
-        let short: Vec<&str> = SHORT.iter().map(|(short, _)| *short).collect();
-        let all: Vec<&str> = comparable().map(|metric| metric.key).collect();
+        let short: Vec<&str> = SHORT_NAMES.iter().map(|(short, _)| *short).collect();
+        let keys: Vec<&str> = comparable().map(|metric| metric.key).collect();
         format!(
             "{name:?}: no such metric to compare by\nhint: use one of {}, or {}",
             short.join(", "),
-            all.join(", ")
+            keys.join(", ")
         )
     })
 }
@@ -149,66 +154,70 @@ pub struct GateResult {
     pub sentence: String,
 }
 
-/// Judges gates over all rows of their metrics. The tests of ratios and the tests of failures are
-/// one family: the chance that any
-/// gate is missed where nothing changed is at most [`ALPHA`] (Holm). The rows and cells of controls
-/// are no gates: between two runs
-/// they show how much the machine changed.
+/// Judges gates over all rows of their metrics.
+///
+/// The tests of ratios and of failures are one family (Holm): if nothing changed, the chance that
+/// any gate is missed is at most [`ALPHA`]. Gates do not apply to controls, which show how much the
+/// machine changed between two runs.
 pub(super) fn judge(
     gates: &[Gate],
-    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
+    (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     order: Confounding,
     differences: &[RunDifference],
 ) -> Vec<GateResult> {
     let evidence = Evidence {
         rows,
         repeats,
+        starts: starts::tests(starts),
         order,
         excused: excused_share(repeats, SideRepeats::failures),
         excused_losses: excused_share(repeats, SideRepeats::losses),
         unrecorded: unrecorded_controls(repeats),
     };
-    let each = gates.iter().flat_map(|gate| {
-        let of_gate = rows
+    let cell = gates.iter().flat_map(|gate| {
+        let gate_rows = rows
             .iter()
             .enumerate()
             .filter(|(_, row)| row.metric == gate.metric.key && !row.control);
-        of_gate.map(|(index, _)| Gated::new(*gate, index, &evidence))
+        gate_rows.map(|(index, _)| GateCell::new(*gate, index, &evidence))
     });
-    let each: Vec<Gated<'_>> = each.collect();
-    let family = Family::new(&each);
-    let result = |gated: &Gated<'_>| {
-        let (state, sentence) = gated.judge(&family);
+    let cell: Vec<GateCell<'_>> = cell.collect();
+    let family = Family::new(&cell);
+    let result = |cell: &GateCell<'_>| {
+        let (state, sentence) = cell.judge(&family);
         GateResult {
-            gate: gated.gate.text(),
-            subject_a: gated.row.subject_a.clone(),
-            subject_b: gated.row.subject_b.clone(),
-            workload: gated.row.workload.clone(),
-            row: gated.index,
+            gate: cell.gate.text(),
+            subject_a: cell.row.subject_a.clone(),
+            subject_b: cell.row.subject_b.clone(),
+            workload: cell.row.workload.clone(),
+            row: cell.index,
             state,
-            // The row's own sentence names the differences already.
-            sentence: sentence
-                .map_or_else(|| gated.row.sentence.clone(), |own| although(own, differences)),
+            // The row's own sentence already names the differences.
+            sentence: sentence.map_or_else(
+                || cell.row.sentence.clone(),
+                |sentence| although(sentence, differences),
+            ),
         }
     };
-    each.iter().map(result).collect()
+    cell.iter().map(result).collect()
 }
 
 /// Inputs of the judgement of gates.
 struct Evidence<'a> {
     rows: &'a [ComparisonRow],
     repeats: &'a [CellRepeats],
+    starts: Vec<StartTest<'a>>,
     order: Confounding,
-    /// The share of repeats that failed in controls of `b` and not of `a`.
+    /// By how much the share of failed repeats of controls is higher in `b` than in `a`.
     excused: f64,
-    /// The same of repeats in which requests failed.
+    /// The same for repeats in which requests failed.
     excused_losses: f64,
     /// A control that cannot show whether the machine changed, in words.
     unrecorded: Option<String>,
 }
 
-/// A gate in one cell, with all that decides it.
-struct Gated<'a> {
+/// A gate in one cell, with the evidence that decides it.
+struct GateCell<'a> {
     gate: Gate,
     /// Index of the row.
     index: usize,
@@ -217,10 +226,12 @@ struct Gated<'a> {
     order: Confounding,
     /// The rows of controls with the same metric that changed.
     controls: Vec<&'a ComparisonRow>,
-    /// Failed repeats of both sides; of `b` without those that the control's failures explain.
+    /// Failed repeats of `a` and `b`; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
-    /// The same of repeats that count, and in which requests failed.
+    /// The same for counted repeats in which requests failed.
     losses: (Failures, Failures),
+    /// All starts of the server; `None`: `b` does not have it.
+    starts: Option<StartTest<'a>>,
     unrecorded: Option<&'a str>,
 }
 
@@ -231,43 +242,72 @@ enum Test<'a> {
     Ratio(usize),
     /// A cell whose repeats failed, or had failed requests. Several gates share it.
     Failures(&'a CellRepeats, (Failures, Failures)),
+    /// A server whose starts had failures. All of its gates share it.
+    Starts(StartTest<'a>),
 }
 
-/// All tests of the gates, each with its chance, adjusted for all others.
+/// The part of [`ALPHA`] for tests of starts, if there are any: five starts with failures next to
+/// five without have p 0.008, which no part among many tests of cells would find.
+const STARTS_PART: f64 = 0.2;
+
+/// All tests of the gates, each with its p-value, adjusted for the number of tests.
 struct Family<'a>(Vec<(Test<'a>, f64)>);
 
 impl<'a> Family<'a> {
-    fn new(gates: &[Gated<'a>]) -> Family<'a> {
+    fn new(gates: &[GateCell<'a>]) -> Family<'a> {
         let mut tests: Vec<(Test<'a>, f64)> = Vec::new();
-        for (test, p) in gates.iter().flat_map(Gated::tests).flatten() {
+        for (test, p) in gates.iter().flat_map(GateCell::tests).flatten() {
             if tests.iter().all(|(known, _)| *known != test) {
                 tests.push((test, p));
             }
         }
-        let adjusted = holm(&tests.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        let weights = Family::weights(&tests);
+        let weighted: Vec<(f64, f64)> =
+            tests.iter().zip(weights).map(|((_, p), weight)| (*p, weight)).collect();
+        let adjusted = weighted_holm(&weighted);
         Family(tests.into_iter().zip(adjusted).map(|((test, _), p)| (test, p)).collect())
     }
 
-    /// The adjusted chance; `None`: there is no such test.
+    /// Returns the weight of each test.
+    fn weights(tests: &[(Test<'a>, f64)]) -> Vec<f64> {
+        let is_of_starts = |test: &Test<'_>| matches!(test, Test::Starts(_));
+        let starts = tests.iter().filter(|(test, _)| is_of_starts(test)).count();
+        let others = tests.len() - starts;
+        let weight = |test: &Test<'_>| match is_of_starts(test) {
+            true => STARTS_PART / starts as f64,
+            false if starts == 0 => 1.0,
+            false => (1.0 - STARTS_PART) / others as f64,
+        };
+        tests.iter().map(|(test, _)| weight(test)).collect()
+    }
+
+    /// Returns the number of equal tests that would leave a ratio as small a part of [`ALPHA`].
+    fn equal_tests(&self) -> usize {
+        let others = self.0.iter().filter(|(test, _)| !matches!(test, Test::Starts(_))).count();
+        let part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
+        (others as f64 / part).ceil() as usize
+    }
+
+    /// Returns the adjusted p-value; `None`: there is no such test.
     fn p(&self, test: Option<(Test<'a>, f64)>) -> Option<f64> {
         let (test, _) = test?;
         self.0.iter().find(|(known, _)| *known == test).map(|(_, p)| *p)
     }
 }
 
-impl<'a> Gated<'a> {
-    fn new(gate: Gate, index: usize, evidence: &'a Evidence<'a>) -> Gated<'a> {
+impl<'a> GateCell<'a> {
+    fn new(gate: Gate, index: usize, evidence: &'a Evidence<'a>) -> GateCell<'a> {
         let row = &evidence.rows[index];
-        let is_own = |cell: &&CellRepeats| {
+        let is_same_cell = |cell: &&CellRepeats| {
             !cell.control
                 && (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
                     == (&row.subject_a, &row.subject_b, &row.workload, row.step)
         };
-        let cell = evidence.repeats.iter().find(is_own).expect("each row is of a cell");
-        let (of_a, of_b) = cell.failures_in(row.lack);
-        let failures = (of_a, excess_failures(evidence.excused, of_b));
+        let cell = evidence.repeats.iter().find(is_same_cell).expect("each row is of a cell");
+        let (failures_a, failures_b) = cell.failures_in(row.lack);
+        let failures = (failures_a, excess_failures(evidence.excused, failures_b));
         let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
-        Gated {
+        GateCell {
             gate,
             index,
             row,
@@ -276,15 +316,24 @@ impl<'a> Gated<'a> {
             controls: controls_of(row, evidence.rows),
             failures,
             losses,
+            starts: evidence.starts.iter().copied().find(|test| {
+                (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
+            }),
             unrecorded: evidence.unrecorded.as_deref(),
         }
     }
 
-    fn tests(&self) -> [Option<(Test<'a>, f64)>; 3] {
-        [self.ratio_test(), self.failure_test(self.failures), self.failure_test(self.losses)]
+    fn tests(&self) -> [Option<(Test<'a>, f64)>; 4] {
+        [
+            self.ratio_test(),
+            self.failure_test(self.failures),
+            self.failure_test(self.losses),
+            self.start_test(),
+        ]
     }
 
-    /// The estimate that may decide the gate. Rounds within too few starts do not.
+    /// Returns the estimate that may decide the gate. One over rounds of turns within few starts
+    /// may not.
     fn estimate(&self) -> Option<Estimate> {
         self.row.estimate.filter(|_| self.row.over != Some(PairUnit::Rounds))
     }
@@ -297,84 +346,100 @@ impl<'a> Gated<'a> {
         Some((Test::Failures(self.cell, counts), p_of_failures(counts.0, counts.1)?))
     }
 
-    /// The sentence is `None` where the row says what there is to say.
-    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
-        // No noise answers wrong, and no machine is slow in that way.
-        let (_, of_b) = self.failures;
-        if self.row.b_broke && 2 * of_b.failed > of_b.all {
-            return (GateState::Missed, Some(self.with_repeats(BROKE.into())));
+    fn start_test(&self) -> Option<(Test<'a>, f64)> {
+        Some((Test::Starts(self.starts?), self.starts?.p()?))
+    }
+
+    /// Returns the reason why the gate is missed whatever the ratio is: the server failed.
+    fn failure_sentence(&self, family: &Family<'a>) -> Option<String> {
+        // Noise does not cause incorrect responses, so no test is needed.
+        let (_, failures_b) = self.failures;
+        if self.row.b_broke && 2 * failures_b.failed > failures_b.all {
+            return Some(BROKE.into());
         }
-        for (counts, what) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
-            let Some(p) = family.p(self.failure_test(counts)).filter(|p| *p < ALPHA) else {
-                continue;
-            };
-            let (of_a, of_b) = counts;
-            let said = format!(
-                "more repeats of B {what} than of A: {} of {} compared with {} of {}, which is \
+        if let Some(starts) = self.starts.filter(StartTest::is_broken) {
+            return starts.server.breaks_sentence();
+        }
+        let significant = |test: Option<(Test<'a>, f64)>| family.p(test).filter(|p| *p < ALPHA);
+        for (counts, event) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
+            let Some(p) = significant(self.failure_test(counts)) else { continue };
+            let (failures_a, failures_b) = counts;
+            return Some(format!(
+                "more repeats of B {event} than of A: {} of {} compared with {} of {}, which is \
                  significant ({}, Fisher's exact test)",
-                of_b.failed,
-                of_b.all,
-                of_a.failed,
-                of_a.all,
+                failures_b.failed,
+                failures_b.all,
+                failures_a.failed,
+                failures_a.all,
                 p_in_words(p)
-            );
-            return (GateState::Missed, Some(self.with_repeats(said)));
+            ));
+        }
+        Some(self.starts?.sentence(significant(self.start_test())?))
+    }
+
+    /// Decides the gate. The sentence is `None` if that of the row suffices.
+    fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
+        if let Some(failure) = self.failure_sentence(family) {
+            return (GateState::Missed, Some(self.with_repeats(failure)));
         }
         let Some(estimate) = self.estimate() else {
-            let said =
-                self.cell.sentence.as_ref().map(|lost| format!("{}; {lost}", self.row.sentence));
-            return (GateState::Undecided, said);
+            let text = self
+                .cell
+                .sentence
+                .as_ref()
+                .map(|uncounted| format!("{}; {uncounted}", self.row.sentence));
+            return (GateState::Undecided, text);
         };
         let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
-        let (state, said) = self.by_ratio(estimate.with_tests(family.0.len()), p);
-        if let Some(why) = self.order.gate_note() {
-            return (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))));
+        let (state, text) = self.ratio_verdict(estimate.with_tests(family.equal_tests()), p);
+        if let Some(reason) = self.order.gate_note() {
+            return (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))));
         }
         match (state, &self.cell.sentence) {
-            // The failures of the others select the remaining repeats.
-            (GateState::Held, Some(lost)) if !self.cell.are_all_counted() => {
-                let said =
-                    format!("{said} over the remaining repeats, but a gate needs all: {lost}");
-                (GateState::Undecided, Some(said))
+            // The remaining repeats may be a selection of the better ones.
+            (GateState::Held, Some(uncounted)) if !self.cell.are_all_counted() => {
+                let text =
+                    format!("{text} over the remaining repeats, but a gate needs all: {uncounted}");
+                (GateState::Undecided, Some(text))
             }
-            // Repeats in turns make a pair only if both had their turns next to each other.
+            // Repeats in turns are a pair only if both subjects had their turns next to each other.
             (GateState::Held, _) if self.lacks_pairs() => {
                 let (pairs, planned) = (self.row.pairs.len(), self.cell.a.planned);
-                let said = format!(
-                    "{said} over {pairs} pairs of {planned} repeats, but a gate needs all. The \
+                let text = format!(
+                    "{text} over {pairs} pairs of {planned} repeats, but a gate needs all. The \
                      other repeats were not measured in turns with each other, or lack a value."
                 );
-                (GateState::Undecided, Some(said))
+                (GateState::Undecided, Some(text))
             }
             (state, _) => match self.unrecorded.filter(|_| state == GateState::Held) {
-                Some(why) => {
-                    (GateState::Undecided, Some(self.with_repeats(format!("{said}; {why}"))))
+                Some(reason) => {
+                    (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))))
                 }
-                None => (state, Some(self.with_repeats(said))),
+                None => (state, Some(self.with_repeats(text))),
             },
         }
     }
 
-    /// Whether repeats of both sides that count make no pair, although they are of one run.
+    /// Whether some counted repeats of one run are not in a pair.
     fn lacks_pairs(&self) -> bool {
         let pairs = self.row.pairs.len();
         pairs > 0 && pairs < self.cell.a.counted.max(self.cell.b.counted)
     }
 
-    /// Adds which repeats do not count.
-    fn with_repeats(&self, said: String) -> String {
+    /// Appends the repeats that do not count.
+    fn with_repeats(&self, text: String) -> String {
         match &self.cell.sentence {
-            Some(lost) => format!("{said}; {lost}"),
-            None => said,
+            Some(uncounted) => format!("{text}; {uncounted}"),
+            None => text,
         }
     }
 
     /// Returns the verdict of the ratio alone.
-    fn by_ratio(&self, estimate: Estimate, p: f64) -> (GateState, String) {
+    fn ratio_verdict(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
         let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
-            let would = estimate.detectable.map_or_else(
+            let detectable_text = estimate.detectable.map_or_else(
                 || "with so few repeats no difference would have been found".into(),
                 |least| {
                     format!(
@@ -385,12 +450,13 @@ impl<'a> Gated<'a> {
             );
             return (
                 GateState::Undecided,
-                format!("{change}, which may be chance: {would}. Use more repeats."),
+                format!("{change}, which may be chance: {detectable_text}. Use more repeats."),
             );
         }
         if gate.is_beyond(estimate.ratio) {
-            // The one that excuses most.
-            let towards = self.beyond_controls(estimate).filter(|of| of.is_towards(gate));
+            // The control that excuses most of the change.
+            let towards =
+                self.remaining_changes(estimate).filter(|remaining| remaining.is_towards(gate));
             return match towards.max_by(|a, b| a.excused_change().total_cmp(&b.excused_change())) {
                 None => (
                     GateState::Missed,
@@ -399,15 +465,17 @@ impl<'a> Gated<'a> {
                         p_in_words(p)
                     ),
                 ),
-                Some(rest) if rest.misses(gate) => (
+                Some(remaining) if remaining.misses(gate) => (
                     GateState::Missed,
                     format!(
                         "{change}, which is significant among the tests of the gates ({}); {}",
                         p_in_words(p),
-                        rest.in_words()
+                        remaining.in_words()
                     ),
                 ),
-                Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
+                Some(remaining) => {
+                    (GateState::Undecided, format!("{change}; {}", remaining.in_words()))
+                }
             };
         }
         if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
@@ -416,44 +484,48 @@ impl<'a> Gated<'a> {
                 signed_percent(estimate.low - 1.0),
                 signed_percent(estimate.high - 1.0)
             );
-            let said = format!(
+            let text = format!(
                 "{change}, with an interval of {range}, which is partly beyond the gate. Use more \
                  repeats."
             );
-            return (GateState::Undecided, said);
+            return (GateState::Undecided, text);
         }
-        // On a machine that became faster a server that did not has become slower. One control that
-        // shows it is enough.
-        let is_doubtful = |rest: &Beyond<'_>| gate.is_beyond(rest.low) || gate.is_beyond(rest.high);
-        match self.beyond_controls(estimate).find(is_doubtful) {
-            Some(rest) => (GateState::Undecided, format!("{change}; {}", rest.in_words())),
+        // If the machine became faster and the server did not, the server became slower. One
+        // control that shows this is enough.
+        let is_doubtful = |remaining: &RemainingChange<'_>| {
+            gate.is_beyond(remaining.low) || gate.is_beyond(remaining.high)
+        };
+        match self.remaining_changes(estimate).find(is_doubtful) {
+            Some(remaining) => {
+                (GateState::Undecided, format!("{change}; {}", remaining.in_words()))
+            }
             None => (GateState::Held, change),
         }
     }
 
-    fn beyond_controls(&self, own: Estimate) -> impl Iterator<Item = Beyond<'a>> {
-        self.controls.iter().filter_map(move |row| Beyond::control(row, own))
+    fn remaining_changes(&self, own: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
+        self.controls.iter().filter_map(move |row| RemainingChange::control(row, own))
     }
 }
 
-/// Rows of controls that changed, with the same metric: of the same cell if a control was measured
-/// there, or else of all cells.
+/// Returns the rows of controls that changed in the same metric: in the same cell if a control was
+/// measured there, otherwise in all cells.
 fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a ComparisonRow> {
-    let is_of_cell =
+    let is_in_cell =
         |other: &ComparisonRow| (&other.workload, other.step) == (&row.workload, row.step);
     let is_measured = |other: &ComparisonRow| {
         other.control && other.metric == row.metric && other.estimate.is_some()
     };
-    let has_own = rows.iter().any(|other| is_measured(other) && is_of_cell(other));
-    let is_meant = |other: &&ComparisonRow| {
-        is_drift(other) && other.metric == row.metric && (!has_own || is_of_cell(other))
+    let has_control_in_cell = rows.iter().any(|other| is_measured(other) && is_in_cell(other));
+    let is_selected = |other: &&ComparisonRow| {
+        is_drift(other) && other.metric == row.metric && (!has_control_in_cell || is_in_cell(other))
     };
-    rows.iter().filter(is_meant).collect()
+    rows.iter().filter(is_selected).collect()
 }
 
-/// A change beyond what the control changed by: the ratio of both ratios. Its interval is wide
-/// enough for both errors at once.
-struct Beyond<'a> {
+/// The change that remains after that of a control: the ratio of both ratios. Its interval includes
+/// the errors of both.
+struct RemainingChange<'a> {
     name: &'a str,
     /// Estimate of the control.
     control: Estimate,
@@ -462,10 +534,10 @@ struct Beyond<'a> {
     high: f64,
 }
 
-impl<'a> Beyond<'a> {
-    fn control(row: &'a ComparisonRow, own: Estimate) -> Option<Beyond<'a>> {
+impl<'a> RemainingChange<'a> {
+    fn control(row: &'a ComparisonRow, own: Estimate) -> Option<RemainingChange<'a>> {
         let control = row.estimate?;
-        Some(Beyond {
+        Some(RemainingChange {
             name: &row.subject_a,
             control,
             ratio: own.ratio / control.ratio,
@@ -474,8 +546,8 @@ impl<'a> Beyond<'a> {
         })
     }
 
-    /// How much of a change in the control's direction is excused: the logarithm of its ratio,
-    /// without its sign.
+    /// Returns the size of the change that the control excuses: the absolute logarithm of its
+    /// ratio.
     fn excused_change(&self) -> f64 {
         self.control.ratio.ln().abs()
     }
@@ -485,7 +557,7 @@ impl<'a> Beyond<'a> {
         (self.control.ratio > 1.0) == (gate.ratio > 1.0)
     }
 
-    /// Whether the rest is beyond a gate, and its interval leaves out 1.
+    /// Whether the remaining change is beyond a gate, and its interval excludes 1.
     fn misses(&self, gate: Gate) -> bool {
         gate.is_beyond(self.ratio)
             && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
@@ -513,9 +585,9 @@ pub(super) fn p_in_words(p: f64) -> String {
 
 /// `+3.1 %`, `−2 %`.
 fn signed_percent(share: f64) -> String {
-    /// Less is left over when floating-point numbers are divided.
-    const LEAST: f64 = 1e-9;
-    if share.abs() < LEAST {
+    /// Smaller shares are rounding errors of floating-point divisions.
+    const MIN_SHARE: f64 = 1e-9;
+    if share.abs() < MIN_SHARE {
         return percent(0.0);
     }
     format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs()))

@@ -1,5 +1,7 @@
-//! Two sides, of one run or of two, cell by cell: ratios with intervals, verdicts in words, and
-//! gates.
+//! Compares two sides cell by cell: ratios with intervals, verdicts in words, and gates.
+//!
+//! The sides are two runs, or two arms of one run. `dyno compare` and the experiments of a report
+//! share these rules.
 
 mod differences;
 mod environment;
@@ -8,6 +10,7 @@ mod no_ratio;
 mod notes;
 mod order;
 mod repeats;
+mod starts;
 mod times;
 mod verdict;
 
@@ -22,6 +25,7 @@ pub use differences::RunDifference;
 pub use gate::{Gate, GateResult, GateState, metric};
 pub use no_ratio::NoRatioReason;
 pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
+pub use starts::{ServerStarts, SideStarts};
 pub use verdict::Verdict;
 
 use crate::cell::{CellKey, Shape};
@@ -106,6 +110,8 @@ pub struct ComparisonResult {
     pub on_undecided: OnUndecided,
     /// For each cell of both sides, how many repeats count, and why the others do not.
     pub repeats: Vec<CellRepeats>,
+    /// For each server of both sides, in how many starts it failed, over all of its cells.
+    pub starts: Vec<ServerStarts>,
 }
 
 impl ComparisonResult {
@@ -204,76 +210,89 @@ impl ComparisonRow {
 
 /// Compares two sides.
 #[must_use]
-pub fn compare(a: Side<'_>, b: Side<'_>, asked: &ComparisonOptions) -> ComparisonResult {
-    // The id is no evidence: two machines may begin a suite in one second.
+pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> ComparisonResult {
+    // Equal ids do not suffice: two machines may start a suite within the same second.
     let is_one_run = a.run.header == b.run.header;
-    let arms = pairs_of_arms(a, b);
+    let arms = compared_arms(a, b);
     let differences = if is_one_run {
         differences::arm_differences(a.run, &arms)
     } else {
         differences::run_differences(a, b, &arms)
     };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
-    for gate in &asked.gates {
+    for gate in &options.gates {
         if !metrics.contains(&gate.metric) {
             metrics.push(gate.metric);
         }
     }
-    let asked_rows = RowsAsked { metrics: &metrics, is_paired: is_one_run, gates: &asked.gates };
-    let meant = arms.iter().map(|(of_a, of_b)| (*of_a, Some(*of_b)));
-    let meant: Vec<(usize, Option<usize>)> =
-        meant.chain(without_namesake(a, b).into_iter().map(|arm| (arm, None))).collect();
-    let Rows { mut rows, mut repeats, unmatched } = asked_rows.plan_rows(a, b, &meant);
+    let selection =
+        RowSelection { metrics: &metrics, is_paired: is_one_run, gates: &options.gates };
+    let matched = arms.iter().map(|(arm_a, arm_b)| (*arm_a, Some(*arm_b)));
+    let arm_pairs: Vec<(usize, Option<usize>)> =
+        matched.chain(unmatched_arms(a, b).into_iter().map(|arm| (arm, None))).collect();
+    let Rows { mut rows, mut repeats, unmatched } = selection.build_rows(a, b, &arm_pairs);
+    let server_starts = |(arm_a, arm_b): (usize, usize)| ServerStarts::new((a, arm_a), (b, arm_b));
+    let mut starts: Vec<ServerStarts> = arms.iter().copied().map(server_starts).collect();
     if !is_one_run && !rows.is_empty() {
-        let more = RowsAsked { gates: &[], ..asked_rows }.plan_rows(
-            a,
-            b,
-            &more_controls(a, b, &arms).map(|(of_a, of_b)| (of_a, Some(of_b))).collect::<Vec<_>>(),
-        );
-        rows.extend(more.rows.into_iter().map(|row| ComparisonRow { control: true, ..row }));
-        repeats.extend(more.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
+        let of_controls = uncompared_controls(a, b, &arms).map(server_starts);
+        starts.extend(of_controls.map(|server| ServerStarts { control: true, ..server }));
+        let pairs: Vec<(usize, Option<usize>)> =
+            uncompared_controls(a, b, &arms).map(|(arm_a, arm_b)| (arm_a, Some(arm_b))).collect();
+        let controls = RowSelection { gates: &[], ..selection }.build_rows(a, b, &pairs);
+        rows.extend(controls.rows.into_iter().map(|row| ComparisonRow { control: true, ..row }));
+        repeats
+            .extend(controls.repeats.into_iter().map(|cell| CellRepeats { control: true, ..cell }));
     }
     let order = order::confounding(a, b, &arms);
     let hedges: Vec<RunDifference> =
         differences.iter().cloned().chain(order.difference()).collect();
-    judge(&mut rows, asked.same_within, &hedges);
+    judge(&mut rows, options.same_within, &hedges);
     let drift = drift(&rows).filter(|_| !is_one_run);
-    let asked_for: Vec<ComparisonRow> = rows.iter().filter(|row| !row.control).cloned().collect();
-    let gates = gate::judge(&asked.gates, (&rows, &repeats), order, &hedges);
-    let mut answers = answers(&asked_for, asked.same_within, &hedges);
+    let subject_rows: Vec<ComparisonRow> =
+        rows.iter().filter(|row| !row.control).cloned().collect();
+    let gates = gate::judge(&options.gates, (&rows, &repeats, &starts), order, &hedges);
+    let mut answers = answers(&subject_rows, options.same_within, &hedges);
     answers.iter_mut().for_each(|answer| add_repeats(answer, &repeats));
     ComparisonResult {
         schema: SCHEMA,
-        a: side(a),
-        b: side(b),
+        a: side_result(a),
+        b: side_result(b),
         paired: is_one_run,
         at_every_look: is_one_run && Looks::from_plan(&a.run.header.plan) == Looks::AfterEach,
-        notes: notes::notes(a, b, (is_one_run, drift, order), (&rows, &repeats), unmatched),
+        notes: notes::notes(
+            a,
+            b,
+            (is_one_run, drift, order),
+            (&rows, &repeats, &starts),
+            unmatched,
+        ),
         answers,
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
         undecided: gates.iter().filter(|gate| gate.state == GateState::Undecided).count(),
-        on_undecided: asked.on_undecided,
+        on_undecided: options.on_undecided,
         rows,
         gates,
         repeats,
+        starts,
     }
 }
 
-/// Says in an answer that it is of the remaining repeats alone.
+/// Adds the number of uncounted repeats to an answer.
 fn add_repeats(answer: &mut ComparisonAnswer, repeats: &[CellRepeats]) {
-    let is_of = |cell: &&CellRepeats| {
+    let is_same_cell = |cell: &&CellRepeats| {
         (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
             == (&answer.subject_a, &answer.subject_b, &answer.workload, answer.step)
     };
-    if let Some(lost) = repeats.iter().find(is_of).and_then(CellRepeats::count_in_words) {
-        answer.sentence = format!("{}; {lost}", answer.sentence);
+    if let Some(uncounted) = repeats.iter().find(is_same_cell).and_then(CellRepeats::count_in_words)
+    {
+        answer.sentence = format!("{}; {uncounted}", answer.sentence);
     }
 }
 
-/// Inputs of rows.
+/// The metrics and cells for which rows are built.
 #[derive(Clone, Copy)]
-struct RowsAsked<'a> {
+struct RowSelection<'a> {
     metrics: &'a [&'a Metric],
     /// Whether both sides are of one run.
     is_paired: bool,
@@ -285,59 +304,59 @@ struct RowsAsked<'a> {
 struct Rows {
     rows: Vec<ComparisonRow>,
     repeats: Vec<CellRepeats>,
-    /// Cells of the first that the second was not to have.
+    /// Number of measured cells of the first side that the second side did not plan.
     unmatched: usize,
 }
 
-impl RowsAsked<'_> {
-    /// A row for each metric of each cell of which either side has trials. With gates also of each
-    /// that was planned: a server that never came up passes none.
+impl RowSelection<'_> {
+    /// Builds a row for each metric of each cell in which either side has trials.
     ///
-    /// `arms`: of `a`, and the one of `b` that it is compared with, if there is one.
-    fn plan_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
+    /// With gates, every planned cell has rows, so that a server that never started passes no gate.
+    /// `arms`: an arm of `a`, and its counterpart in `b` if there is one.
+    fn build_rows(&self, a: Side<'_>, b: Side<'_>, arms: &[(usize, Option<usize>)]) -> Rows {
         let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
-        let mut all = Rows::default();
+        let mut built = Rows::default();
         for (arm_a, arm_b) in arms {
             let takes_part = takes_part(a, *arm_a) || arm_b.is_some_and(|arm| takes_part(b, arm));
-            for key in planned_cells(a, *arm_a) {
-                let other = arm_b.and_then(|arm| counterpart(a, key, b, arm));
-                let other = other.filter(|key| is_planned(b, *key));
-                let has_a = grid_a.get(key).is_some();
-                let has_b = other.is_some_and(|other| grid_b.get(other).is_some());
-                all.unmatched += usize::from(has_a && other.is_none() && arm_b.is_some());
-                let is_meant = match self.gates {
-                    [] => other.is_some() && (has_a || has_b),
+            for key_a in planned_cells(a, *arm_a) {
+                let key_b = arm_b.and_then(|arm| counterpart(a, key_a, b, arm));
+                let key_b = key_b.filter(|key_a| is_planned(b, *key_a));
+                let has_a = grid_a.get(key_a).is_some();
+                let has_b = key_b.is_some_and(|key_b| grid_b.get(key_b).is_some());
+                built.unmatched += usize::from(has_a && key_b.is_none() && arm_b.is_some());
+                let is_included = match self.gates {
+                    [] => key_b.is_some() && (has_a || has_b),
                     _ => has_a || has_b || takes_part,
                 };
-                if is_meant {
-                    let (of_a, of_b) = (
-                        CellOf::new(a, key, &grid_a),
-                        other.map(|key| CellOf::new(b, key, &grid_b)),
+                if is_included {
+                    let (cell_a, cell_b) = (
+                        SideCell::new(a, key_a, &grid_a),
+                        key_b.map(|key_a| SideCell::new(b, key_a, &grid_b)),
                     );
-                    let cell = cell_repeats(of_a, of_b);
-                    all.rows.extend(self.cell_rows(of_a, of_b, &cell));
-                    all.repeats.push(cell);
+                    let cell = cell_repeats(cell_a, cell_b);
+                    built.rows.extend(self.cell_rows(cell_a, cell_b, &cell));
+                    built.repeats.push(cell);
                 }
             }
         }
-        all
+        built
     }
 
-    /// The rows of one cell. What servers waited for each other is left out, unless it is asked
-    /// for.
+    /// Builds the rows of one cell. In a duet, metrics that include the wait for the other server
+    /// are omitted unless a gate asks for them.
     fn cell_rows(
         &self,
-        a: CellOf<'_>,
-        b: Option<CellOf<'_>>,
+        a: SideCell<'_>,
+        b: Option<SideCell<'_>>,
         repeats: &CellRepeats,
     ) -> Vec<ComparisonRow> {
-        let nothing = Cell::default();
-        let cell_a = a.cell().unwrap_or(&nothing);
-        let cell_b = b.as_ref().and_then(CellOf::cell).unwrap_or(&nothing);
-        let waited = is_of_duet(cell_a) && is_of_duet(cell_b);
+        let empty = Cell::default();
+        let cell_a = a.cell().unwrap_or(&empty);
+        let cell_b = b.as_ref().and_then(SideCell::cell).unwrap_or(&empty);
+        let are_in_duet = is_in_duet(cell_a) && is_in_duet(cell_b);
         let is_reported = |metric: &&&Metric| {
             let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
-            !(waits && waited)
+            !(waits && are_in_duet)
         };
         let row = |metric: &&Metric| {
             row(repeats, &a.side.run.header.plan, (cell_a, cell_b), (metric, self.is_paired))
@@ -346,17 +365,17 @@ impl RowsAsked<'_> {
     }
 }
 
-/// A cell of a side, and where its trials are found.
+/// A cell of a side, with the grid that holds its trials.
 #[derive(Clone, Copy)]
-struct CellOf<'a> {
+struct SideCell<'a> {
     side: Side<'a>,
     key: CellKey,
     grid: &'a Grid<'a>,
 }
 
-impl<'a> CellOf<'a> {
-    const fn new(side: Side<'a>, key: CellKey, grid: &'a Grid<'a>) -> CellOf<'a> {
-        CellOf { side, key, grid }
+impl<'a> SideCell<'a> {
+    const fn new(side: Side<'a>, key: CellKey, grid: &'a Grid<'a>) -> SideCell<'a> {
+        SideCell { side, key, grid }
     }
 
     fn cell(&self) -> Option<&Cell<'a>> {
@@ -367,7 +386,8 @@ impl<'a> CellOf<'a> {
         &self.side.run.header.plan.arms[self.key.arm].name
     }
 
-    /// A control that was named is a compared arm.
+    /// Whether the cell shows the machine only. A control that was named as a side is a compared
+    /// arm.
     fn is_control(&self) -> bool {
         self.side.arm.is_none() && self.side.run.header.plan.subject_of(self.key.arm).control
     }
@@ -377,50 +397,50 @@ impl<'a> CellOf<'a> {
     }
 }
 
-/// `b`: `None` if that run was not to measure such a cell.
-fn cell_repeats(a: CellOf<'_>, b: Option<CellOf<'_>>) -> CellRepeats {
+/// Returns the repeats of a cell. `b`: `None` if that run did not plan the cell.
+fn cell_repeats(a: SideCell<'_>, b: Option<SideCell<'_>>) -> CellRepeats {
     let plan = &a.side.run.header.plan;
     let cell = CellRepeats {
         subject_a: a.arm_name().into(),
-        subject_b: b.as_ref().map_or(a.arm_name(), CellOf::arm_name).into(),
-        control: a.is_control() && b.as_ref().is_none_or(CellOf::is_control),
+        subject_b: b.as_ref().map_or(a.arm_name(), SideCell::arm_name).into(),
+        control: a.is_control() && b.as_ref().is_none_or(SideCell::is_control),
         workload: plan.workloads[a.key.workload].name.clone(),
         step: Shape::from_step(&plan.load.steps[a.key.step]),
         a: a.repeats(),
-        b: b.as_ref().map(CellOf::repeats).unwrap_or_default(),
+        b: b.as_ref().map(SideCell::repeats).unwrap_or_default(),
         p_failed: None,
         sentence: None,
     };
     cell.with_summary()
 }
 
-/// The cells that a side was to have, in the plan's order.
+/// Returns the planned cells of an arm, in the plan's order.
 fn planned_cells(side: Side<'_>, arm: usize) -> BTreeSet<CellKey> {
-    let of_arm = side.run.header.plan.trials.iter().filter(|trial| trial.arm == arm);
-    of_arm.map(|trial| CellKey { arm, workload: trial.workload, step: trial.step }).collect()
+    let trials = side.run.header.plan.trials.iter().filter(|trial| trial.arm == arm);
+    trials.map(|trial| CellKey { arm, workload: trial.workload, step: trial.step }).collect()
 }
 
 fn takes_part(side: Side<'_>, arm: usize) -> bool {
     side.run.header.plan.takes_part(arm)
 }
 
-/// Whether a side was to have a cell.
+/// Whether the plan of a side has a cell.
 fn is_planned(side: Side<'_>, key: CellKey) -> bool {
-    let is_of_cell = |trial: &Trial| {
+    let is_in_cell = |trial: &Trial| {
         (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
     };
-    side.run.header.plan.trials.iter().any(is_of_cell)
+    side.run.header.plan.trials.iter().any(is_in_cell)
 }
 
-/// Whether others were loaded at the same time.
-fn is_of_duet(cell: &Cell<'_>) -> bool {
+/// Whether another server was loaded at the same time.
+fn is_in_duet(cell: &Cell<'_>) -> bool {
     cell.trials().iter().any(|trial| trial.duet.is_some())
 }
 
-/// Two arms of one run, compared.
+/// A comparison of two arms of one run.
 pub(crate) struct ArmComparison {
     pub(crate) rows: Vec<ComparisonRow>,
-    /// Other differences of the two that may be the cause.
+    /// Other differences between the two that may be the cause of a result.
     hedges: Vec<RunDifference>,
     repeats: Vec<CellRepeats>,
 }
@@ -434,8 +454,8 @@ impl ArmComparison {
     }
 }
 
-/// Arms of one run against each other, pair by pair: every row judged with all others allowed for.
-/// Controls are arms like others here.
+/// Compares pairs of arms of one run. The tests of all rows are one family (Holm). Controls count
+/// as ordinary arms.
 pub(crate) fn compare_arms(
     run: &Run,
     report: &Report,
@@ -449,91 +469,92 @@ pub(crate) fn compare_arms(
             metrics.push(metric);
         }
     }
-    let asked = RowsAsked { metrics: &metrics, is_paired: true, gates: &[] };
-    let of_pair = |(a, b): &(usize, usize)| asked.plan_rows(side(*a), side(*b), &[(*a, Some(*b))]);
-    let of_pairs: Vec<Rows> = pairs.iter().map(of_pair).collect();
+    let asked = RowSelection { metrics: &metrics, is_paired: true, gates: &[] };
+    let pair_rows =
+        |(a, b): &(usize, usize)| asked.build_rows(side(*a), side(*b), &[(*a, Some(*b))]);
+    let rows_by_pair: Vec<Rows> = pairs.iter().map(pair_rows).collect();
     let mut rows: Vec<ComparisonRow> =
-        of_pairs.iter().flat_map(|of| of.rows.iter().cloned()).collect();
+        rows_by_pair.iter().flat_map(|pair| pair.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
     let hedges = order::arm_hedges(&run.header.plan);
     judge(&mut rows, same_within, &hedges);
     let mut rows = rows.into_iter();
-    let judged = |of: Rows| ArmComparison {
-        rows: rows.by_ref().take(of.rows.len()).collect(),
+    let comparison = |pair: Rows| ArmComparison {
+        rows: rows.by_ref().take(pair.rows.len()).collect(),
         hedges: hedges.clone(),
-        repeats: of.repeats,
+        repeats: pair.repeats,
     };
-    of_pairs.into_iter().map(judged).collect()
+    rows_by_pair.into_iter().map(comparison).collect()
 }
 
 /// Whether a control was named as a side.
-fn is_control(of: Side<'_>) -> bool {
-    of.arm.is_some_and(|arm| of.run.header.plan.subject_of(arm).control)
+fn is_control(side: Side<'_>) -> bool {
+    side.arm.is_some_and(|arm| side.run.header.plan.subject_of(arm).control)
 }
 
-fn side(of: Side<'_>) -> SideResult {
-    let header = &of.run.header;
+fn side_result(side: Side<'_>) -> SideResult {
+    let header = &side.run.header;
     SideResult {
         run: header.id.clone(),
         started: header.started.clone(),
-        subject: of.arm.map(|arm| header.plan.arms[arm].name.clone()),
+        subject: side.arm.map(|arm| header.plan.arms[arm].name.clone()),
     }
 }
 
 /// Returns the pairs of compared arms: the named ones, or arms of the same name.
-fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
+fn compared_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
     if let (Some(a), Some(b)) = (a.arm, b.arm) {
         return vec![(a, b)];
     }
-    let is_meant = |(of_a, of_b): &(usize, usize)| {
-        a.arm.is_none_or(|only| only == *of_a) && b.arm.is_none_or(|only| only == *of_b)
+    let is_selected = |(arm_a, arm_b): &(usize, usize)| {
+        a.arm.is_none_or(|only| only == *arm_a) && b.arm.is_none_or(|only| only == *arm_b)
     };
-    of_one_name(a, b).filter(is_meant).collect()
+    same_name_pairs(a, b).filter(is_selected).collect()
 }
 
-fn of_one_name<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
+fn same_name_pairs<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
     let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
-    let of =
+    let pair =
         |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
-    (0..arms_a.len()).filter_map(of)
+    (0..arms_a.len()).filter_map(pair)
 }
 
-/// Controls that two runs have in common and that are not compared themselves. They show how
-/// similar the machine was.
-fn more_controls<'a>(
+/// Returns the controls that both runs have and that are not compared themselves. They show how
+/// much the machine changed.
+fn uncompared_controls<'a>(
     a: Side<'a>,
     b: Side<'a>,
-    asked: &'a [(usize, usize)],
+    compared: &'a [(usize, usize)],
 ) -> impl Iterator<Item = (usize, usize)> {
-    let is_control = move |(of_a, of_b): &(usize, usize)| {
-        a.run.header.plan.subject_of(*of_a).control && b.run.header.plan.subject_of(*of_b).control
+    let is_control = move |(arm_a, arm_b): &(usize, usize)| {
+        a.run.header.plan.subject_of(*arm_a).control && b.run.header.plan.subject_of(*arm_b).control
     };
-    of_one_name(a, b).filter(move |pair| is_control(pair) && !asked.contains(pair))
+    same_name_pairs(a, b).filter(move |pair| is_control(pair) && !compared.contains(pair))
 }
 
-/// Arms of `a` that `b` has none of the same name for, where all arms are compared. A control that
-/// is missing is no loss.
-fn without_namesake(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
+/// Returns the arms of `a` whose name no arm of `b` has, if all arms are compared. Controls are
+/// left out.
+fn unmatched_arms(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
     if a.arm.is_some() || b.arm.is_some() {
         return Vec::new();
     }
     let plan = &a.run.header.plan;
-    let is_alone =
-        |arm: &usize| b.run.header.plan.arms.iter().all(|of_b| of_b.name != plan.arms[*arm].name);
-    (0..plan.arms.len()).filter(|arm| is_alone(arm) && !plan.subject_of(*arm).control).collect()
+    let is_unmatched =
+        |arm: &usize| b.run.header.plan.arms.iter().all(|other| other.name != plan.arms[*arm].name);
+    (0..plan.arms.len()).filter(|arm| is_unmatched(arm) && !plan.subject_of(*arm).control).collect()
 }
 
-/// The cell of another side with the same workload, by its name, and the same step.
+/// Returns the cell of the other side with the same workload name and the same step.
 fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) -> Option<CellKey> {
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let name = &plan_a.workloads[key.workload].name;
     let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    // Older archives number passes in another way: of equal steps, the n-th is the counterpart.
-    let own = &plan_a.load.steps[key.step];
-    let is_same = |step: &Step| Step { pass: own.pass, ..step.clone() } == *own;
-    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_same(step)).count();
-    let mut same = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_same(step));
-    let (step, _) = same.nth(earlier)?;
+    // Older archives number passes differently, so the n-th of all equal steps is the counterpart.
+    let step_a = &plan_a.load.steps[key.step];
+    let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;
+    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_equal(step)).count();
+    let mut equal_steps = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_equal(step));
+    let (step, _) = equal_steps.nth(earlier)?;
     Some(CellKey { arm, workload, step })
 }
 
@@ -544,22 +565,22 @@ fn row(
     (metric, is_paired): (&Metric, bool),
 ) -> ComparisonRow {
     let metric = Metric::from_key(metric.key);
-    let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
+    let (series_a, series_b) = (cell_a.series(metric), cell_b.series(metric));
     let paired = is_paired.then(|| Looks::from_plan(plan));
-    let (estimate, over) = estimate(&of_a, &of_b, paired);
-    // Exchanging sides asks for a number of pairs that they did not decide.
-    let p_permuted =
-        permutation_chance(&of_a, &of_b, is_paired).filter(|_| paired != Some(Looks::AfterEach));
-    let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
-    let waited = metric.waits && is_of_duet(cell_a) && is_of_duet(cell_b);
+    let (estimate, over) = estimate(&series_a, &series_b, paired);
+    // The permutation test is not valid if the results decided the number of pairs.
+    let p_permuted = permutation_chance(&series_a, &series_b, is_paired)
+        .filter(|_| paired != Some(Looks::AfterEach));
+    let pairs = if is_paired { series_b.ratios_to(&series_a).values } else { Vec::new() };
+    let has_co_loads = metric.waits && is_in_duet(cell_a) && is_in_duet(cell_b);
     let lack = match estimate {
         Some(_) => None,
-        None if waited => Some(NoRatioReason::Waited),
-        None => Some(NoRatioReason::from_series(&of_a, &of_b, is_paired)),
+        None if has_co_loads => Some(NoRatioReason::Waited),
+        None => Some(NoRatioReason::from_series(&series_a, &series_b, is_paired)),
     };
     let (failed_a, failed_b) = repeats.failures_in(lack);
-    let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
-    let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
+    let (series_a, series_b) = (series_a.repeated(), series_b.repeated());
+    let ratio = series_a.median.zip(series_b.median).map(|(a, b)| b / a);
     ComparisonRow {
         subject_a: repeats.subject_a.clone(),
         subject_b: repeats.subject_b.clone(),
@@ -568,8 +589,8 @@ fn row(
         step: repeats.step,
         metric: metric.key,
         title: metric.title,
-        a: of_a,
-        b: of_b,
+        a: series_a,
+        b: series_b,
         pairs,
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
@@ -584,42 +605,43 @@ fn row(
     }
 }
 
-/// Returns the ratio of two series. With a repeat without a value there is no ratio: the measured
-/// quantity would select the others. `paired`: the looks at its pairs; `None`: they are no pairs.
+/// Returns the ratio of two series, or `None` if a repeat has no value: the measured quantity would
+/// then select the remaining repeats. `paired`: when pairs are looked at; `None`: unpaired.
 fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();
     }
-    let of_two = || Estimate::from_samples(&a.repeated().values, &b.repeated().values);
-    ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
+    let unpaired = || Estimate::from_samples(&a.repeated().values, &b.repeated().values);
+    ((a.is_known() && b.is_known()).then(unpaired).flatten(), None)
 }
 
-/// The chance of such a difference if the sides may as well change places; `None`: not known of
-/// every repeat, or too many.
+/// Returns the p-value of a permutation test; `None`: a repeat has no value, or there are too many
+/// repeats.
 fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let of = if is_paired {
+    let chance = if is_paired {
         permutation::pairs_chance(&logs(&b.ratios_to(a).values))
     } else if a.is_known() && b.is_known() {
         permutation::samples_chance(&logs(&a.repeated().values), &logs(&b.repeated().values))
     } else {
         None
     };
-    of.filter(|p| p.is_finite())
+    chance.filter(|p| p.is_finite())
 }
 
-/// Gives each row its verdict, with all others allowed for. Controls are no part of what is asked.
+/// Sets the verdict of each row. The tests of compared arms are one family, and those of controls
+/// another (Holm).
 fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[RunDifference]) {
-    let asked: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
+    let subjects: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
-    for family in [asked, controls] {
+    for family in [subjects, controls] {
         let is_tested =
             |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(PairUnit::Rounds);
-        let known: Vec<usize> = family.iter().copied().filter(is_tested).collect();
-        let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
-        known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
-        for i in &known {
-            rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.with_tests(known.len()));
+        let tested: Vec<usize> = family.iter().copied().filter(is_tested).collect();
+        let ps: Vec<f64> = tested.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
+        tested.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
+        for i in &tested {
+            rows[*i].estimate = rows[*i].estimate.map(|estimate| estimate.with_tests(tested.len()));
         }
         for index in family {
             rows[index].verdict = Verdict::from_row(&rows[index], same_within);
@@ -628,31 +650,33 @@ fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[Ru
     }
 }
 
+/// Returns the summary of the rows of each cell.
 fn answers(
     rows: &[ComparisonRow],
     same_within: Option<f64>,
     differences: &[RunDifference],
 ) -> Vec<ComparisonAnswer> {
-    let is_of_one = |a: &ComparisonRow, b: &ComparisonRow| {
+    let is_same_cell = |a: &ComparisonRow, b: &ComparisonRow| {
         (&a.subject_a, &a.subject_b, &a.workload, a.step)
             == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
-    let of_cells = rows.chunk_by(is_of_one);
+    let cells = rows.chunk_by(is_same_cell);
     let answer = |cell: &[ComparisonRow]| {
         let ComparisonRow { subject_a, subject_b, workload, step, .. } = cell[0].clone();
         let sentence = verdict::although(verdict::answer(cell, same_within), differences);
         ComparisonAnswer { subject_a, subject_b, workload, step, sentence }
     };
-    of_cells.map(answer).collect()
+    cells.map(answer).collect()
 }
 
-/// Whether a row is of a control that differs: it is the same program, so what differs is the
-/// machine. Memory is no sign of that: its pages differ by a few.
+/// Whether a control differs between the sides. It is the same program, so the machine changed.
+/// Memory is ignored, because it always differs by a few pages.
 fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }
 
-/// The controls that differ, in words, each metric by its largest change; `None`: none differs.
+/// Describes the control that differs, with the largest change of each metric; `None`: none
+/// differs.
 fn drift(rows: &[ComparisonRow]) -> Option<String> {
     let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());
     let mut largest: Vec<&ComparisonRow> = Vec::new();
@@ -666,10 +690,11 @@ fn drift(rows: &[ComparisonRow]) -> Option<String> {
             None => largest.push(row),
         }
     }
-    let one = |row: &&ComparisonRow| format!("{}: {}", row.title, row.sentence);
+    let text = |row: &&ComparisonRow| format!("{}: {}", row.title, row.sentence);
     let name = &largest.first()?.subject_a;
-    let all: Vec<String> = largest.iter().filter(|row| row.subject_a == *name).map(one).collect();
-    Some(format!("the control {name} differs as well ({})", all.join("; ")))
+    let texts: Vec<String> =
+        largest.iter().filter(|row| row.subject_a == *name).map(text).collect();
+    Some(format!("the control {name} differs as well ({})", texts.join("; ")))
 }
 
 #[cfg(test)]

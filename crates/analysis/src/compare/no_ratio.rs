@@ -1,4 +1,4 @@
-//! Why two sides have no ratio.
+//! Finds the reason why two sides have no ratio, so that the report can name it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,20 +26,20 @@ pub enum NoRatioReason {
 }
 
 impl NoRatioReason {
-    /// Checks the repeats that would be compared: those of common blocks, or all.
+    /// Finds the reason among the repeats that would be compared: those of common blocks, or all.
     pub(super) fn from_series(a: &Series, b: &Series, is_paired: bool) -> NoRatioReason {
         let pairs: Vec<(RepeatValue, RepeatValue)> = a.paired_with(b).collect();
-        let (of_a, of_b): (Vec<RepeatValue>, Vec<RepeatValue>) =
+        let (values_a, values_b): (Vec<RepeatValue>, Vec<RepeatValue>) =
             match is_paired && !pairs.is_empty() {
                 true => pairs.iter().copied().unzip(),
                 false => (a.points().collect(), b.points().collect()),
             };
-        if of_a.is_empty() || of_b.is_empty() {
-            return NoRatioReason::NoRepeat { a: of_a.len(), b: of_b.len() };
+        if values_a.is_empty() || values_b.is_empty() {
+            return NoRatioReason::NoRepeat { a: values_a.len(), b: values_b.len() };
         }
-        let count = |is_it: fn(&RepeatValue) -> bool| {
-            let both =
-                [&of_a, &of_b].map(|points| points.iter().filter(|point| is_it(point)).count());
+        let count = |has_kind: fn(&RepeatValue) -> bool| {
+            let both = [&values_a, &values_b]
+                .map(|points| points.iter().filter(|point| has_kind(point)).count());
             (both != [0, 0]).then_some(both)
         };
         let is_zero =
@@ -59,9 +59,9 @@ impl NoRatioReason {
         }
     }
 
-    /// In words.
+    /// Describes the reason.
     pub(super) fn sentence(self) -> String {
-        let of = |a: usize, b: usize| format!("{a} of A and {b} of B");
+        let counts = |a: usize, b: usize| format!("{a} of A and {b} of B");
         match self {
             NoRatioReason::NoRepeat { a: 0, b: 0 } => {
                 "not compared: neither side has a valid repeat".into()
@@ -71,10 +71,10 @@ impl NoRatioReason {
             NoRatioReason::Unanswered { a, b } => format!(
                 "not compared: in some repeats ({}) it is among the requests without a correct \
                  response",
-                of(a, b)
+                counts(a, b)
             ),
             NoRatioReason::NotMeasured { a, b } => {
-                format!("not compared: it is unknown in some valid repeats ({})", of(a, b))
+                format!("not compared: it is unknown in some valid repeats ({})", counts(a, b))
             }
             NoRatioReason::Waited => {
                 "not compared: it includes the wait for servers that were loaded at the same time"
@@ -83,7 +83,7 @@ impl NoRatioReason {
             NoRatioReason::Zero { a, b } => {
                 format!(
                     "not compared: it is 0 in some repeats ({}), and a ratio to 0 is undefined",
-                    of(a, b)
+                    counts(a, b)
                 )
             }
             NoRatioReason::TooFew { pairs: Some(pairs), a, b } if pairs < a.min(b) => format!(

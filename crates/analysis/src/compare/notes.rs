@@ -1,7 +1,9 @@
 //! Sentences that hold for all rows of a comparison.
 
 use super::order::Confounding;
-use super::{CellRepeats, ComparisonRow, Side, SideRepeats, is_control, times, without_namesake};
+use super::{
+    CellRepeats, ComparisonRow, ServerStarts, Side, SideRepeats, is_control, times, unmatched_arms,
+};
 use crate::stats::{Looks, PairUnit, REPEATS_FOR_INTERVAL};
 
 /// Returns notes on all rows.
@@ -9,7 +11,7 @@ pub(super) fn notes(
     a: Side<'_>,
     b: Side<'_>,
     (is_one_run, drift, order): (bool, Option<String>, Confounding),
-    (rows, repeats): (&[ComparisonRow], &[CellRepeats]),
+    (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
     unmatched: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -53,8 +55,9 @@ pub(super) fn notes(
         ));
     }
     notes.extend(order.note().map(Into::into));
+    notes.extend(starts.iter().filter_map(break_note));
     notes.extend(unrecorded_notes(repeats));
-    notes.extend(not_in_both(a, b));
+    notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
         notes.push(format!(
             "{unmatched} of the steps of A are not planned in B. They are not compared, and no \
@@ -64,10 +67,18 @@ pub(super) fn notes(
     notes
 }
 
-/// Servers of one side that the other has none of the same name for, where all are compared.
-fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
-    let alone = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
-        let names: Vec<&str> = without_namesake(own, other)
+/// Returns a note on a server that broke in some of its starts, which may have no step left that
+/// shows it. `None`: it did not.
+fn break_note(server: &ServerStarts) -> Option<String> {
+    let (a, b) = (&server.subject_a, &server.subject_b);
+    let name = if a == b { a.clone() } else { format!("{a} and {b}") };
+    Some(format!("{name}: {}.", server.breaks_sentence()?))
+}
+
+/// Returns a note per side on servers whose name the other side does not have.
+fn unmatched_arm_notes(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let note = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
+        let names: Vec<&str> = unmatched_arms(own, other)
             .iter()
             .map(|arm| &*own.run.header.plan.arms[*arm].name)
             .collect();
@@ -78,12 +89,12 @@ fn not_in_both(a: Side<'_>, b: Side<'_>) -> Vec<String> {
             )
         })
     };
-    [alone((a, "A"), (b, "B")), alone((b, "B"), (a, "A"))].into_iter().flatten().collect()
+    [note((a, "A"), (b, "B")), note((b, "B"), (a, "A"))].into_iter().flatten().collect()
 }
 
 /// Returns a note on records that the archives lack, per side.
 fn unrecorded_notes(repeats: &[CellRepeats]) -> Vec<String> {
-    let of_side = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
+    let side_note = |(name, pick): (&str, fn(&CellRepeats) -> &SideRepeats)| {
         let missing: usize = repeats.iter().map(|cell| pick(cell).without_record()).sum();
         (missing > 0).then(|| {
             format!(
@@ -95,5 +106,5 @@ fn unrecorded_notes(repeats: &[CellRepeats]) -> Vec<String> {
     };
     let sides: [(&str, fn(&CellRepeats) -> &SideRepeats); 2] =
         [("A", |cell| &cell.a), ("B", |cell| &cell.b)];
-    sides.into_iter().filter_map(of_side).collect()
+    sides.into_iter().filter_map(side_note).collect()
 }

@@ -1,4 +1,7 @@
-//! Comparisons of arms that every block started in the same order.
+//! Effect of a fixed order of starts on comparisons.
+//!
+//! If every block starts its arms in the same order, a drift of the machine cannot be told from a
+//! difference between the arms.
 
 use dyno_archive::plan::Plan;
 
@@ -17,32 +20,32 @@ pub(super) enum Confounding {
     Place,
 }
 
-/// `arms`: the compared arms.
+/// Returns how a fixed order affects the comparison of these pairs of arms.
 pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Confounding {
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     if !Design::new(plan_a).is_fixed() && !Design::new(plan_b).is_fixed() {
         return Confounding::None;
     }
-    // Controls are no part of what is asked, unless they are named.
+    // Controls are not compared, unless they are named.
     let is_asked = |arm: usize| a.arm.is_some() || !plan_a.subject_of(arm).control;
-    let mut asked = arms.iter().filter(|(of_a, _)| is_asked(*of_a));
-    match asked.all(|(of_a, of_b)| fixed_place(plan_a, *of_a) == fixed_place(plan_b, *of_b)) {
+    let mut asked = arms.iter().filter(|(arm_a, _)| is_asked(*arm_a));
+    match asked.all(|(arm_a, arm_b)| fixed_place(plan_a, *arm_a) == fixed_place(plan_b, *arm_b)) {
         true => Confounding::SamePlace,
         false => Confounding::Place,
     }
 }
 
-/// Returns the other differences between arms of one run.
+/// Returns differences between arms of one run that may be the cause of a result.
 pub(super) fn arm_hedges(plan: &Plan) -> Vec<RunDifference> {
     let order = if Design::new(plan).is_fixed() { Confounding::Place } else { Confounding::None };
     order.difference().into_iter().collect()
 }
 
 impl Confounding {
-    /// The place as something in which the sides differ.
+    /// Returns the place in the order as a difference between the sides; `None`: it is the same.
     pub(super) fn difference(self) -> Option<RunDifference> {
-        let what = "their place in the fixed order of starts".into();
-        (self == Confounding::Place).then_some(RunDifference { what, a: None, b: None })
+        let name = "their place in the fixed order of starts".into();
+        (self == Confounding::Place).then_some(RunDifference { what: name, a: None, b: None })
     }
 
     pub(super) const fn note(self) -> Option<&'static str> {
@@ -60,7 +63,7 @@ impl Confounding {
         }
     }
 
-    /// Why a gate is undecided that its ratio would decide; `None`: the ratio decides.
+    /// Returns why a ratio cannot decide a gate; `None`: it can.
     pub(super) const fn gate_note(self) -> Option<&'static str> {
         match self {
             Confounding::None | Confounding::SamePlace => None,
@@ -83,8 +86,8 @@ mod tests {
     use crate::report::report;
     use crate::stats::draws::Normal;
 
-    /// Servers of the same throughput on a machine that becomes 3 % slower with each start.
-    fn drifting(order: Order, names: &[&str]) -> Run {
+    /// Returns a run of equally fast servers on a machine that becomes 3 % slower with each start.
+    fn drifting_run(order: Order, names: &[&str]) -> Run {
         let named = |name: &&str| Subject {
             name: (*name).into(),
             title: (*name).into(),
@@ -100,73 +103,87 @@ mod tests {
         run
     }
 
-    fn compared(
+    fn compare_runs(
         a: (&Run, Option<usize>),
         b: (&Run, Option<usize>),
         gates: &str,
     ) -> ComparisonResult {
-        let (of_a, of_b) = (report(a.0), report(b.0));
-        let asked = ComparisonOptions {
+        let (report_a, report_b) = (report(a.0), report(b.0));
+        let options = ComparisonOptions {
             gates: Gate::parse(gates).unwrap(),
             ..ComparisonOptions::default()
         };
         compare(
-            Side { run: a.0, report: &of_a, arm: a.1 },
-            Side { run: b.0, report: &of_b, arm: b.1 },
-            &asked,
+            Side { run: a.0, report: &report_a, arm: a.1 },
+            Side { run: b.0, report: &report_b, arm: b.1 },
+            &options,
         )
     }
 
     #[test]
     fn fixed_order_decides_no_gate() {
-        let run = drifting(Order::Fixed, &["a", "b"]);
+        let run = drifting_run(Order::Fixed, &["a", "b"]);
         for gate in ["throughput<-1%", "throughput<-20%"] {
-            let seen = compared((&run, Some(0)), (&run, Some(1)), gate);
-            assert_eq!((seen.passed, seen.undecided), (true, 1), "{:?}", seen.gates);
-            assert!(
-                seen.gates[0].sentence.contains("order of starts was fixed"),
+            let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), gate);
+            assert_eq!(
+                (comparison.passed, comparison.undecided),
+                (true, 1),
                 "{:?}",
-                seen.gates
+                comparison.gates
             );
-            assert!(seen.answers[0].sentence.contains("their place in the fixed order of starts"));
             assert!(
-                seen.notes.iter().any(|note| note.contains("No cause is named")),
+                comparison.gates[0].sentence.contains("order of starts was fixed"),
                 "{:?}",
-                seen.notes
+                comparison.gates
             );
-            // Nothing refuses the comparison.
-            assert!(seen.differences.is_empty());
+            assert!(
+                comparison.answers[0].sentence.contains("their place in the fixed order of starts")
+            );
+            assert!(
+                comparison.notes.iter().any(|note| note.contains("No cause is named")),
+                "{:?}",
+                comparison.notes
+            );
+            assert!(comparison.differences.is_empty());
         }
-        let run = drifting(Order::Random, &["a", "b"]);
-        let seen = compared((&run, Some(0)), (&run, Some(1)), "throughput<-1%");
-        assert_eq!(seen.gates[0].state, GateState::Missed);
-        assert!(seen.notes.is_empty() && !seen.answers[0].sentence.contains("order"), "{seen:?}");
+        let run = drifting_run(Order::Random, &["a", "b"]);
+        let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), "throughput<-1%");
+        assert_eq!(comparison.gates[0].state, GateState::Missed);
+        assert!(
+            comparison.notes.is_empty() && !comparison.answers[0].sentence.contains("order"),
+            "{comparison:?}"
+        );
     }
 
     #[test]
-    fn same_place_of_two_runs_decides_a_gate() {
-        let run = drifting(Order::Fixed, &["a", "b"]);
+    fn same_fixed_place_in_two_runs_decides_gate() {
+        let run = drifting_run(Order::Fixed, &["a", "b"]);
         let mut later = run.clone();
         later.header.id = "later".into();
         later.header.started = "later".into();
-        let seen = compared((&run, Some(1)), (&later, Some(1)), "throughput<-50%");
-        assert_eq!(seen.gates[0].state, GateState::Held, "{:?}", seen.gates);
-        assert!(seen.notes.iter().any(|note| note.contains("within a run is part of its numbers")));
-        let seen = compared((&run, Some(0)), (&later, Some(1)), "throughput<-50%");
-        assert_eq!(seen.gates[0].state, GateState::Undecided);
+        let comparison = compare_runs((&run, Some(1)), (&later, Some(1)), "throughput<-50%");
+        assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
+        assert!(
+            comparison
+                .notes
+                .iter()
+                .any(|note| note.contains("within a run is part of its numbers"))
+        );
+        let comparison = compare_runs((&run, Some(0)), (&later, Some(1)), "throughput<-50%");
+        assert_eq!(comparison.gates[0].state, GateState::Undecided);
         // Another subject before it moves it to another place.
-        let longer = drifting(Order::Fixed, &["new", "a", "b"]);
-        let seen = compared((&run, Some(1)), (&longer, Some(2)), "throughput<-50%");
-        assert_eq!(seen.gates[0].state, GateState::Undecided);
+        let longer = drifting_run(Order::Fixed, &["new", "a", "b"]);
+        let comparison = compare_runs((&run, Some(1)), (&longer, Some(2)), "throughput<-50%");
+        assert_eq!(comparison.gates[0].state, GateState::Undecided);
     }
 
-    /// A report of the same run: equal servers that drift apart are neither ranked nor explained.
+    /// Equal servers that differ only by drift are neither ranked nor explained.
     #[test]
     fn fixed_order_ranks_no_subject() {
-        let fixed = report(&drifting(Order::Fixed, &["a", "b", "c"]));
+        let fixed = report(&drifting_run(Order::Fixed, &["a", "b", "c"]));
         assert!(fixed.overview.iter().all(|row| (row.places, row.tie_group) == (None, None)));
         assert!(fixed.ties.is_empty() && fixed.comparisons.iter().all(|comparison| comparison.tie));
-        let said = |report: &crate::report::Report, code| {
+        let message = |report: &crate::report::Report, code| {
             report
                 .caveats
                 .iter()
@@ -174,18 +191,18 @@ mod tests {
                 .map(|caveat| caveat.message.clone())
         };
         assert!(
-            said(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`")
+            message(&fixed, crate::Code::FixedOrder).unwrap().contains("Use `order = \"random\"`")
         );
-        let trend = said(&fixed, crate::Code::Trend).unwrap();
+        let trend = message(&fixed, crate::Code::Trend).unwrap();
         assert!(
             trend.contains("Comparisons and medians over repeats contain a part of this trend"),
             "{trend}"
         );
-        let drawn = report(&drifting(Order::Random, &["a", "b", "c"]));
+        let drawn = report(&drifting_run(Order::Random, &["a", "b", "c"]));
         assert!(drawn.overview.iter().all(|row| row.places.is_some()));
-        assert_eq!(said(&drawn, crate::Code::FixedOrder), None);
-        let alone = report(&drifting(Order::Fixed, &["a"]));
-        assert_eq!(said(&alone, crate::Code::FixedOrder), None);
+        assert_eq!(message(&drawn, crate::Code::FixedOrder), None);
+        let alone = report(&drifting_run(Order::Fixed, &["a"]));
+        assert_eq!(message(&alone, crate::Code::FixedOrder), None);
         assert!(alone.overview[0].places.is_some());
     }
 }

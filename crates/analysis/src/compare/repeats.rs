@@ -1,4 +1,6 @@
-//! The repeats of both sides of a cell: which of them count, and why the others do not.
+//! Finds which repeats of both sides of a cell count, and why the others do not.
+//!
+//! A server that fails in many repeats must not pass a gate because its remaining repeats are fast.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +29,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether it counts as a failure of the server in the test of failures.
+    /// Whether the repeat counts as failed in the test of failures.
     const fn is_failure(self) -> bool {
         matches!(self, Cause::ServerFailed | Cause::Unanswered)
     }
@@ -84,7 +86,7 @@ pub struct CellRepeats {
     pub sentence: Option<String>,
 }
 
-/// Failed repeats, and all that could fail.
+/// Number of failed repeats, and of all repeats that could fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failures {
     pub failed: usize,
@@ -92,14 +94,14 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// The share that failed: 0 to 1.
-    fn share(self) -> f64 {
+    /// Returns the share of failed repeats: 0 to 1.
+    pub(super) fn share(self) -> f64 {
         if self.all == 0 { 0.0 } else { self.failed as f64 / self.all as f64 }
     }
 }
 
-/// The chance that so many more repeats of `b` fail if the two sides are alike. `None`: no repeat
-/// of either failed.
+/// Returns the chance that so many more repeats of `b` fail if the two sides are alike (Fisher's
+/// exact test). `None`: no repeat of either failed.
 pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
     (a.failed + b.failed > 0)
         .then(|| permutation::counts_chance((a.failed, a.all), (b.failed, b.all)))
@@ -108,25 +110,25 @@ pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
 impl SideRepeats {
     pub(super) fn new(side: Side<'_>, key: CellKey, grid: &Grid<'_>) -> SideRepeats {
         let planned = planned_blocks(side, key);
-        let mut found = SideRepeats { planned: planned.len(), ..SideRepeats::default() };
+        let mut result = SideRepeats { planned: planned.len(), ..SideRepeats::default() };
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
             let trial = trials.iter().find(|trial| trial.block == block);
-            let lack = trial
+            let exclusion_reason = trial
                 .map_or_else(|| Some(missing_cause(side, key, block)), |trial| exclusion(trial));
-            let Some((cause, reason)) = lack else {
-                found.counted += 1;
-                trial.into_iter().for_each(|trial| found.count_requests(trial));
+            let Some((cause, reason)) = exclusion_reason else {
+                result.counted += 1;
+                trial.into_iter().for_each(|trial| result.count_requests(trial));
                 continue;
             };
-            found.served += usize::from(trial.is_some() && cause == Cause::Measurement);
-            found.leave_out(cause, reason, block);
+            result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
+            result.add_uncounted(cause, reason, block);
         }
-        found
+        result
     }
 
-    /// Adds the requests of a repeat that counts. A control that refuses connections fails all of
-    /// its requests on purpose.
+    /// Adds the requests of a counted repeat. The failed requests of a control that refuses
+    /// connections are intended, and not added.
     fn count_requests(&mut self, trial: &TrialResult) {
         let failed = if trial.refused { 0 } else { trial.load.failed_requests() };
         self.with_failures += usize::from(failed > 0);
@@ -134,7 +136,7 @@ impl SideRepeats {
         self.requests += trial.load.exchanges.due();
     }
 
-    fn leave_out(&mut self, cause: Cause, reason: String, block: u32) {
+    fn add_uncounted(&mut self, cause: Cause, reason: String, block: u32) {
         match self
             .not_counted
             .iter_mut()
@@ -145,21 +147,21 @@ impl SideRepeats {
         }
     }
 
-    fn of_cause(&self, is_meant: impl Fn(Cause) -> bool) -> usize {
-        self.not_counted.iter().filter(|of| is_meant(of.cause)).map(|of| of.repeats.len()).sum()
+    fn count_by_cause(&self, is_selected: impl Fn(Cause) -> bool) -> usize {
+        self.not_counted.iter().filter(|of| is_selected(of.cause)).map(|of| of.repeats.len()).sum()
     }
 
-    /// Repeats of which the archive has no record.
+    /// Returns the number of repeats that the archive has no record of.
     pub(super) fn without_record(&self) -> usize {
-        self.of_cause(|cause| cause == Cause::NoRecord)
+        self.count_by_cause(|cause| cause == Cause::NoRecord)
     }
 
     pub(super) fn failures(&self) -> Failures {
-        let failed = self.of_cause(Cause::is_failure);
+        let failed = self.count_by_cause(Cause::is_failure);
         Failures { failed, all: failed + self.counted + self.served }
     }
 
-    /// Repeats that count and have failed requests, of all that count.
+    /// Returns the number of counted repeats with failed requests, of all counted repeats.
     pub(super) const fn losses(&self) -> Failures {
         Failures { failed: self.with_failures, all: self.counted }
     }
@@ -176,19 +178,20 @@ impl SideRepeats {
         self.counted == self.planned
     }
 
-    /// Whether the server failed in most of the planned repeats: no noise answers wrong, and no
-    /// machine is slow in that way. Repeats without a record say nothing, and so do few of many.
+    /// Whether the server failed in most of the planned repeats. Noise does not cause such
+    /// failures.
     fn is_broken(&self) -> bool {
-        2 * self.of_cause(|cause| cause == Cause::ServerFailed) > self.planned
+        2 * self.count_by_cause(|cause| cause == Cause::ServerFailed) > self.planned
     }
 
-    fn is_in_order(&self) -> bool {
+    /// Whether the server served in most of the planned repeats.
+    fn is_working(&self) -> bool {
         2 * (self.counted + self.served) > self.planned
     }
 
     /// `7 of 14 repeats of B do not count (the server failed: 7)`; `None`: all count.
     fn sentence(&self, name: &str) -> Option<String> {
-        let reason = |of: &NotCounted| format!("{}: {}", of.reason, of.repeats.len());
+        let reason = |group: &NotCounted| format!("{}: {}", group.reason, group.repeats.len());
         let reasons: Vec<String> = self.not_counted.iter().map(reason).collect();
         (!self.are_all_counted()).then(|| {
             format!(
@@ -202,33 +205,34 @@ impl SideRepeats {
 }
 
 impl CellRepeats {
-    /// Fills in what follows from the repeats of both sides.
+    /// Fills in the fields that follow from the repeats of both sides.
     pub(super) fn with_summary(self) -> CellRepeats {
-        let (of_a, of_b) = (self.a.failures(), self.b.failures());
-        let p_failed = p_of_failures(of_a, of_b);
+        let (failures_a, failures_b) = (self.a.failures(), self.b.failures());
+        let p_failed = p_of_failures(failures_a, failures_b);
         let not_planned = (self.b.planned == 0).then(|| "B did not plan this step".into());
         let sides = [self.a.sentence("A"), self.b.sentence("B"), not_planned];
-        let mut said: Vec<String> = sides.into_iter().flatten().collect();
+        let mut texts: Vec<String> = sides.into_iter().flatten().collect();
         if let Some(p) = p_failed {
-            said.push(format!(
+            texts.push(format!(
                 "the server failed in {} of {} repeats of A and in {} of {} of B ({}, Fisher's \
                  exact test)",
-                of_a.failed,
-                of_a.all,
-                of_b.failed,
-                of_b.all,
+                failures_a.failed,
+                failures_a.all,
+                failures_b.failed,
+                failures_b.all,
                 super::gate::p_in_words(p)
             ));
         }
         if self.a.failed_requests + self.b.failed_requests > 0 {
-            said.extend([self.a.losses_in_words("A"), self.b.losses_in_words("B")]);
+            texts.extend([self.a.losses_in_words("A"), self.b.losses_in_words("B")]);
         }
-        let sentence = (!said.is_empty()).then(|| said.join("; "));
+        let sentence = (!texts.is_empty()).then(|| texts.join("; "));
         CellRepeats { p_failed, sentence, ..self }
     }
 
+    /// Whether the server of `b` failed in most repeats, and that of `a` did not.
     pub(super) fn has_broken_b(&self) -> bool {
-        self.b.is_broken() && self.a.is_in_order()
+        self.b.is_broken() && self.a.is_working()
     }
 
     pub(super) const fn are_all_counted(&self) -> bool {
@@ -237,67 +241,71 @@ impl CellRepeats {
 
     /// `7 of 14 repeats of B do not count`, without reasons; `None`: all count.
     pub(super) fn count_in_words(&self) -> Option<String> {
-        let side = |of: &SideRepeats, name: &str| {
-            let lost = of.planned - of.counted;
-            (lost > 0).then(|| format!("{lost} of {} repeats of {name}", of.planned))
+        let side = |side: &SideRepeats, name: &str| {
+            let uncounted = side.planned - side.counted;
+            (uncounted > 0).then(|| format!("{uncounted} of {} repeats of {name}", side.planned))
         };
         let both: Vec<String> =
             [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
         (!both.is_empty()).then(|| format!("{} do not count", both.join(" and ")))
     }
 
-    /// The failures of both sides in a row: a percentile that lies among the unanswered requests of
-    /// a valid repeat fails it, too.
+    /// Returns the failures of both sides for one metric. A valid repeat also fails if the
+    /// percentile lies among its unanswered requests.
     pub(super) fn failures_in(&self, lack: Option<NoRatioReason>) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
-        let with = |of: Failures, beyond: usize| Failures { failed: of.failed + beyond, ..of };
+        let add_failures =
+            |counts: Failures, beyond: usize| Failures { failed: counts.failed + beyond, ..counts };
         match lack {
             Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
-                (with(a, beyond_a), with(b, beyond_b))
+                (add_failures(a, beyond_a), add_failures(b, beyond_b))
             }
             _ => (a, b),
         }
     }
 }
 
-/// How many more of the repeats of a control failed in `b` than in `a`, as a share: the most of all
-/// its cells. 0: no more.
-pub(super) fn excused_share(cells: &[CellRepeats], of: fn(&SideRepeats) -> Failures) -> f64 {
-    let of_controls = cells.iter().filter(|cell| cell.control);
-    of_controls.map(|cell| of(&cell.b).share() - of(&cell.a).share()).fold(0.0, f64::max)
+/// Returns by how much the share of failed repeats of controls is higher in `b` than in `a`: the
+/// largest difference of all cells, or 0.
+pub(super) fn excused_share(cells: &[CellRepeats], count: fn(&SideRepeats) -> Failures) -> f64 {
+    let controls = cells.iter().filter(|cell| cell.control);
+    controls.map(|cell| count(&cell.b).share() - count(&cell.a).share()).fold(0.0, f64::max)
 }
 
-/// A control whose archive lacks records, in words: it cannot show whether the machine changed.
-/// `None`: there is no such control.
+/// Describes a control whose archive lacks records, and which therefore cannot show whether the
+/// machine changed. `None`: there is no such control.
 pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
-    let lacks =
+    let lacks_records =
         |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
-    let cell = cells.iter().find(lacks)?;
+    let cell = cells.iter().find(lacks_records)?;
     Some(format!(
         "records of the control {} are missing, so it cannot show whether the machine changed",
         cell.subject_a
     ))
 }
 
-/// The failures that remain if so large a share of all repeats failed for the machine.
-pub(super) fn excess_failures(share: f64, of: Failures) -> Failures {
-    Failures { failed: of.failed.saturating_sub((share * of.all as f64).ceil() as usize), ..of }
+/// Returns the failures that remain if the machine caused this share of all repeats to fail.
+pub(super) fn excess_failures(share: f64, counts: Failures) -> Failures {
+    Failures {
+        failed: counts.failed.saturating_sub((share * counts.all as f64).ceil() as usize),
+        ..counts
+    }
 }
 
-/// The blocks, from 1, in which a side was to measure a cell.
+/// Returns the blocks, from 1, in which a side was planned to measure a cell.
 fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
     let plan = &side.run.header.plan;
-    let of_cell = plan.trials.iter().filter(|trial| {
+    let trials = plan.trials.iter().filter(|trial| {
         (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
     });
-    let last = side.report.run.answered_after.unwrap_or(u32::MAX);
-    of_cell
+    let last_block = side.report.run.answered_after.unwrap_or(u32::MAX);
+    trials
         .map(|trial| plan.launches[trial.launch].block + 1)
-        .filter(|block| *block <= last)
+        .filter(|block| *block <= last_block)
         .collect()
 }
 
-/// Why a trial does not count; `None`: it counts.
+/// Returns why a trial does not count; `None`: it counts.
 fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
@@ -311,20 +319,20 @@ fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     Some((cause, reason.into()))
 }
 
-/// Why a repeat has no trial.
+/// Returns why a repeat has no trial.
 fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
     let plan = &side.run.header.plan;
     let protocol = plan.workloads[key.workload].protocol;
     let subject = side.report.subjects.get(key.arm);
-    if let Some(why) = subject.and_then(|subject| subject.skipped.as_ref()) {
-        return (Cause::Measurement, format!("skipped: {why}"));
+    if let Some(reason) = subject.and_then(|subject| subject.skipped.as_ref()) {
+        return (Cause::Measurement, format!("skipped: {reason}"));
     }
     let failures = subject.map_or(&[][..], |subject| &subject.failures);
-    // A failure of the server explains the repeat better than one of the machine in another try.
-    let of_block = failures.iter().filter(|failure| {
+    // If the repeat was tried several times, a failure of the server counts more than others.
+    let block_failures = failures.iter().filter(|failure| {
         [0, block].contains(&failure.repeat) && failure.protocol.is_none_or(|only| only == protocol)
     });
-    let worst = of_block.max_by_key(|failure| failure.is_servers_fault());
+    let worst = block_failures.max_by_key(|failure| failure.is_servers_fault());
     match worst {
         Some(failure) if failure.is_servers_fault() => {
             (Cause::ServerFailed, failure.failure.kind.name().into())

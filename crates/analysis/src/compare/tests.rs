@@ -12,7 +12,7 @@ mod gates;
 
 /// A run of servers, each with its responses per second, repeat by repeat; the last one is a
 /// control.
-fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
+fn run_with_servers(id: &str, servers: &[(&str, &[u64])]) -> Run {
     let last = servers.len() - 1;
     let subject = |(index, (name, _)): (usize, &(&str, &[u64]))| Subject {
         name: (*name).into(),
@@ -38,21 +38,21 @@ fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
 
 const NULL: (&str, &[u64]) = ("null", &[900, 910, 905, 902, 908]);
 
-fn compared(
+fn compare_runs(
     a: (&Run, Option<usize>),
     b: (&Run, Option<usize>),
-    asked: &ComparisonOptions,
+    options: &ComparisonOptions,
 ) -> ComparisonResult {
-    let (of_a, of_b) = (report(a.0), report(b.0));
+    let (report_a, report_b) = (report(a.0), report(b.0));
     compare(
-        Side { run: a.0, report: &of_a, arm: a.1 },
-        Side { run: b.0, report: &of_b, arm: b.1 },
-        asked,
+        Side { run: a.0, report: &report_a, arm: a.1 },
+        Side { run: b.0, report: &report_b, arm: b.1 },
+        options,
     )
 }
 
-fn throughput(compared: &ComparisonResult) -> &ComparisonRow {
-    compared.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
+fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
+    comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
 }
 
 /// Two pulses with the same ends: an older archive has both as first passes.
@@ -64,39 +64,41 @@ fn passes_of_an_older_archive_have_counterparts() {
         let arrivals = Arrivals::Shaped { segments, gaps: Gaps::Even };
         Step { pass, ..fixture::step(arrivals) }
     };
-    let with = |steps: Vec<Step>| {
-        let mut run = run_of("r", &[("x", &[200, 201]), NULL]);
+    let run_with_steps = |steps: Vec<Step>| {
+        let mut run = run_with_servers("r", &[("x", &[200, 201]), NULL]);
         run.header.plan.load.steps = steps;
         run
     };
-    let older = with(vec![pulse(5000.0, 1), pulse(9000.0, 1), pulse(5000.0, 2)]);
-    let newer = with(vec![pulse(5000.0, 1), pulse(9000.0, 2), pulse(5000.0, 3)]);
-    let (of_older, of_newer) = (report(&older), report(&newer));
+    let older = run_with_steps(vec![pulse(5000.0, 1), pulse(9000.0, 1), pulse(5000.0, 2)]);
+    let newer = run_with_steps(vec![pulse(5000.0, 1), pulse(9000.0, 2), pulse(5000.0, 3)]);
+    let (report_older, report_newer) = (report(&older), report(&newer));
     let side = |run, report| Side { run, report, arm: None };
-    let (a, b) = (side(&older, &of_older), side(&newer, &of_newer));
+    let (a, b) = (side(&older, &report_older), side(&newer, &report_newer));
     for step in 0..3 {
         let key = CellKey { arm: 0, workload: 0, step };
         assert_eq!(counterpart(a, key, b, 0), Some(key));
     }
-    let fewer = with(vec![pulse(9000.0, 1)]);
-    let of_fewer = report(&fewer);
+    let fewer = run_with_steps(vec![pulse(9000.0, 1)]);
+    let report_fewer = report(&fewer);
     let key = CellKey { arm: 0, workload: 0, step: 0 };
-    assert_eq!(counterpart(a, key, side(&fewer, &of_fewer), 0), None);
+    assert_eq!(counterpart(a, key, side(&fewer, &report_fewer), 0), None);
 }
 
 #[test]
-fn two_subjects_of_a_run_are_compared_in_pairs() {
-    // A machine that slows down in the middle slows both.
-    let run =
-        run_of("r", &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL]);
-    let compared = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
-    assert!(compared.paired && compared.notes.is_empty() && compared.differences.is_empty());
-    let row = throughput(&compared);
+fn subjects_of_one_run_are_compared_in_pairs() {
+    // The machine is slower in the middle blocks, which affects both subjects.
+    let run = run_with_servers(
+        "r",
+        &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL],
+    );
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
+    assert!(comparison.paired && comparison.notes.is_empty() && comparison.differences.is_empty());
+    let row = throughput(&comparison);
     assert_eq!((&*row.subject_a, &*row.subject_b, row.verdict), ("x", "y", Verdict::Higher));
     let estimate = row.estimate.unwrap();
     assert!((estimate.ratio - 1.05).abs() < 0.005 && estimate.low > 1.03, "{estimate:?}");
     assert_eq!(row.sentence, "4.1–5.8 % higher");
-    let [answer] = compared.answers.as_slice() else { panic!("{:?}", compared.answers) };
+    let [answer] = comparison.answers.as_slice() else { panic!("{:?}", comparison.answers) };
     assert!(answer.sentence.starts_with("4.1–5.8 % more throughput; "), "{}", answer.sentence);
     assert!(
         answer.sentence.contains("; median response time: no difference shown"),
@@ -105,7 +107,7 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     );
     let slower =
         Estimate { ratio: 1.1, low: 1.08, high: 1.12, ..Estimate::from_pairs(&[1.1; 5]).unwrap() };
-    let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
+    let times = comparison.rows.iter().filter(|row| row.metric == "response_p50_us");
     let answer = |verdict, estimate| {
         let rows: Vec<ComparisonRow> =
             times.clone().map(|row| ComparisonRow { verdict, estimate, ..row.clone() }).collect();
@@ -116,77 +118,89 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     assert_eq!(answer(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
     assert_eq!(answer(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
     let missing =
-        compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
+        comparison.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
 }
 
 #[test]
 fn drift_between_two_runs_is_reported() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let after = run_of("s", &[("x", &[190, 192, 191, 193, 190]), NULL]);
-    let of = |a: &Run, b: &Run| compared((a, None), (b, None), &ComparisonOptions::default());
-    let seen = of(&before, &after);
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let after = run_with_servers("s", &[("x", &[190, 192, 191, 193, 190]), NULL]);
+    let compare_pair =
+        |a: &Run, b: &Run| compare_runs((a, None), (b, None), &ComparisonOptions::default());
+    let comparison = compare_pair(&before, &after);
     assert!(
-        !seen.paired && seen.notes.len() == 1 && seen.notes[0].contains("different times"),
+        !comparison.paired
+            && comparison.notes.len() == 1
+            && comparison.notes[0].contains("different times"),
         "{:?}",
-        seen.notes
+        comparison.notes
     );
-    assert_eq!(throughput(&seen).verdict, Verdict::Lower);
-    assert!(seen.rows.iter().any(|row| row.control));
+    assert_eq!(throughput(&comparison).verdict, Verdict::Lower);
+    assert!(comparison.rows.iter().any(|row| row.control));
     // The control got slower, too.
-    let slower =
-        run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
-    let seen = of(&before, &slower);
+    let slower = run_with_servers(
+        "s",
+        &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])],
+    );
+    let comparison = compare_pair(&before, &slower);
     let expected =
         "The machine changed between the runs: the control null differs as well (Throughput: ";
-    assert!(seen.notes[1].starts_with(expected), "{:?}", seen.notes);
-    // Then a gate is not missed: what changed may be the machine.
-    let asked = ComparisonOptions {
+    assert!(comparison.notes[1].starts_with(expected), "{:?}", comparison.notes);
+    // The gate is not missed, because the machine may have changed.
+    let options = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let gate = |a: &Run, b: &Run| compared((a, None), (b, None), &asked).gates.remove(0).state;
+    let gate =
+        |a: &Run, b: &Run| compare_runs((a, None), (b, None), &options).gates.remove(0).state;
     assert_eq!(gate(&before, &after), GateState::Missed);
     assert_eq!(gate(&before, &slower), GateState::Undecided);
 }
 
 #[test]
-fn what_was_not_shown_says_what_would_have_been() {
-    let noisy =
-        run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
-    let row =
-        throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &ComparisonOptions::default()))
-            .clone();
+fn undetected_difference_states_detectable_size() {
+    let noisy = run_with_servers(
+        "r",
+        &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL],
+    );
+    let row = throughput(&compare_runs(
+        (&noisy, Some(0)),
+        (&noisy, Some(1)),
+        &ComparisonOptions::default(),
+    ))
+    .clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable.unwrap() - 1.0);
     assert_eq!(row.sentence, format!("no difference shown: one of {would} would have been found"));
-    let same = run_of(
+    let same = run_with_servers(
         "r",
         &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL],
     );
-    let asked = ComparisonOptions { same_within: Some(0.02), ..ComparisonOptions::default() };
-    let row = throughput(&compared((&same, Some(0)), (&same, Some(1)), &asked)).clone();
+    let options = ComparisonOptions { same_within: Some(0.02), ..ComparisonOptions::default() };
+    let row = throughput(&compare_runs((&same, Some(0)), (&same, Some(1)), &options)).clone();
     assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2.0 %"));
-    let few = run_of("r", &[("x", &[200, 202]), ("y", &[300, 302]), ("null", &[900, 900])]);
+    let few =
+        run_with_servers("r", &[("x", &[200, 202]), ("y", &[300, 302]), ("null", &[900, 900])]);
     let row =
-        throughput(&compared((&few, Some(0)), (&few, Some(1)), &ComparisonOptions::default()))
+        throughput(&compare_runs((&few, Some(0)), (&few, Some(1)), &ComparisonOptions::default()))
             .clone();
     assert_eq!((row.verdict, row.estimate), (Verdict::TooFew, None));
     assert_eq!(row.sentence, "too few repeats (2 and 2): a verdict needs 5 of each");
 }
 
 #[test]
-fn runs_that_differ_in_tracking_say_so() {
-    let of = |loopback_tracked| {
-        let mut run = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+fn differing_connection_tracking_is_reported() {
+    let run_with = |loopback_tracked| {
+        let mut run = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
         run.header.facts.loopback_tracked = loopback_tracked;
         run
     };
     let differences = |a, b| {
-        let (a, b) = (of(a), of(b));
-        let seen = compared((&a, None), (&b, None), &ComparisonOptions::default());
+        let (a, b) = (run_with(a), run_with(b));
+        let comparison = compare_runs((&a, None), (&b, None), &ComparisonOptions::default());
         let shown = |d: &RunDifference| format!("{} {:?} {:?}", d.what, d.a, d.b);
-        seen.differences.iter().map(shown).collect::<Vec<String>>()
+        comparison.differences.iter().map(shown).collect::<Vec<String>>()
     };
     let named = [r#"machine.loopback_tracked Some("false") Some("true")"#];
     assert_eq!(differences(Some(false), Some(true)), named);
@@ -197,9 +211,9 @@ fn runs_that_differ_in_tracking_say_so() {
 }
 
 #[test]
-fn undeclared_differences_are_reported_on_every_line() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let mut after = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+fn undeclared_difference_is_in_every_sentence() {
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let mut after = run_with_servers("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let plan = &mut after.header.plan;
     plan.load.duration_ns += 1;
     plan.subjects[0].version = Some("2".into());
@@ -213,8 +227,8 @@ fn undeclared_differences_are_reported_on_every_line() {
     after.header.facts.memory_bytes = Some(1_000_000);
     let mut known = before.clone();
     known.header.facts.memory_bytes = Some(1_009_000);
-    let seen = compared((&known, None), (&after, None), &ComparisonOptions::default());
-    let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
+    let comparison = compare_runs((&known, None), (&after, None), &ComparisonOptions::default());
+    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
     let wanted = [
         "machine.kernel",
         "load.duration_ns",
@@ -225,12 +239,13 @@ fn undeclared_differences_are_reported_on_every_line() {
     ];
     assert_eq!(names, wanted);
     assert_eq!(
-        (seen.differences[0].a.as_deref(), seen.differences[0].b.as_deref()),
+        (comparison.differences[0].a.as_deref(), comparison.differences[0].b.as_deref()),
         (Some("null"), Some("6.2"))
     );
-    assert!(!format!("{seen:?}").contains("hunter2"));
+    assert!(!format!("{comparison:?}").contains("hunter2"));
     assert!(
-        seen.rows
+        comparison
+            .rows
             .iter()
             .all(|row| row.sentence.contains(", though they differ in machine.kernel, "))
     );
@@ -238,32 +253,32 @@ fn undeclared_differences_are_reported_on_every_line() {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let gates = compared((&known, None), (&after, None), &gated).gates;
+    let gates = compare_runs((&known, None), (&after, None), &gated).gates;
     assert!(!gates.is_empty());
     assert!(
         gates.iter().all(|gate| gate.sentence.matches("though they differ in").count() == 1),
         "{gates:?}"
     );
-    // The subject itself is what two runs are compared for.
+    // A changed subject is the purpose of a comparison, and not a difference of conditions.
     let mut other = before.clone();
     other.header.id = "t".into();
     other.header.plan.subjects[0].version = Some("2".into());
     assert_eq!(
-        compared((&before, None), (&other, None), &ComparisonOptions::default()).differences,
+        compare_runs((&before, None), (&other, None), &ComparisonOptions::default()).differences,
         []
     );
 }
 
 #[test]
-fn gate_is_missed_only_by_what_is_no_chance() {
-    let asked = |gate: &str| ComparisonOptions {
+fn gate_is_missed_only_by_significant_change() {
+    let options = |gate: &str| ComparisonOptions {
         gates: Gate::parse(gate).unwrap(),
         ..ComparisonOptions::default()
     };
     let steady: &[u64] = &[2000, 2010, 2005, 1999, 2001];
     let worse: &[u64] = &[1900, 1912, 1903, 1900, 1902];
     let noisy: &[u64] = &[1500, 2400, 1700, 2200, 1600];
-    for (servers, gate, wanted) in [
+    for (servers, gate, expected) in [
         ((steady, worse), "throughput<-2%", GateState::Missed),
         ((steady, worse), "throughput<-10%", GateState::Held),
         ((steady, steady), "throughput<-2%", GateState::Held),
@@ -272,16 +287,16 @@ fn gate_is_missed_only_by_what_is_no_chance() {
         ((noisy, noisy), "throughput<-2%", GateState::Held),
         ((steady, worse), "memory>+1%", GateState::Undecided),
     ] {
-        let run = run_of("r", &[("x", servers.0), ("y", servers.1), NULL]);
-        let seen = compared((&run, Some(0)), (&run, Some(1)), &asked(gate));
-        let [result] = seen.gates.as_slice() else { panic!("{:?}", seen.gates) };
-        assert_eq!(result.state, wanted, "{gate}: {result:?}");
-        assert_eq!(seen.passed, wanted != GateState::Missed);
+        let run = run_with_servers("r", &[("x", servers.0), ("y", servers.1), NULL]);
+        let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options(gate));
+        let [result] = comparison.gates.as_slice() else { panic!("{:?}", comparison.gates) };
+        assert_eq!(result.state, expected, "{gate}: {result:?}");
+        assert_eq!(comparison.passed, expected != GateState::Missed);
     }
 }
 
 #[test]
-fn gates_are_read_as_they_are_written() {
+fn gate_parse_accepts_valid_text_and_rejects_invalid() {
     let gates = Gate::parse("cpu_us_per_request>+3%, p99>+10% ,throughput<-2.5%").unwrap();
     let texts: Vec<String> = gates.iter().map(Gate::text).collect();
     assert_eq!(
@@ -308,52 +323,71 @@ fn gates_are_read_as_they_are_written() {
 }
 
 #[test]
-fn control_is_asked_though_sides_are_named() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let slower =
-        run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
-    let asked = ComparisonOptions {
+fn control_is_compared_next_to_named_sides() {
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let slower = run_with_servers(
+        "s",
+        &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])],
+    );
+    let options = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let seen = compared((&before, Some(0)), (&slower, Some(0)), &asked);
-    assert!(seen.rows.iter().any(|row| row.control), "{:?}", seen.rows);
-    assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
-    assert_eq!(seen.gates[0].state, GateState::Undecided);
+    let comparison = compare_runs((&before, Some(0)), (&slower, Some(0)), &options);
+    assert!(comparison.rows.iter().any(|row| row.control), "{:?}", comparison.rows);
+    assert!(
+        comparison.notes[1].contains("the control null differs as well"),
+        "{:?}",
+        comparison.notes
+    );
+    assert_eq!(comparison.gates[0].state, GateState::Undecided);
     // If the compared arms include a control, another control is not one.
-    let seen = compared((&before, Some(1)), (&slower, Some(0)), &asked);
+    let comparison = compare_runs((&before, Some(1)), (&slower, Some(0)), &options);
     let rows: Vec<(&str, &str, bool)> =
-        seen.rows.iter().map(|row| (&*row.subject_a, &*row.subject_b, row.control)).collect();
+        comparison.rows.iter().map(|row| (&*row.subject_a, &*row.subject_b, row.control)).collect();
     assert!(
         rows.contains(&("null", "x", false)) && rows.contains(&("null", "null", true)),
         "{rows:?}"
     );
-    assert_eq!(seen.gates.len(), 1);
-    // Named itself, it is what is asked about.
-    let seen = compared((&before, Some(1)), (&slower, Some(1)), &asked);
-    assert!(seen.rows.iter().all(|row| !row.control) && seen.gates[0].state == GateState::Missed);
-    // A control whose small difference may be chance is no sign of another machine.
-    let near =
-        run_of("s", &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])]);
-    let asked = ComparisonOptions { same_within: Some(0.02), ..asked };
-    let seen = compared((&before, None), (&near, None), &asked);
-    assert_eq!((seen.notes.len(), seen.gates[0].state), (1, GateState::Missed), "{:?}", seen.notes);
+    assert_eq!(comparison.gates.len(), 1);
+    // A control that is named as a side is a compared arm.
+    let comparison = compare_runs((&before, Some(1)), (&slower, Some(1)), &options);
+    assert!(
+        comparison.rows.iter().all(|row| !row.control)
+            && comparison.gates[0].state == GateState::Missed
+    );
+    // A small difference of a control may be chance, and does not show a change of the machine.
+    let near = run_with_servers(
+        "s",
+        &[("x", &[120, 122, 121, 123, 120]), ("null", &[904, 914, 909, 906, 912])],
+    );
+    let options = ComparisonOptions { same_within: Some(0.02), ..options };
+    let comparison = compare_runs((&before, None), (&near, None), &options);
+    assert_eq!(
+        (comparison.notes.len(), comparison.gates[0].state),
+        (1, GateState::Missed),
+        "{:?}",
+        comparison.notes
+    );
 }
 
 #[test]
-fn server_that_broke_passes_no_gate() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
-    let asked = ComparisonOptions {
+fn broken_server_misses_gate() {
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let options = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
     let gate = |b: &Run| {
-        let seen = compared((&before, None), (b, None), &asked);
-        let row =
-            seen.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).cloned();
-        (seen.gates.first().map(|gate| gate.state), row)
+        let comparison = compare_runs((&before, None), (b, None), &options);
+        let row = comparison
+            .rows
+            .iter()
+            .find(|row| row.metric == "throughput_rps" && !row.control)
+            .cloned();
+        (comparison.gates.first().map(|gate| gate.state), row)
     };
-    let mut wrong = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let mut wrong = run_with_servers("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     for trial in wrong.trials.iter_mut().step_by(2) {
         let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
         interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
@@ -365,21 +399,22 @@ fn server_that_broke_passes_no_gate() {
         (Some(GateState::Missed), true, Some(NoRatioReason::NoRepeat { a: 5, b: 0 }))
     );
     assert_eq!(row.sentence, "not compared: B has no valid repeat");
-    // Trials that were never loaded, for no known fault of the server, are no worse.
-    let mut none = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    // Missing trials without a known fault of the server do not miss the gate.
+    let mut none = run_with_servers("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     none.trials.retain(|trial| trial.trial % 2 == 1);
     let (state, row) = gate(&none);
     assert_eq!((state, row.unwrap().b_broke), (Some(GateState::Undecided), false));
 }
 
-/// Requests that get no response are no incorrect responses: a machine that stalls loses them, too.
+/// A stall of the machine can lose requests, too. Lost requests therefore need a significance test,
+/// unlike incorrect responses.
 #[test]
-fn what_was_lost_is_tested_like_any_difference() {
+fn lost_requests_miss_gate_only_if_significant() {
     let steady: &[u64] = &[200, 202, 201, 203, 200];
-    let before = run_of("r", &[("x", steady), NULL]);
+    let before = run_with_servers("r", &[("x", steady), NULL]);
     let lossy = |repeats: usize, slow: bool| {
         let control: &[u64] = if slow { &[850, 855, 857, 851, 852] } else { NULL.1 };
-        let mut run = run_of("s", &[("x", steady), ("null", control)]);
+        let mut run = run_with_servers("s", &[("x", steady), ("null", control)]);
         for trial in run.trials.iter_mut().step_by(2).take(repeats) {
             let load = &mut trial.load;
             load.books.failed += 50;
@@ -389,18 +424,19 @@ fn what_was_lost_is_tested_like_any_difference() {
         }
         run
     };
-    let asked = ComparisonOptions {
+    let options = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let gate = |b: &Run| compared((&before, None), (b, None), &asked).gates.remove(0);
-    let all = gate(&lossy(5, false));
-    assert_eq!(all.state, GateState::Missed, "{all:?}");
-    // 2 of 252 ways, and Holm's factor of two: the ratio of the only pair that is left is not
-    // tested.
+    let gate = |b: &Run| compare_runs((&before, None), (b, None), &options).gates.remove(0);
+    let result = gate(&lossy(5, false));
+    assert_eq!(result.state, GateState::Missed, "{result:?}");
+    // One of the 252 divisions of ten repeats, doubled for both directions: p = 2/252. The test has
+    // four fifths of the level, because the starts are tested as well. The ratio is not, because
+    // only one pair of repeats is left.
     assert!(
-        all.sentence.contains("which is significant (p 0.008, Fisher's exact test)"),
-        "{all:?}"
+        result.sentence.contains("which is significant (p 0.010, Fisher's exact test)"),
+        "{result:?}"
     );
     assert_eq!(gate(&lossy(3, false)).state, GateState::Undecided, "three of five may be chance");
     assert_eq!(
@@ -411,11 +447,11 @@ fn what_was_lost_is_tested_like_any_difference() {
 }
 
 #[test]
-fn server_that_seldom_comes_up_passes_no_gate() {
-    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+fn server_with_mostly_failed_starts_misses_gate() {
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = before.clone();
     after.header.id = "s".into();
-    // Its trials of four blocks are missing, because it crashed as it was started.
+    // The server crashed at start-up in four blocks, so their trials are missing.
     after.trials.retain(|trial| trial.trial % 2 == 1 || trial.trial == 0);
     let failed = |launch: usize| dyno_archive::StartRecord {
         start: launch,
@@ -427,33 +463,35 @@ fn server_that_seldom_comes_up_passes_no_gate() {
         ..dyno_archive::StartRecord::default()
     };
     after.starts = [2, 4, 6, 8].map(failed).to_vec();
-    let asked = ComparisonOptions {
+    let options = ComparisonOptions {
         gates: Gate::parse("throughput<-2%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let gate = compared((&before, None), (&after, None), &asked).gates.remove(0);
+    let gate = compare_runs((&before, None), (&after, None), &options).gates.remove(0);
     assert_eq!(gate.state, GateState::Missed, "{gate:?}");
 }
 
 #[test]
-fn with_few_pairs_and_a_look_after_each_nothing_would_have_been_found() {
-    let mut run =
-        run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
+fn few_pairs_with_stop_rule_detect_no_difference() {
+    let mut run = run_with_servers(
+        "r",
+        &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL],
+    );
     run.header.plan.stop = Some(dyno_archive::plan::StopRule {
         metrics: vec!["throughput_rps".into()],
         same_within: None,
     });
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
-    let row = throughput(&seen);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
+    let row = throughput(&comparison);
     assert_eq!(row.estimate.unwrap().detectable, None);
     assert_eq!(row.sentence, "no difference shown: too few repeats to find one");
 }
 
 #[test]
 fn missing_ratio_is_reported_with_its_reason() {
-    let of = |points: &[RepeatValue]| -> Series { (1..).zip(points.iter().copied()).collect() };
-    let known = of(&[RepeatValue::Known(1.0); 6]);
-    let lack = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &of(b), true);
+    let series = |points: &[RepeatValue]| -> Series { (1..).zip(points.iter().copied()).collect() };
+    let known = series(&[RepeatValue::Known(1.0); 6]);
+    let lack = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &series(b), true);
     let six = |last: RepeatValue| [RepeatValue::Known(1.0), last, last, last, last, last];
     assert_eq!(lack(&six(RepeatValue::Beyond)), NoRatioReason::Unanswered { a: 0, b: 5 });
     assert_eq!(lack(&six(RepeatValue::Missing)), NoRatioReason::NotMeasured { a: 0, b: 5 });
@@ -474,8 +512,10 @@ fn missing_ratio_is_reported_with_its_reason() {
 
 #[test]
 fn differing_parts_of_a_run_are_reported() {
-    let before =
-        run_of("r", &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL]);
+    let before = run_with_servers(
+        "r",
+        &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL],
+    );
     let mut after = before.clone();
     after.header.id = "s".into();
     let differences = vec![dyno_archive::ResumptionDifference {
@@ -485,20 +525,21 @@ fn differing_parts_of_a_run_are_reported() {
     }];
     after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
     after.starts.push(StartRecord { start: 2, ..StartRecord::default() });
-    let seen = compared((&before, None), (&after, None), &ComparisonOptions::default());
-    let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
+    let comparison = compare_runs((&before, None), (&after, None), &ComparisonOptions::default());
+    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
     assert_eq!(names, ["parts of B: kernel"]);
-    let seen = compared((&after, Some(0)), (&after, Some(1)), &ComparisonOptions::default());
-    assert_eq!(seen.differences[0].what, "parts of the run: kernel");
-    // Resumed after its end: nothing was measured in other conditions.
+    let comparison =
+        compare_runs((&after, Some(0)), (&after, Some(1)), &ComparisonOptions::default());
+    assert_eq!(comparison.differences[0].what, "parts of the run: kernel");
+    // The run was resumed after its last start, so nothing was measured in other conditions.
     after.header.resumptions[0].from_start = 3;
-    let seen = compared((&before, None), (&after, None), &ComparisonOptions::default());
-    assert!(seen.differences.is_empty(), "{:?}", seen.differences);
+    let comparison = compare_runs((&before, None), (&after, None), &ComparisonOptions::default());
+    assert!(comparison.differences.is_empty(), "{:?}", comparison.differences);
 }
 
-/// Forty gates over servers that are alike are missed no more often than one of them may be.
+/// Forty gates over identical servers are missed in at most 5 % of all comparisons.
 #[test]
-fn gates_raise_no_more_false_alarms_than_they_say() {
+fn forty_gates_keep_false_alarm_rate() {
     let mut state = 1u64;
     let mut uniform = || {
         state =
@@ -506,9 +547,9 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
     let mut noise = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
-    let run = run_of("r", &[("x", &[200; 5]), ("y", &[200; 5]), NULL]);
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
-    let row = throughput(&seen).clone();
+    let run = run_with_servers("r", &[("x", &[200; 5]), ("y", &[200; 5]), NULL]);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
+    let row = throughput(&comparison).clone();
     let gates = Gate::parse("throughput<-0.1%").unwrap();
     let mut alarms = 0;
     for _ in 0..1000 {
@@ -518,11 +559,11 @@ fn gates_raise_no_more_false_alarms_than_they_say() {
         };
         let rows: Vec<ComparisonRow> = (0..40).map(of_noise).collect();
         alarms += usize::from(
-            gate::judge(&gates, (&rows, &seen.repeats), Confounding::None, &[])
+            gate::judge(&gates, (&rows, &comparison.repeats, &[]), Confounding::None, &[])
                 .iter()
                 .any(|g| g.state == GateState::Missed),
         );
     }
-    // Half of all chance differences are of the gate's direction.
+    // Half of all chance differences have the gate's direction, so about 2.5 % are expected.
     assert!((10..=50).contains(&alarms), "{alarms} of 1000");
 }

@@ -1,4 +1,5 @@
-//! Configuration of a load, for its result.
+//! Describes the configuration of a load in its result, so that a result can be read without its
+//! plan.
 
 use dyno_archive::plan::{
     Arrival, Arrivals, DriverKind, ImportChange, Load, LoadModel, Priority, Reconnect, Request,
@@ -79,7 +80,7 @@ pub struct MixedRequest {
 }
 
 impl LoadConfig {
-    /// The configuration of one step of a plan.
+    /// Returns the configuration of one step of a plan.
     #[must_use]
     pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> LoadConfig {
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -89,13 +90,13 @@ impl LoadConfig {
         };
         let first = &workload.requests[0];
         let is_mixed = workload.requests.len() > 1;
-        let mixed = |r: &Request| MixedRequest {
+        let mixed_request = |r: &Request| MixedRequest {
             name: r.name.clone(),
             weight: r.weight,
             method: r.method.clone(),
             path: r.path.clone(),
         };
-        // A page has its document's address; a mix has none.
+        // The address of a page is that of its document. A mix has no single address.
         let is_mix = is_mixed && workload.page.is_none();
         LoadConfig {
             url: if is_mix { String::new() } else { first.path.clone() },
@@ -134,16 +135,21 @@ impl LoadConfig {
                 .then_some(load.check_one_in),
             page_connections: workload.page_connections(),
             import_changes: Vec::new(),
-            requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
+            requests_mixed: workload
+                .requests
+                .iter()
+                .filter(|_| is_mixed)
+                .map(mixed_request)
+                .collect(),
         }
     }
 
     /// Scales the duration by the number of loads that run at the same time, so that each server
     /// gets as much CPU time.
     #[must_use]
-    pub(crate) fn with_concurrent_loads(self, at_once: Option<u32>) -> LoadConfig {
-        let times = f64::from(at_once.unwrap_or(1));
-        let duration_s = self.duration_s.map(|duration_s| duration_s * times);
-        LoadConfig { warmup_s: self.warmup_s * times, duration_s, ..self }
+    pub(crate) fn with_concurrent_loads(self, concurrent_loads: Option<u32>) -> LoadConfig {
+        let factor = f64::from(concurrent_loads.unwrap_or(1));
+        let duration_s = self.duration_s.map(|duration_s| duration_s * factor);
+        LoadConfig { warmup_s: self.warmup_s * factor, duration_s, ..self }
     }
 }

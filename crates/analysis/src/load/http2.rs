@@ -1,4 +1,4 @@
-//! HTTP/2 use of a load: counts, and counts per response.
+//! Computes the HTTP/2 counts of a load, in total and per response.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::percentiles::Percentiles;
-use super::sums::after_warmup;
+use super::sums::times_after_warmup;
 
 /// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
 /// are `None` if the divisor is 0.
@@ -82,33 +82,34 @@ pub struct HeaderBytes {
 impl HeaderBytes {
     fn new(direction: &Http2Direction) -> HeaderBytes {
         let (fields, wire) = (direction.field_bytes, direction.block_bytes);
-        HeaderBytes { fields, wire, saved: per(wire, fields).map(|share| 1.0 - share) }
+        HeaderBytes { fields, wire, saved: quotient(wire, fields).map(|share| 1.0 - share) }
     }
 }
 
 pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
-    let used: &Http2Use = record.http2.as_ref()?;
+    let http2_use: &Http2Use = record.http2.as_ref()?;
     let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
-    let per_response = |n: u64| per(n, used.responses);
-    let (received, sent) = (&used.received, &used.sent);
-    let of =
+    let per_response = |n: u64| quotient(n, http2_use.responses);
+    let (received, sent) = (&http2_use.received, &http2_use.sent);
+    let frame_count =
         |direction: &Http2Direction, name: &str| direction.frames.get(name).copied().unwrap_or(0);
-    let each =
+    let frames_per_response =
         received.frames.iter().filter_map(|(kind, n)| Some((kind.clone(), per_response(*n)?)));
     Some(Http2Result {
-        connections: used.connections,
-        fallen_back: used.fallen_back + used.upgrades_declined,
+        connections: http2_use.connections,
+        fallen_back: http2_use.fallen_back + http2_use.upgrades_declined,
         streams: StreamCounts {
-            asked: used.streams_asked,
-            granted: used.streams_granted,
-            most: used.streams_most,
+            asked: http2_use.streams_asked,
+            granted: http2_use.streams_granted,
+            most: http2_use.streams_most,
         },
-        frames_per_segment: per(received.all_frames(), segments),
+        frames_per_segment: quotient(received.all_frames(), segments),
         segments_per_response: per_response(segments).filter(|_| segments > 0),
-        frames_per_response: each.collect(),
-        responses_per_receive: per(used.responses, used.receives),
-        tls_records_per_response: per_response(used.tls_records).filter(|_| used.tls_records > 0),
-        window_updates_out_per_response: per_response(of(sent, "WINDOW_UPDATE")),
+        frames_per_response: frames_per_response.collect(),
+        responses_per_receive: quotient(http2_use.responses, http2_use.receives),
+        tls_records_per_response: per_response(http2_use.tls_records)
+            .filter(|_| http2_use.tls_records > 0),
+        window_updates_out_per_response: per_response(frame_count(sent, "WINDOW_UPDATE")),
         frames_in: received.frames.clone(),
         frames_out: sent.frames.clone(),
         resets_in: received.resets.clone(),
@@ -116,11 +117,11 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
         goaways: received.go_aways.clone(),
         goaways_out: sent.go_aways.clone(),
         streams_refused: received.resets.get("REFUSED_STREAM").copied().unwrap_or(0),
-        retried: used.retried,
-        pings_in: used.pings,
+        retried: http2_use.retried,
+        pings_in: http2_use.pings,
         header_fields_in: HeaderBytes::new(received),
         header_fields_out: HeaderBytes::new(sent),
-        window_stall_us: Percentiles::new(&after_warmup(record, |i| &i.window_stall)),
+        window_stall_us: Percentiles::new(&times_after_warmup(record, |i| &i.window_stall)),
     })
 }
 
@@ -138,8 +139,8 @@ impl Http2Result {
     }
 }
 
-fn per(n: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| n as f64 / of as f64)
+fn quotient(n: u64, divisor: u64) -> Option<f64> {
+    (divisor > 0).then(|| n as f64 / divisor as f64)
 }
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn header_bytes_saved_are_what_is_not_on_the_wire() {
+    fn header_bytes_report_saved_share() {
         let direction =
             Http2Direction { block_bytes: 10, field_bytes: 100, ..Http2Direction::default() };
         assert_eq!(HeaderBytes::new(&direction).saved, Some(0.9));
@@ -158,7 +159,7 @@ mod tests {
     }
 
     /// Twenty responses on two connections.
-    fn used() -> Http2Use {
+    fn example_use() -> Http2Use {
         let counts =
             |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_string(), *n)).collect();
         let received = Http2Direction {
@@ -188,30 +189,39 @@ mod tests {
     }
 
     #[test]
-    fn use_per_response_is_a_quotient() {
-        let is = result(used(), 10);
-        assert_eq!((is.frames_per_segment, is.segments_per_response), (Some(6.0), Some(0.5)));
-        assert_eq!((is.frames_per_response["HEADERS"], is.frames_per_response["DATA"]), (1.0, 2.0));
-        assert_eq!((is.responses_per_receive, is.tls_records_per_response), (Some(2.5), Some(1.5)));
-        assert_eq!(is.window_updates_out_per_response, Some(0.25));
-        assert_eq!((is.fallen_back, is.streams_refused), (12, 3));
-        assert_eq!((is.resets_in_total(), is.goaways_total()), (7, 2));
+    fn http2_result_divides_by_responses() {
+        let result = result(example_use(), 10);
+        assert_eq!(
+            (result.frames_per_segment, result.segments_per_response),
+            (Some(6.0), Some(0.5))
+        );
+        assert_eq!(
+            (result.frames_per_response["HEADERS"], result.frames_per_response["DATA"]),
+            (1.0, 2.0)
+        );
+        assert_eq!(
+            (result.responses_per_receive, result.tls_records_per_response),
+            (Some(2.5), Some(1.5))
+        );
+        assert_eq!(result.window_updates_out_per_response, Some(0.25));
+        assert_eq!((result.fallen_back, result.streams_refused), (12, 3));
+        assert_eq!((result.resets_in_total(), result.goaways_total()), (7, 2));
     }
 
     #[test]
-    fn quotients_without_a_divisor_are_not_known() {
-        let none = result(Http2Use::default(), 0);
-        assert_eq!((none.frames_per_segment, none.responses_per_receive), (None, None));
+    fn http2_quotients_without_divisor_are_none() {
+        let empty = result(Http2Use::default(), 0);
+        assert_eq!((empty.frames_per_segment, empty.responses_per_receive), (None, None));
         assert_eq!(
-            (none.segments_per_response, none.window_updates_out_per_response),
+            (empty.segments_per_response, empty.window_updates_out_per_response),
             (None, None)
         );
         // A count of 0 segments or TLS records means that they were not counted.
-        let uncounted = result(Http2Use { tls_records: 0, ..used() }, 0);
+        let uncounted = result(Http2Use { tls_records: 0, ..example_use() }, 0);
         assert_eq!(
             (uncounted.segments_per_response, uncounted.tls_records_per_response),
             (None, None)
         );
-        assert_eq!((uncounted.resets_in_total(), none.streams_refused), (7, 0));
+        assert_eq!((uncounted.resets_in_total(), empty.streams_refused), (7, 0));
     }
 }

@@ -1,4 +1,6 @@
-//! The result of one load: `dyno.load/1`.
+//! Computes the result of one load from its record: `dyno.load/1`.
+//!
+//! Caveats are added later, by [`crate::verdict`].
 
 mod config;
 mod http2;
@@ -24,11 +26,11 @@ use serde::Serialize;
 use crate::caveat::Caveat;
 pub use config::{LoadConfig, MixedRequest};
 pub use http2::{HeaderBytes, Http2Result, StreamCounts};
-pub use percentiles::{Percentiles, SAMPLES_BEYOND, UnansweredRequests, at_quantile};
+pub use percentiles::{Percentiles, SAMPLES_BEYOND, UnansweredRequests, value_at_quantile};
 use place::LoadUnanswered;
 pub use room::GeneratorRoom;
-use sums::{WindowSums, after_warmup, per_second};
-pub use sums::{answers_per_second, response_times};
+use sums::{WindowSums, per_second, times_after_warmup};
+pub use sums::{response_times, responses_per_second};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
@@ -184,13 +186,13 @@ impl Exchanges {
 }
 
 impl LoadResult {
-    /// Requests that were due and got no correct response.
+    /// Returns the number of due requests without a correct response.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
         self.exchanges.lost_count() + self.outcomes.wrong_count()
     }
 
-    /// Failed requests as a share of the requests that were due: 0 to 1.
+    /// Returns failed requests as a share of the due requests: 0 to 1.
     #[must_use]
     pub fn error_share(&self) -> f64 {
         self.failed_requests() as f64 / self.exchanges.due().max(1) as f64
@@ -209,7 +211,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// `bytes` ÷ complete responses; `None` without responses.
+    /// Returns `bytes` per complete response; `None` without responses.
     #[must_use]
     pub fn per_response(&self, bytes: u64) -> Option<f64> {
         (self.responses > 0).then(|| bytes as f64 / self.responses as f64)
@@ -349,14 +351,14 @@ pub(crate) fn responses(record: &LoadRecord) -> (Times, UnansweredRequests) {
     (sums.times.response, sums.missing)
 }
 
-/// Computes the result of a load, not yet judged: callers outside use [`crate::verdict::load`].
+/// Computes the result of a load without caveats. Other modules use [`crate::verdict::load`].
 #[must_use]
 pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
     let mut sums = WindowSums::new(record);
     if config.requests.is_some() {
-        // The window ends with the last response, which may come before all of its request has
-        // left.
-        sums.bytes.sent += sums::sent_in_drain(record);
+        // The window ends with the last response, which may come before its request is sent
+        // completely.
+        sums.bytes.sent += sums::bytes_sent_in_drain(record);
     }
     let response = &sums.times.response;
     let response_time_us = Percentiles::from_due(response, sums.missing).with_bounds(response);
@@ -408,15 +410,15 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
     }
 }
 
-/// Whether a load was complete: its number of requests ended, or its duration passed.
+/// Whether a load is complete: all of its requests have ended, or its duration has passed.
 #[must_use]
-pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
+pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
-    // Requests that have not ended count as in flight, whether sent or still queued.
-    let is_ended =
-        asked.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
-    is_ended || asked.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
+    // `in_flight_at_end` includes requests that are still queued.
+    let is_complete =
+        load.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
+    is_complete || load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 
 fn exchanges(record: &LoadRecord) -> Exchanges {
@@ -436,14 +438,14 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
         warmup_completed: warmup().map(Outcomes::completed_count).sum(),
-        warmup_failed: warmup().map(|of| of.total() - of.get(Outcome::Ok)).sum(),
+        warmup_failed: warmup().map(|outcomes| outcomes.total() - outcomes.get(Outcome::Ok)).sum(),
     }
 }
 
 fn gaps(record: &LoadRecord) -> GapsResult {
     let cv = |times: &Times| Some(times.stdev()? / times.mean()?);
-    let intended = after_warmup(record, |i| &i.intended_gap);
-    let achieved = after_warmup(record, |i| &i.send_gap);
+    let intended = times_after_warmup(record, |i| &i.intended_gap);
+    let achieved = times_after_warmup(record, |i| &i.send_gap);
     GapsResult {
         intended_cv: cv(&intended),
         achieved_cv: cv(&achieved),
@@ -454,7 +456,7 @@ fn gaps(record: &LoadRecord) -> GapsResult {
 
 fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<PageSummary> {
     let connections_each = config.page_connections?;
-    let times = after_warmup(record, |i| &i.page);
+    let times = times_after_warmup(record, |i| &i.page);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let in_window: u64 = measured.map(|i| i.pages_completed).sum();
     let failed = record.intervals.iter().map(|i| i.pages_failed).sum();
@@ -475,16 +477,16 @@ fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<Page
 }
 
 fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {
-    let times = after_warmup(record, |i| &i.kernel_response);
+    let times = times_after_warmup(record, |i| &i.kernel_response);
     let count = record.books.due().saturating_sub(times.count());
     let missing = UnansweredRequests { count, longest_ns: record.unanswered.longest_ns() };
     (!times.is_empty()).then(|| Percentiles::from_due(&times, missing))
 }
 
 fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<RequestResult> {
-    let nothing = Times::new();
+    let empty = Times::new();
     let after_warmup = || record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
-    let one = |(index, request): (usize, &MixedRequest)| {
+    let request_result = |(index, request): (usize, &MixedRequest)| {
         let mut outcomes = Outcomes::default();
         let mut ok_in_window = 0;
         let mut missing = UnansweredRequests::NONE;
@@ -500,7 +502,7 @@ fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<Requ
             }
         }
         let times = |pick: fn(&RequestShare) -> &Times| {
-            let shares = after_warmup().map(|i| i.by_request.get(index).map_or(&nothing, pick));
+            let shares = after_warmup().map(|i| i.by_request.get(index).map_or(&empty, pick));
             Times::merge(shares)
         };
         RequestResult {
@@ -520,7 +522,7 @@ fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<Requ
     if record.intervals.iter().all(|i| i.by_request.is_empty()) {
         return Vec::new();
     }
-    config.requests_mixed.iter().enumerate().map(one).collect()
+    config.requests_mixed.iter().enumerate().map(request_result).collect()
 }
 
 /// Returns the share of a CPU that each worker thread used for work: its CPU time without its
@@ -528,10 +530,13 @@ fn requests(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Vec<Requ
 fn utilisation(record: &LoadRecord, window_s: f64) -> Vec<f64> {
     let measured = || record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let spun = |worker: usize| -> u64 {
-        measured().filter_map(|i| i.workers.get(&(worker as u32))).map(|used| used.spun_ns).sum()
+        measured()
+            .filter_map(|i| i.workers.get(&(worker as u32)))
+            .map(|worker_use| worker_use.spun_ns)
+            .sum()
     };
-    let busy = |(worker, used): (usize, &dyno_archive::sample::ThreadUse)| {
-        used.run_ns.saturating_sub(spun(worker)) as f64 / 1e9
+    let busy = |(worker, worker_use): (usize, &dyno_archive::sample::ThreadUse)| {
+        worker_use.run_ns.saturating_sub(spun(worker)) as f64 / 1e9
     };
     let share = |busy_s: f64| if window_s > 0.0 { busy_s / window_s } else { 0.0 };
     record.client.threads.iter().enumerate().map(busy).map(share).collect()
@@ -572,17 +577,17 @@ fn client(record: &LoadRecord, sums: &WindowSums) -> GeneratorUse {
     }
 }
 
-fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
+fn tcp(counters: Option<&TcpCounters>, responses: u64) -> Tcp {
     let Some(c) = counters else { return Tcp::default() };
     Tcp {
         data_segments_in: Some(c.data_segments_in),
         segments_in: Some(c.segments_in),
         segments_out: Some(c.segments_out),
         retransmits: Some(c.retransmits),
-        data_segments_per_response: (answers > 0)
-            .then(|| c.data_segments_in as f64 / answers as f64),
-        retransmits_per_million_responses: (answers > 0)
-            .then(|| c.retransmits as f64 / answers as f64 * 1e6),
+        data_segments_per_response: (responses > 0)
+            .then(|| c.data_segments_in as f64 / responses as f64),
+        retransmits_per_million_responses: (responses > 0)
+            .then(|| c.retransmits as f64 / responses as f64 * 1e6),
     }
 }
 
@@ -590,27 +595,26 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
 /// stops where samples or correct responses end.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
-    let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;
-    let points = (reach.max(1.0).log10() * f64::from(POINTS_PER_DECADE)) as i32;
+    let inverse_tail = (times.count() + missing) as f64 / SAMPLES_BEYOND;
+    let points = (inverse_tail.max(1.0).log10() * f64::from(POINTS_PER_DECADE)) as i32;
     (0..=points)
         .filter_map(|i| {
             let q = 1.0 - 10f64.powf(-f64::from(i) / f64::from(POINTS_PER_DECADE));
-            Some((q, at_quantile(times, missing, q)? as f64 / 1e3))
+            Some((q, value_at_quantile(times, missing, q)? as f64 / 1e3))
         })
         .collect()
 }
 
-/// The result of one interval.
+/// Computes the result of one interval.
 #[must_use]
 pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.right_answers();
-    let all = interval.outcomes.total() + interval.carried.total();
-    // Only exchanges of the interval's own phase count: those of an earlier phase have no times
-    // here.
-    let of_phase = &interval.outcomes;
+    let ended = interval.outcomes.total() + interval.carried.total();
+    // Exchanges of an earlier phase have no times in this interval, and do not count here.
+    let own_outcomes = &interval.outcomes;
     let missing = UnansweredRequests {
-        count: of_phase.total() - of_phase.get(Outcome::Ok) + interval.dropped,
+        count: own_outcomes.total() - own_outcomes.get(Outcome::Ok) + interval.dropped,
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
     };
     let mean_in_flight =
@@ -622,7 +626,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         end_s: interval.end_ns as f64 / 1e9,
         started: interval.started,
         ok,
-        failed: all - ok,
+        failed: ended - ok,
         completed: interval.answers(),
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
@@ -641,19 +645,22 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
 }
 
 impl IntervalResult {
-    /// Requests taken on or dropped, per second.
+    /// Returns requests taken on or dropped, per second.
     pub(crate) fn arrivals_rps(&self) -> f64 {
         per_second(self.arrivals(), self.end_s - self.start_s)
     }
 
-    /// Requests taken on or dropped.
+    /// Returns the number of requests taken on or dropped.
     pub(crate) fn arrivals(&self) -> u64 {
         self.started.saturating_add(self.dropped)
     }
 }
 
-/// CPU seconds of the busiest worker, polling left out; `None`: not known.
+/// Returns the CPU seconds of the busiest worker without polling; `None`: not known.
 fn busiest(interval: &Interval) -> Option<f64> {
-    let work = interval.workers.values().map(|used| used.run_ns.saturating_sub(used.spun_ns));
+    let work = interval
+        .workers
+        .values()
+        .map(|worker_use| worker_use.run_ns.saturating_sub(worker_use.spun_ns));
     work.max().map(|ns| ns as f64 / 1e9)
 }

@@ -1,4 +1,7 @@
-//! Whether the responses keep up with an open loop's schedule, at any rate.
+//! Decides whether responses keep up with the schedule of an open loop.
+//!
+//! A server that falls behind has a growing backlog, so its response times depend on the length of
+//! the load.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::LoadModel;
@@ -7,18 +10,18 @@ use serde_json::{Value, json};
 
 use super::{IntervalResult, LoadResult};
 
-/// Largest share of the offered requests that may lack a response if the server keeps up; requests
-/// in flight are allowed on top.
-const LEFT_BEHIND: f64 = 0.02;
+/// Largest share of the offered requests that may lack a response if the server keeps up, in
+/// addition to those in flight.
+const MAX_LAG_SHARE: f64 = 0.02;
 
-/// Mean service times after which the number of requests with the server has settled: to 95 % (1 −
-/// e⁻³) if service times are distributed exponentially.
-const SETTLED: f64 = 3.0;
+/// Number of mean service times after which the number of requests at the server is settled. With
+/// exponential service times it has then reached 95 % (1 − e⁻³) of its final value.
+const SETTLING_SERVICE_TIMES: f64 = 3.0;
 
-/// Largest share of the offered requests that chance may leave in flight …
+/// Largest allowance for chance, as a share of the offered requests.
 const MAX_CHANCE: f64 = 0.05;
 
-/// … or this many requests, if that is more.
+/// Largest allowance for chance if [`MAX_CHANCE`] is less, in requests.
 const MIN_CHANCE: f64 = 5.0;
 
 /// Offered and answered requests over a stretch of the window. Instants are in seconds since the
@@ -27,13 +30,13 @@ const MIN_CHANCE: f64 = 5.0;
 pub(crate) struct Pace {
     from_s: f64,
     to_s: f64,
-    /// The stretch is the whole window.
+    /// Whether the stretch is the whole window.
     is_whole: bool,
     offered: f64,
     /// Complete responses, correct or incorrect, whenever their requests were intended.
     answered: f64,
-    /// The answers kept up.
-    pub(crate) is_kept: bool,
+    /// Whether the responses kept up.
+    pub(crate) has_kept_up: bool,
 }
 
 impl Pace {
@@ -49,7 +52,7 @@ impl Pace {
         self.answered / self.seconds()
     }
 
-    /// Text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
+    /// Returns text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
     pub(crate) fn stretch_text(&self) -> String {
         if self.is_whole {
             String::new()
@@ -66,13 +69,13 @@ impl Pace {
     }
 }
 
-/// Requests per second as text, with one decimal below 100.
-pub(crate) fn rate_of(rps: f64) -> String {
+/// Formats requests per second, with one decimal below 100.
+pub(crate) fn rate_text(rps: f64) -> String {
     if rps < 100.0 { format!("{rps:.1}") } else { format!("{rps:.0}") }
 }
 
-/// Sum of counts over a stretch of time. Each count is (from, to, number) and is taken as spread
-/// evenly over its own time.
+/// Sums counts over a stretch of time. Each count is (from, to, number), and is assumed to be
+/// spread evenly over its time.
 fn sum_over(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
     let share = |(begins_s, ends_s, count): (f64, f64, u64)| {
         let (length, common) = (ends_s - begins_s, to_s.min(ends_s) - from_s.max(begins_s));
@@ -81,19 +84,20 @@ fn sum_over(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64,
     counts.map(share).sum()
 }
 
-/// Returns how many more requests may be in flight at the end of a stretch than at its beginning if
-/// the server keeps up. `last` and `before`: arrivals in one service time before the end and before
-/// the beginning. Chance adds two standard deviations of their difference (both are Poisson
-/// counts). A small part of `offered` caps the result, because in overload the service time is no
-/// measure.
-fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
+/// Returns by how much the requests in flight may grow during a stretch if the server keeps up.
+///
+/// `before` and `last`: arrivals in the last service time before the beginning and before the end.
+/// Two standard deviations of their difference are allowed for chance (both are Poisson counts).
+/// The allowance has a cap, because in overload service times grow with the backlog.
+fn max_backlog_growth(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
     (last - before).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE))
 }
 
 impl LoadResult {
-    /// Requests per second that were scheduled in the window; `None` in a closed loop. A Poisson
-    /// schedule offers its rate only on average, and ramps, steps and traces have none.
+    /// Returns the requests per second that were scheduled in the window; `None` in a closed loop.
+    /// The configured rate does not suffice: a Poisson schedule offers it on average only, and
+    /// ramps, steps and traces have none.
     #[must_use]
     pub fn offered_rps(&self) -> Option<f64> {
         let is_open = self.config.model == LoadModel::Open && self.duration_s > 0.0;
@@ -104,21 +108,21 @@ impl LoadResult {
     /// offers more than is answered.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
-        self.pace().map(|pace| pace.is_kept)
+        self.pace().map(|pace| pace.has_kept_up)
     }
 
-    /// Returns the offered and answered requests of the settled part of the window. This part
-    /// begins three service times after the load does, because fewer requests are with the server
-    /// until then. `None` in a closed loop.
+    /// Returns the offered and answered requests of the settled part of the window, which begins
+    /// three service times after the load; `None` in a closed loop. Until then the number of
+    /// requests at the server still grows.
     pub(crate) fn pace(&self) -> Option<Pace> {
         self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
-        let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
+        let to_s = self.last_full_interval().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
-        // If the load is short compared with its service times, the stretch is its second half, or
+        // If the load is short relative to its service times, the stretch is its second half, or
         // the part after the first service time.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
-        let from_s = (SETTLED * service_s).min(latest_s).max(opens_s);
+        let from_s = (SETTLING_SERVICE_TIMES * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No response comes before the first service time is over.
         let answers =
@@ -133,29 +137,36 @@ impl LoadResult {
                 && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
             offered,
             answered,
-            is_kept: offered - answered
-                <= offered * LEFT_BEHIND + may_be_in_hand(offered, before, last),
+            has_kept_up: offered - answered
+                <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, before, last),
         })
     }
 
-    /// Returns the offered and answered requests of the whole window, if the server answered more
-    /// than was offered. The surplus are requests of the warm-up. `None`: the server did not, or
-    /// the loop is closed.
-    pub(crate) fn worked_off(&self) -> Option<Pace> {
+    /// Returns the offered and answered requests of the window if significantly more were answered
+    /// than offered: the surplus is the backlog of the warm-up. `None`: there is no surplus, or the
+    /// loop is closed.
+    pub(crate) fn surplus(&self) -> Option<Pace> {
         self.offered_rps()?;
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
         let offered = self.arrivals_within(from_s, to_s);
         let answered = self.window().map(|i| i.completed).sum::<u64>() as f64;
         let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
-        let is_kept =
-            answered - offered <= offered * LEFT_BEHIND + may_be_in_hand(offered, last, before);
-        (!is_kept).then_some(Pace { from_s, to_s, is_whole: true, offered, answered, is_kept })
+        let has_kept_up = answered - offered
+            <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, last, before);
+        (!has_kept_up).then_some(Pace {
+            from_s,
+            to_s,
+            is_whole: true,
+            offered,
+            answered,
+            has_kept_up,
+        })
     }
 
-    /// Returns the last interval that is full of arrivals. A load with a number of requests
-    /// continues until all are answered, so its last interval with arrivals is only partly full.
-    /// The interval before it is taken if there is one.
-    fn last_of_arrivals(&self) -> Option<&IntervalResult> {
+    /// Returns the last interval during all of which requests arrived. A load with a number of
+    /// requests ends its arrivals in the middle of an interval, so the interval before that one is
+    /// returned, if there is one.
+    fn last_full_interval(&self) -> Option<&IntervalResult> {
         if self.config.requests.is_none() {
             return self.window().next_back();
         }
@@ -164,23 +175,28 @@ impl LoadResult {
         arriving.next().or(last).or(self.window().next_back())
     }
 
-    /// Mean service time in seconds of the window's requests that were answered within it; 0 if
-    /// none was.
+    /// Returns the mean service time, in seconds, of the requests that were answered in the window;
+    /// 0 without such requests.
     fn service_s(&self) -> f64 {
-        let of = |i: &IntervalResult| {
+        let weighted_us = |i: &IntervalResult| {
             i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64
         };
         let count: u64 = self.window().map(|i| i.service_time_us.count).sum();
-        if count == 0 { 0.0 } else { self.window().map(of).sum::<f64>() / count as f64 / 1e6 }
+        if count == 0 {
+            0.0
+        } else {
+            self.window().map(weighted_us).sum::<f64>() / count as f64 / 1e6
+        }
     }
 
-    /// Arrivals in the last service time before either end of a stretch.
+    /// Returns the arrivals in the last service time before the beginning and before the end of a
+    /// stretch.
     fn arrivals_before(&self, (from_s, to_s): (f64, f64), service_s: f64) -> (f64, f64) {
         let before = |at_s: f64| self.arrivals_within(at_s - service_s, at_s);
         (before(from_s), before(to_s))
     }
 
-    /// Requests taken on or dropped between two instants of the load, the drain left out.
+    /// Returns the requests taken on or dropped between two instants, without those of the drain.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
         let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
         sum_over(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
@@ -190,7 +206,7 @@ impl LoadResult {
         self.intervals.iter().filter(|i| i.phase == Phase::Measured)
     }
 
-    /// Requests that may be in flight at once.
+    /// Returns the number of requests that may be in flight at once.
     #[must_use]
     pub fn places(&self) -> u64 {
         let config = &self.config;
@@ -199,17 +215,16 @@ impl LoadResult {
         connections * u64::from(config.streams) * u64::from(config.pipeline)
     }
 
-    /// Returns the mean number of requests with the server. Requests in flight beyond the number of
-    /// places wait in the generator.
+    /// Returns the mean number of requests at the server. Further requests wait in the generator.
     #[must_use]
     pub fn mean_at_server(&self) -> f64 {
-        let asked = u64::from(self.config.streams.max(1));
+        let requested = u64::from(self.config.streams.max(1));
         // A server may grant fewer streams than requested, and HTTP/1.1 has none.
         let granted = match &self.http2 {
-            Some(http2) => http2.streams.granted.map_or(asked, |n| u64::from(n).min(asked)),
+            Some(http2) => http2.streams.granted.map_or(requested, |n| u64::from(n).min(requested)),
             None => 1,
         };
-        self.in_flight.mean.min((self.places() / asked * granted) as f64)
+        self.in_flight.mean.min((self.places() / requested * granted) as f64)
     }
 }
 
@@ -220,14 +235,14 @@ mod tests {
     use dyno_archive::times::Recording;
     use dyno_archive::{Interval, LoadRecord, Phase};
 
-    use super::{may_be_in_hand, rate_of, sum_over};
+    use super::{max_backlog_growth, rate_text, sum_over};
     use crate::caveat::{Caveat, Code};
     use crate::fixture;
     use crate::load::{IntervalResult, LoadConfig, LoadResult};
     use crate::verdict::{self, Context};
 
     #[test]
-    fn offered_rate_is_the_scheduled_rate() {
+    fn offered_rate_is_scheduled_rate() {
         for (scheduled, rate, kept) in
             [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)]
         {
@@ -253,7 +268,7 @@ mod tests {
         rate: fn(f64) -> f64,
         /// Service times in seconds, taken in turn.
         service_s: &'static [f64],
-        /// Most requests that it can begin to serve per second; others wait with it.
+        /// Most requests that the server can begin to serve per second; others wait at the server.
         at_most: f64,
         warmup_s: f64,
         window_s: f64,
@@ -272,8 +287,8 @@ mod tests {
         requests: None,
     };
 
-    /// When each request is intended and answered, in seconds since the load began.
-    fn play(load: &Load) -> Vec<(f64, f64)> {
+    /// Returns when each request is intended and answered, in seconds since the load began.
+    fn simulate(load: &Load) -> Vec<(f64, f64)> {
         const STEP: f64 = 0.000_5;
         let (mut due, mut free, mut requests) = (0.0, f64::NEG_INFINITY, Vec::new());
         for step in 0..((load.warmup_s + load.window_s) / STEP).round() as usize {
@@ -290,12 +305,12 @@ mod tests {
         requests
     }
 
-    /// Returns the result of such a load; the drain answers the requests that are open at the end
-    /// of the window.
-    fn result_of(load: &Load) -> LoadResult {
+    /// Returns the result of a simulated load. Requests that are open when the window closes are
+    /// answered in the drain.
+    fn simulated_result(load: &Load) -> LoadResult {
         let ns = |s: f64| (s * 1e9).round() as u64;
         let (opens, closes) = (load.warmup_s, load.warmup_s + load.window_s);
-        let requests = play(load);
+        let requests = simulate(load);
         let mut record = fixture::record(0);
         record.window_ns = (ns(opens), ns(closes));
         let scheduled = requests.iter().filter(|(at, _)| *at >= opens).count() as u64;
@@ -321,14 +336,14 @@ mod tests {
                     from if from >= opens => Phase::Measured,
                     _ => Phase::Warmup,
                 };
-                let is_here = |at: f64| at >= edge[0] && at < edge[1];
+                let is_in_interval = |at: f64| at >= edge[0] && at < edge[1];
                 let mut interval = Interval::new(phase, ns(edge[0]), ns(edge[1].min(closes + 1.0)));
                 let mut times = Recording::new();
                 for (intended, ended) in &requests {
-                    interval.started += u64::from(is_here(*intended));
-                    if is_here(*ended) && *intended < opens && phase != Phase::Warmup {
+                    interval.started += u64::from(is_in_interval(*intended));
+                    if is_in_interval(*ended) && *intended < opens && phase != Phase::Warmup {
                         interval.carried.count(Outcome::Ok);
-                    } else if is_here(*ended) {
+                    } else if is_in_interval(*ended) {
                         interval.outcomes.count(Outcome::Ok);
                         times.record(ns(ended - intended));
                     }
@@ -354,29 +369,32 @@ mod tests {
     /// Service times in seconds.
     const MOSTLY_QUICK: &[f64] = &[0.002, 0.002, 1.0, 0.002, 0.002, 0.002, 1.0, 0.002, 0.002, 1.0];
 
-    /// A server with short service times that can begin at most `at_most` requests per second.
+    /// Returns a load on a server that can begin at most `at_most` requests per second.
     fn slow(rate: fn(f64) -> f64, at_most: f64) -> Load {
         Load { rate, at_most, service_s: &[0.01], ..EASY }
     }
 
-    fn judge(name: &str, load: &Load, kept: bool) {
-        let result = result_of(load);
+    fn assert_pace(name: &str, load: &Load, kept: bool) {
+        let result = simulated_result(load);
         assert_eq!(result.keeps_up(), Some(kept), "{name}");
         let late = result.caveats.iter().find(|c| c.code == Code::RateNotReached);
         assert_eq!(late.is_some(), !kept, "{name}");
         let rate = |c: &Caveat, key: &str| c.evidence[key].as_f64().unwrap();
         assert!(late.is_none_or(|c| rate(c, "answered") < rate(c, "offered")), "{name}: {late:?}");
-        let more = result.caveats.iter().find(|c| c.code == Code::WarmupBacklog);
+        let backlog = result.caveats.iter().find(|c| c.code == Code::WarmupBacklog);
         assert_eq!(
-            more.is_some(),
+            backlog.is_some(),
             name.starts_with("a backlog of the warm-up that melts"),
-            "{name}: {more:?}"
+            "{name}: {backlog:?}"
         );
-        assert!(more.is_none_or(|c| rate(c, "answered") > rate(c, "offered")), "{name}: {more:?}");
+        assert!(
+            backlog.is_none_or(|c| rate(c, "answered") > rate(c, "offered")),
+            "{name}: {backlog:?}"
+        );
     }
 
     #[test]
-    fn server_that_keeps_up_is_not_called_late() {
+    fn server_that_keeps_up_is_not_late() {
         for (name, load) in [
             ("200 ms each", EASY),
             (
@@ -417,12 +435,12 @@ mod tests {
             ),
             ("3 s each in a window of 5 s", Load { rate: |_| 100.0, service_s: &[3.0], ..EASY }),
         ] {
-            judge(name, &load, true);
+            assert_pace(name, &load, true);
         }
     }
 
     #[test]
-    fn warm_up_backlog_that_melts_is_not_called_late() {
+    fn shrinking_warm_up_backlog_is_not_late() {
         for (name, load) in [
             (
                 "a backlog of the warm-up that melts",
@@ -442,23 +460,23 @@ mod tests {
                 },
             ),
         ] {
-            judge(name, &load, true);
+            assert_pace(name, &load, true);
         }
     }
 
     #[test]
     fn rates_below_100_have_one_decimal() {
-        for (rps, wanted) in
+        for (rps, expected) in
             [(0.25, "0.2"), (7.26, "7.3"), (99.94, "99.9"), (100.0, "100"), (1234.5, "1234")]
         {
-            assert_eq!(rate_of(rps), wanted);
+            assert_eq!(rate_text(rps), expected);
         }
     }
 
     #[test]
-    fn counts_are_spread_evenly_over_their_intervals() {
+    fn sum_over_spreads_counts_evenly() {
         let counts = [(0.0, 1.0, 10), (1.0, 3.0, 40), (3.0, 3.0, 1000)];
-        for (stretch, wanted) in [
+        for (stretch, expected) in [
             ((0.0, 3.0), 50.0),
             ((0.5, 2.0), 5.0 + 20.0),
             ((1.25, 1.75), 10.0),
@@ -466,13 +484,13 @@ mod tests {
             ((3.0, 9.0), 0.0),
             ((-1.0, 0.25), 2.5),
         ] {
-            assert_eq!(sum_over(counts.into_iter(), stretch), wanted, "{stretch:?}");
+            assert_eq!(sum_over(counts.into_iter(), stretch), expected, "{stretch:?}");
         }
     }
 
     #[test]
-    fn chance_may_leave_two_deviations_up_to_a_cap_in_flight() {
-        for ((offered, before, last), wanted) in [
+    fn backlog_allowance_is_two_deviations_up_to_cap() {
+        for ((offered, before, last), expected) in [
             // At least one request.
             ((1000.0, 0.0, 0.0), 1.0),
             ((1000.0, 4.0, 5.0), 1.0 + 6.0),
@@ -483,11 +501,16 @@ mod tests {
             ((200.0, 50.0, 50.0), 10.0),
             ((20.0, 50.0, 50.0), 5.0),
         ] {
-            assert_eq!(may_be_in_hand(offered, before, last), wanted, "{offered} {before} {last}");
+            assert_eq!(
+                max_backlog_growth(offered, before, last),
+                expected,
+                "{offered} {before} {last}"
+            );
         }
     }
 
-    /// One second with 1,000 requests offered and `answers` answered, without any service times.
+    /// Returns the result of one second with 1,000 offered and `answers` answered requests, without
+    /// service times.
     fn answered_at_once(answers: u64) -> LoadResult {
         let mut record = fixture::record(answers);
         record.intervals[0].started = 1000;
@@ -496,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn fiftieth_may_be_left_behind_and_one_in_hand() {
+    fn keeps_up_allows_two_percent_and_one_request() {
         assert_eq!(answered_at_once(979).keeps_up(), Some(true));
         assert_eq!(answered_at_once(978).keeps_up(), Some(false));
         let pace = answered_at_once(500).pace().unwrap();
@@ -504,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn load_as_short_as_its_service_times_is_judged_as_a_whole() {
+    fn load_shorter_than_service_time_is_judged_whole() {
         let mut record = fixture::record(1000);
         let mean_us = fixture::result(&record, Some(1000.0)).service_time_us.mean.unwrap();
         let ends_ns = (mean_us * 1e3).round() as u64;
@@ -516,14 +539,15 @@ mod tests {
     }
 
     #[test]
-    fn stretch_is_named_unless_it_is_the_window() {
+    fn stretch_text_is_empty_for_whole_window() {
         let result = |warmup_s: f64, service_s: &'static [f64]| {
-            result_of(&Load { warmup_s, service_s, rate: |_| 100.0, window_s: 4.0, ..EASY })
+            simulated_result(&Load { warmup_s, service_s, rate: |_| 100.0, window_s: 4.0, ..EASY })
         };
-        let when = |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().stretch_text();
-        assert_eq!(when(0.0, &[0.5]), " in 2.5 s of the window");
+        let stretch_text_of =
+            |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().stretch_text();
+        assert_eq!(stretch_text_of(0.0, &[0.5]), " in 2.5 s of the window");
         // The load is settled from 1.5 s on, before the window opens.
-        assert_eq!(when(2.0, &[0.5]), "");
+        assert_eq!(stretch_text_of(2.0, &[0.5]), "");
         let mut ended = result(2.0, &[0.5]);
         ended.config.requests = Some(400);
         assert_eq!(
@@ -534,11 +558,11 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_end_before_the_last_interval_with_some() {
-        let of = |arrivals: &[(u64, u64)], requests: Option<u64>| {
+    fn last_full_interval_precedes_last_arrivals() {
+        let last_full_end_s = |arrivals: &[(u64, u64)], requests: Option<u64>| {
             let mut result = fixture::result(&fixture::record(1), Some(1.0));
             result.config.requests = requests;
-            let one = result.intervals[0].clone();
+            let interval = result.intervals[0].clone();
             result.intervals = (0u8..)
                 .zip(arrivals)
                 .map(|(at, (started, dropped))| IntervalResult {
@@ -546,22 +570,22 @@ mod tests {
                     end_s: f64::from(at) + 1.0,
                     started: *started,
                     dropped: *dropped,
-                    ..one.clone()
+                    ..interval.clone()
                 })
                 .collect();
-            result.last_of_arrivals().unwrap().end_s
+            result.last_full_interval().unwrap().end_s
         };
         let some = [(5, 0), (5, 0), (0, 1), (0, 0), (0, 0)];
-        assert_eq!(of(&some, Some(11)), 2.0);
-        assert_eq!(of(&some, None), 5.0);
-        assert_eq!(of(&[(5, 0), (0, 0)], Some(5)), 1.0, "there is no other");
-        assert_eq!(of(&[(0, 0), (0, 0)], Some(5)), 2.0);
+        assert_eq!(last_full_end_s(&some, Some(11)), 2.0);
+        assert_eq!(last_full_end_s(&some, None), 5.0);
+        assert_eq!(last_full_end_s(&[(5, 0), (0, 0)], Some(5)), 1.0, "there is no other");
+        assert_eq!(last_full_end_s(&[(0, 0), (0, 0)], Some(5)), 2.0);
     }
 
     #[test]
-    fn at_the_server_are_no_more_than_were_let_in() {
+    fn mean_at_server_is_capped_by_granted_streams() {
         let mut result = fixture::result(&fixture::record(1000), None);
-        let used = |granted| {
+        let http2_use = |granted| {
             let record = LoadRecord {
                 http2: Some(Http2Use {
                     streams_asked: 10,
@@ -575,10 +599,11 @@ mod tests {
         (result.config.connections, result.config.streams, result.config.pipeline) = (4, 10, 2);
         result.in_flight.mean = 1e6;
         assert_eq!(result.places(), 80);
-        for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
+        for (granted, expected) in
+            [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
         {
-            result.http2 = used(granted);
-            assert_eq!(result.mean_at_server(), wanted, "{granted:?}");
+            result.http2 = http2_use(granted);
+            assert_eq!(result.mean_at_server(), expected, "{granted:?}");
         }
         result.http2 = None;
         assert_eq!(result.mean_at_server(), 8.0, "HTTP/1.1 has no streams");
@@ -589,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_falls_behind_is_called_late() {
+    fn server_that_falls_behind_is_late() {
         for (name, load) in [
             (
                 "a second in one interval, a tenth too slow",
@@ -623,7 +648,7 @@ mod tests {
                 Load { window_s: 10.0, ..slow(|t| if t < 5.0 { 100.0 } else { 1000.0 }, 500.0) },
             ),
         ] {
-            judge(name, &load, false);
+            assert_pace(name, &load, false);
         }
     }
 }

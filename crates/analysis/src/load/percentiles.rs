@@ -1,4 +1,4 @@
-//! Distributions of times, for results.
+//! Summarizes distributions of times as percentiles, with the unanswered requests as the longest.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,8 @@ pub struct Bounds {
 }
 
 /// Percentiles that have bounds.
-const BOUNDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+const BOUNDED_PERCENTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Requests that were due and got no correct response: they rank above every correct response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,24 +66,23 @@ impl UnansweredRequests {
     pub const NONE: UnansweredRequests = UnansweredRequests { count: 0, longest_ns: None };
 }
 
-/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n
-/// counts correct responses and `missing` requests, which rank last. `None` if nothing was due, or
-/// if the rank falls among the missing.
+/// Returns the time of rank ⌈q·n⌉, in nanoseconds, where n counts correct responses and `missing`
+/// requests, which rank last. `None`: no request was due, or the rank falls among the missing.
 #[must_use]
-pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
+pub fn value_at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
     let due = answers.count() + missing;
     let rank = ((q * due as f64).ceil() as u64).clamp(1, due.max(1));
     answers.at_rank(rank)
 }
 
 impl Percentiles {
-    /// The distribution of something that cannot fail.
+    /// Summarizes times of events that cannot fail.
     #[must_use]
     pub fn new(times: &Times) -> Percentiles {
         Percentiles::from_due(times, UnansweredRequests::NONE)
     }
 
-    /// The distribution of all that was due: correct responses, and `missing` requests.
+    /// Summarizes the times of all due requests: correct responses, and `missing` requests.
     #[must_use]
     pub fn from_due(times: &Times, missing: UnansweredRequests) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
@@ -93,7 +93,7 @@ impl Percentiles {
             if beyond + 1e-6 < SAMPLES_BEYOND {
                 None
             } else {
-                at_quantile(times, missing.count, q).map(us)
+                value_at_quantile(times, missing.count, q).map(us)
             }
         };
         Percentiles {
@@ -120,23 +120,23 @@ impl Percentiles {
     pub fn with_bounds(mut self, times: &Times) -> Percentiles {
         let due = times.count() + self.unanswered;
         let us = |rank: u64| times.at_rank(rank).map(|ns| ns as f64 / 1e3);
-        let is_given = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_BEYOND;
+        let is_reported = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_BEYOND;
         let bounds = |q: f64| {
             let (low, high) = ranks(due, q);
             Bounds { low: low.and_then(us), high: high.and_then(us) }
         };
-        self.bounds_us = BOUNDED
+        self.bounds_us = BOUNDED_PERCENTILES
             .into_iter()
-            .filter(|(_, q)| is_given(*q))
+            .filter(|(_, q)| is_reported(*q))
             .map(|(name, q)| (name, bounds(q)))
             .collect();
         self
     }
 
-    /// The bounds of a percentile; `None`: it has none.
+    /// Returns the bounds of a percentile; `None`: it has none.
     #[must_use]
     pub fn bounds_at(&self, q: f64) -> Option<(f64, f64)> {
-        let (name, _) = BOUNDED.into_iter().find(|(_, own)| *own == q)?;
+        let (name, _) = BOUNDED_PERCENTILES.into_iter().find(|(_, own)| *own == q)?;
         let Bounds { low, high } = self.bounds_us.get(name)?;
         low.zip(*high)
     }
@@ -157,9 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_those_of_order_statistics() {
+    fn bounds_are_order_statistics() {
         let all = percentiles(1..=1000, 0);
-        // By the binomial distribution: the 469th and the 532nd of a thousand hold the median.
+        // By the binomial distribution, the median of 1,000 lies between ranks 469 and 532.
         let (low, high) = all.bounds_at(0.5).unwrap();
         assert!((468.0..=470.0).contains(&low) && (531.0..=533.0).contains(&high), "{low} {high}");
         assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie beyond p99");

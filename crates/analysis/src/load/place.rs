@@ -1,9 +1,9 @@
-//! Where a percentile lies: at a time, or among the unanswered (requests that were due and got no
+//! Finds where a percentile lies: at a time, or among the unanswered (due requests without a
 //! correct response).
 //!
-//! Percentiles are over all requests that were due. The unanswered rank above every correct
-//! response, so a percentile that falls among them has no time of its own: it is longer than the
-//! longest wait known.
+//! Percentiles are over all due requests, so that failures cannot improve them. The unanswered rank
+//! above every correct response. A percentile among them has no value: it is longer than the
+//! longest known wait.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub struct UnansweredShare {
 }
 
 impl Percentiles {
-    /// Requests that were due: correct responses and unanswered.
+    /// Returns the number of due requests: correct responses and unanswered.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.count.saturating_add(self.unanswered)
@@ -92,12 +92,12 @@ pub fn quantile_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f
     if waits.is_beyond(q) {
         return None;
     }
-    let among_answers = if waits.unanswered == 0 {
+    let answer_q = if waits.unanswered == 0 {
         q
     } else {
         (q * waits.due() as f64 / waits.count as f64).min(1.0)
     };
-    answers.quantile(among_answers).map(|ns| ns as f64 / 1e3)
+    answers.quantile(answer_q).map(|ns| ns as f64 / 1e3)
 }
 
 /// The unanswered requests of one load, or of one interval, and the percentiles that lie among
@@ -159,18 +159,19 @@ impl StepUnanswered {
     }
 }
 
-/// A percentile over repeats. `known`: its values; `beyond`: the number of repeats in which it lies
-/// among the unanswered. Those rank above all values, so that a failed repeat does not improve the
-/// median by its absence; if the middle falls among them, the median is `None`. A repeat with too
-/// few samples for the percentile counts in neither: its rank is unknown.
+/// Summarizes a percentile over repeats. `known`: its values; `beyond`: the number of repeats in
+/// which it lies among the unanswered.
+///
+/// The latter rank above all values, so that a failed repeat does not improve the median. If the
+/// middle falls among them, the median is `None`. Repeats with too few samples are in neither.
 #[must_use]
 pub fn repeated_percentile(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {
         return Repeated::new(known);
     }
-    let mut all = known.clone();
-    all.resize(known.len() + beyond, f64::INFINITY);
-    let median = crate::stats::median(&all).filter(|m| m.is_finite());
+    let mut ranked = known.clone();
+    ranked.resize(known.len() + beyond, f64::INFINITY);
+    let median = crate::stats::median(&ranked).filter(|m| m.is_finite());
     let min = known.iter().copied().reduce(f64::min);
     Repeated { values: known, median, min, max: None, interval: None }
 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn percentile_among_the_unanswered_is_beyond_the_longest_wait() {
+    fn percentile_place_depends_on_rank_and_sample_count() {
         let share = |place| match place {
             PercentilePlace::Beyond(u) => u.share,
             other => panic!("{other:?}"),
@@ -212,29 +213,35 @@ mod tests {
     }
 
     #[test]
-    fn longest_time_is_known_only_if_all_were_answered() {
+    fn maximum_is_known_only_without_unanswered() {
         let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
         assert_eq!(max(0), PercentilePlace::At(7.0));
         assert!(matches!(max(1), PercentilePlace::Beyond(_)));
     }
 
     #[test]
-    fn load_says_which_percentiles_lie_among_the_unanswered() {
-        let of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
+    fn load_unanswered_names_percentiles_beyond() {
+        let unanswered_of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
         assert_eq!(
-            of(9_410, 590),
+            unanswered_of(9_410, 590),
             LoadUnanswered { share: 0.059, p50: false, p90: false, p99: true }
         );
-        assert_eq!(of(800, 200), LoadUnanswered { share: 0.2, p50: false, p90: true, p99: false });
-        assert_eq!(of(0, 40), LoadUnanswered { share: 1.0, p50: true, p90: false, p99: false });
-        assert_eq!(of(0, 0), LoadUnanswered::default());
+        assert_eq!(
+            unanswered_of(800, 200),
+            LoadUnanswered { share: 0.2, p50: false, p90: true, p99: false }
+        );
+        assert_eq!(
+            unanswered_of(0, 40),
+            LoadUnanswered { share: 1.0, p50: true, p90: false, p99: false }
+        );
+        assert_eq!(unanswered_of(0, 0), LoadUnanswered::default());
     }
 
     #[test]
-    fn repeat_that_failed_never_makes_the_median_better() {
+    fn failed_repeat_does_not_improve_median() {
         assert_eq!(repeated_percentile(vec![3.0, 1.0], 0).median, Some(2.0));
-        let one = repeated_percentile(vec![3.0, 1.0], 1);
-        assert_eq!((one.median, one.min, one.spread()), (Some(3.0), Some(1.0), None));
+        let result = repeated_percentile(vec![3.0, 1.0], 1);
+        assert_eq!((result.median, result.min, result.spread()), (Some(3.0), Some(1.0), None));
         assert_eq!(repeated_percentile(vec![1.0], 1).median, None);
         assert_eq!(repeated_percentile(vec![], 3).median, None);
         let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
@@ -242,18 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn twenty_samples_beyond_a_percentile_are_enough() {
+    fn percentile_place_requires_twenty_samples_beyond() {
         // A tenth of 200, up to rounding.
         assert!(matches!(waits(100, 100).place(0.9), PercentilePlace::Beyond(_)));
         assert_eq!(waits(100, 99).place(0.9), PercentilePlace::TooFew);
         assert!(matches!(waits(1_900, 100).place(0.99), PercentilePlace::Beyond(_)));
-        // The longest of all needs none beyond it.
+        // The maximum needs no samples beyond it.
         assert!(matches!(waits(3, 1).place(1.0), PercentilePlace::Beyond(_)));
         assert!(!waits(0, 0).is_beyond(0.5) && waits(0, 1).is_beyond(0.0));
     }
 
     #[test]
-    fn each_percentile_has_its_place() {
+    fn percentile_place_returns_known_values() {
         let known = Percentiles {
             p50: Some(1.0),
             p75: Some(2.0),
@@ -273,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn percentile_of_what_was_due_is_a_higher_one_of_the_answers() {
+    fn quantile_of_due_is_higher_quantile_of_responses() {
         let mut answers = Recording::new();
         (1..=100).for_each(|us| answers.record(us * 1000));
         let answers = answers.seal();

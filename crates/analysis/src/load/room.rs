@@ -1,5 +1,6 @@
-//! Unused CPU capacity of the generator, by CPU as well as by thread: threads that share a CPU each
-//! look idle.
+//! Computes the unused CPU capacity of the generator, per thread and per CPU.
+//!
+//! Threads that share a CPU each look idle, so the use of threads alone does not suffice.
 
 use dyno_archive::machine::MachineUse;
 use dyno_archive::sample::ThreadUse;
@@ -8,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Shortest time in seconds over which the kernel's ticks of 10 ms show how busy a CPU was.
-const SHORTEST_S: f64 = 0.5;
+const MIN_LENGTH_S: f64 = 0.5;
 
 /// The CPUs of the generator over the window, and their unused capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -53,12 +54,12 @@ impl GeneratorRoom {
     pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> GeneratorRoom {
         let machine = record.client.machine.as_ref();
         let waits: Option<Vec<f64>> =
-            record.client.threads.iter().map(|thread| waiting(thread, window_s)).collect();
-        let waited = |k: usize| waits.as_ref().map_or(0.0, |waits| waits[k]);
-        let of_thread = work.iter().enumerate().map(|(k, work)| (work + waited(k), *work));
-        let of_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
-        let most = of_thread.chain(of_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
-        let (need, need_work) = most.unwrap_or((0.0, 0.0));
+            record.client.threads.iter().map(|thread| waiting_share(thread, window_s)).collect();
+        let wait_share = |k: usize| waits.as_ref().map_or(0.0, |waits| waits[k]);
+        let by_thread = work.iter().enumerate().map(|(k, work)| (work + wait_share(k), *work));
+        let by_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
+        let tightest = by_thread.chain(by_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
+        let (need, need_work) = tightest.unwrap_or((0.0, 0.0));
         let mut room = GeneratorRoom {
             need,
             need_work,
@@ -66,28 +67,28 @@ impl GeneratorRoom {
             ..GeneratorRoom::default()
         };
         if let Some(machine) = machine {
-            room.look_around(machine, spun_ns(record));
+            room.add_machine_use(machine, spun_ns(record));
         }
         room
     }
 
-    fn look_around(&mut self, machine: &MachineUse, spun_ns: u64) {
+    fn add_machine_use(&mut self, machine: &MachineUse, spun_ns: u64) {
         let sum = |pick: fn(&dyno_archive::machine::CpuUse) -> u64| {
             machine.cpus.iter().map(pick).sum::<u64>()
         };
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
         let all = (busy + idle + steal) as f64;
-        if machine.length_ns as f64 / 1e9 >= SHORTEST_S && all > 0.0 {
+        if machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S && all > 0.0 {
             self.busy = Some((busy + steal).saturating_sub(spun_ns) as f64 / all);
             self.others = Some(busy.saturating_sub(machine.own_ns) as f64 / all);
         }
         self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
-        let named = machine.others.iter().map(|o| OtherProcess {
+        let others = machine.others.iter().map(|o| OtherProcess {
             pid: o.pid,
             name: o.name.clone(),
             cpu_s: o.run_ns as f64 / 1e9,
         });
-        self.others_named = named.collect();
+        self.others_named = others.collect();
         self.quota_cpus = machine.quota.map(|quota| quota.cpus);
         let periods = machine.quota.filter(|quota| quota.periods > 0);
         self.throttled = periods.map(|quota| quota.throttled_periods as f64 / quota.periods as f64);
@@ -96,18 +97,18 @@ impl GeneratorRoom {
     /// Returns text such as ` (nginx 1.20 s, node 0.30 s)`, or an empty text if no process is
     /// known.
     pub(crate) fn processes_text(&self) -> String {
-        let each: Vec<String> =
+        let texts: Vec<String> =
             self.others_named.iter().map(|o| format!("{} {:.2} s", o.name, o.cpu_s)).collect();
-        if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) }
+        if texts.is_empty() { String::new() } else { format!(" ({})", texts.join(", ")) }
     }
 }
 
-fn waiting(thread: &ThreadUse, window_s: f64) -> Option<f64> {
+fn waiting_share(thread: &ThreadUse, window_s: f64) -> Option<f64> {
     thread.run_delay_ns.filter(|_| window_s > 0.0).map(|ns| ns as f64 / 1e9 / window_s)
 }
 
-/// Work of all threads of each CPU, as a share of it; if threads are not bound to CPUs, the mean
-/// over the CPUs.
+/// Returns the work of all threads of each CPU, as a share of the CPU. If threads are not bound to
+/// CPUs, it is the mean over the CPUs.
 fn work_by_cpu(machine: Option<&MachineUse>, work: &[f64]) -> Vec<f64> {
     let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else {
         return Vec::new();

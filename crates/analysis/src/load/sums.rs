@@ -1,4 +1,4 @@
-//! Sums over the intervals of a load.
+//! Adds up the intervals of a load, because most results cover the whole measured window.
 
 use dyno_archive::interval::ExchangeTimes;
 use dyno_archive::load::Edges;
@@ -19,9 +19,9 @@ pub(super) struct WindowSums {
     pub(super) measured: Outcomes,
     /// Times of correct responses.
     pub(super) times: ExchangeTimes,
-    /// Unanswered requests, with their longest wait since intended.
+    /// Requests without a correct response, with their longest wait since intended.
     pub(super) missing: UnansweredRequests,
-    /// Unanswered requests, with their longest wait since sent.
+    /// Requests without a correct response, with their longest wait since sent.
     pub(super) missing_service: UnansweredRequests,
     pub(super) bytes: Bytes,
     pub(super) checked: u64,
@@ -44,7 +44,7 @@ impl WindowSums {
             checked: 0,
             in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
         };
-        let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
+        let times = |pick: fn(&Interval) -> &Times| times_after_warmup(record, pick);
         sums.times = ExchangeTimes {
             response: times(|i| &i.times.response),
             service: times(|i| &i.times.service),
@@ -65,11 +65,11 @@ impl WindowSums {
         sums.missing_service = UnansweredRequests { count: missing, longest_ns };
         if window_ns > 0.0 {
             sums.in_flight.mean /= window_ns;
-            let within =
-                record.edges.map(|edges| within_window(record, &sums.times.response, edges));
-            sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
+            let within_ns =
+                record.edges.map(|edges| time_in_window_ns(record, &sums.times.response, edges));
+            sums.in_flight.by_littles_law = within_ns.map(|within_ns| within_ns / window_ns);
             sums.in_flight.resolution =
-                RESOLUTION * all_times(record, &sums.times.response) / window_ns;
+                RESOLUTION * time_sum_ns(record, &sums.times.response) / window_ns;
         }
         sums
     }
@@ -85,33 +85,34 @@ impl WindowSums {
     }
 }
 
-/// Bytes that the kernel took after the measured window.
-pub(super) fn sent_in_drain(record: &LoadRecord) -> u64 {
+/// Returns the bytes that were sent after the measured window.
+pub(super) fn bytes_sent_in_drain(record: &LoadRecord) -> u64 {
     record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.bytes_sent).sum()
 }
 
-/// Returns the time that exchanges spent in flight inside the measured window, in nanoseconds. It
-/// is the sum of all times and ages of the distributions, less their parts before the window and in
-/// the drain. The part of exchanges that do not belong to the window is added.
-fn within_window(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
+/// Returns the time that exchanges spent in flight inside the measured window, in nanoseconds.
+///
+/// The distributions hold the times of the window's exchanges. Their parts before the window and in
+/// the drain are subtracted, and the time of other exchanges within the window is added.
+fn time_in_window_ns(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
-    all_times(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
+    time_sum_ns(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
 }
 
 /// Relative error of a time in a histogram (`dyno_archive::Times`).
 const RESOLUTION: f64 = 0.001;
 
-/// The sum of all times and ages that the distributions hold, in nanoseconds.
-fn all_times(record: &LoadRecord, response: &Times) -> f64 {
+/// Returns the sum of all times and ages in the distributions, in nanoseconds.
+fn time_sum_ns(record: &LoadRecord, response: &Times) -> f64 {
     let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
     sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
-/// Complete responses per second of the measured window, correct or incorrect: the server worked
-/// for both.
+/// Returns the complete responses per second of the measured window. Incorrect responses count,
+/// because they use CPU time, too.
 #[must_use]
-pub fn answers_per_second(record: &LoadRecord) -> f64 {
+pub fn responses_per_second(record: &LoadRecord) -> f64 {
     let sums = WindowSums::new(record);
     per_second(sums.answers, sums.window_s)
 }
@@ -120,16 +121,16 @@ pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// A distribution over the measured window and its drain.
-pub(super) fn after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
+/// Merges a distribution over the measured window and its drain.
+pub(super) fn times_after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
     Times::merge(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-/// Response times of the measured window's correct responses, and the number of unanswered
-/// requests.
+/// Returns the response times of correct responses of the measured window, and the number of
+/// requests without one.
 #[must_use]
 pub fn response_times(record: &LoadRecord) -> (Times, u64) {
-    let times = after_warmup(record, |i| &i.times.response);
+    let times = times_after_warmup(record, |i| &i.times.response);
     let missing = record.books.due().saturating_sub(times.count());
     (times, missing)
 }

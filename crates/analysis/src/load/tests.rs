@@ -1,11 +1,11 @@
-//! The result of a record, sum by sum.
+//! Tests the result of a load against records made by hand.
 
 use super::*;
 use crate::fixture;
 use dyno_archive::times::Recording;
 
 #[test]
-fn percentiles_need_samples_beyond_them() {
+fn percentile_without_samples_beyond_is_none() {
     let mut times = Recording::new();
     (1..=2000u64).for_each(|i| times.record(i * 1000));
     let p = Percentiles::new(&times.seal());
@@ -18,40 +18,47 @@ fn percentiles_need_samples_beyond_them() {
 }
 
 #[test]
-fn twenty_samples_beyond_a_percentile_are_enough() {
-    let of = |answers: usize, count| {
+fn percentile_requires_twenty_samples_beyond() {
+    let percentiles_of = |answers: usize, count| {
         Percentiles::from_due(
             &times(&vec![5; answers]),
             UnansweredRequests { count, longest_ns: Some(9 * MS) },
         )
     };
     // A tenth of 200, up to rounding.
-    assert!(of(200, 0).p90.is_some() && of(199, 0).p90.is_none());
-    assert!(of(190, 10).p90.is_some() && of(190, 9).p90.is_none());
-    assert!(of(40, 0).p50.is_some() && of(39, 0).p50.is_none());
-    let some = of(30, 10);
-    assert_eq!((some.count, some.unanswered), (30, 10));
-    assert!(near(some.longest_wait, 9000.0) && near(some.mean, 5000.0) && near(some.p50, 5000.0));
-    assert!(near(of(1, 0).longest_wait, 9000.0) && near(of(1, 0).max, 5000.0));
+    assert!(percentiles_of(200, 0).p90.is_some() && percentiles_of(199, 0).p90.is_none());
+    assert!(percentiles_of(190, 10).p90.is_some() && percentiles_of(190, 9).p90.is_none());
+    assert!(percentiles_of(40, 0).p50.is_some() && percentiles_of(39, 0).p50.is_none());
+    let mixed = percentiles_of(30, 10);
+    assert_eq!((mixed.count, mixed.unanswered), (30, 10));
+    assert!(
+        is_near(mixed.longest_wait, 9000.0)
+            && is_near(mixed.mean, 5000.0)
+            && is_near(mixed.p50, 5000.0)
+    );
+    assert!(
+        is_near(percentiles_of(1, 0).longest_wait, 9000.0)
+            && is_near(percentiles_of(1, 0).max, 5000.0)
+    );
     let spread = Percentiles::new(&times(&[10, 30]));
-    assert!(near(spread.stdev, 10_000.0) && near(spread.min, 10_000.0), "{spread:?}");
+    assert!(is_near(spread.stdev, 10_000.0) && is_near(spread.min, 10_000.0), "{spread:?}");
 }
 
 #[test]
-fn quantile_is_of_all_that_was_due() {
+fn quantile_ranks_all_due_requests() {
     let answers = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    let at = |missing, q| at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
+    let at = |missing, q| value_at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
     assert_eq!(
         (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
         (Some(5), Some(6), Some(10), Some(1))
     );
-    // Among 20, the tenth is the last that was answered.
+    // Of 20 due requests, the tenth is the last with a response.
     assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
-    assert_eq!(at_quantile(&Times::new(), 0, 0.5), None);
+    assert_eq!(value_at_quantile(&Times::new(), 0, 0.5), None);
 }
 
 #[test]
-fn mix_counts_warm_up_requests_for_each_of_its_requests() {
+fn mix_throughput_includes_warm_up_requests() {
     let mut record = fixture::record(5);
     let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
     (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
@@ -71,12 +78,12 @@ fn mix_counts_warm_up_requests_for_each_of_its_requests() {
 }
 
 #[test]
-fn bytes_are_divided_by_the_answers_they_came_with() {
+fn bytes_per_response_excludes_drain() {
     let mut record = fixture::record(10);
     let interval = &mut record.intervals[0];
     (0..40).for_each(|_| interval.carried.count(Outcome::Ok));
     interval.bytes_received = 5000;
-    // Others come in the drain, and their bytes with them.
+    // Further responses and bytes arrive in the drain.
     let mut drain = Interval::new(Phase::Drain, 1_000_000_000, 1_500_000_000);
     (0..90).for_each(|_| drain.outcomes.count(Outcome::Ok));
     drain.bytes_received = 9000;
@@ -86,10 +93,10 @@ fn bytes_are_divided_by_the_answers_they_came_with() {
     assert_eq!(Bytes::default().per_response(0), None);
 }
 
-/// The rest of a request that was answered early may leave after the last response, with which the
-/// window of a number of requests ends.
+/// The window of a load with a number of requests ends with the last response. The rest of a
+/// request that was answered early may be sent after it.
 #[test]
-fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
+fn bytes_sent_of_request_count_include_drain() {
     let mut record = fixture::record(10);
     record.intervals[0].bytes_sent = 700;
     let mut drain = Interval::new(Phase::Drain, 1_000_000_000, 1_500_000_000);
@@ -103,7 +110,7 @@ fn bytes_of_a_number_of_requests_are_all_that_were_sent() {
 }
 
 #[test]
-fn answer_without_a_kernel_stamp_improves_no_percentile() {
+fn response_without_kernel_stamp_is_unanswered() {
     let mut record = fixture::record(100);
     for (stamped, unanswered, has_p75) in [(100, 0, true), (75, 25, true), (74, 26, false)] {
         let mut times = Recording::new();
@@ -118,7 +125,7 @@ fn answer_without_a_kernel_stamp_improves_no_percentile() {
 }
 
 #[test]
-fn spectrum_ends_where_samples_end() {
+fn spectrum_ends_with_samples() {
     let mut times = Recording::new();
     (0..20_000).for_each(|_| times.record(5000));
     let spectrum = spectrum(&times.seal(), 0);
@@ -135,8 +142,8 @@ fn times(durations_ms: &[u64]) -> Times {
     times.seal()
 }
 
-/// A second of warm-up, two of window and one of drain, an interval each.
-fn phases() -> LoadRecord {
+/// Returns a record with one interval per phase: 1 s of warm-up, 2 s of window, 1 s of drain.
+fn three_phases() -> LoadRecord {
     let mut record = fixture::record(1000);
     record.window_ns = (1000 * MS, 3000 * MS);
     let window = Interval { start_ns: 1000 * MS, end_ns: 3000 * MS, ..record.intervals[0].clone() };
@@ -148,13 +155,13 @@ fn phases() -> LoadRecord {
     record
 }
 
-fn near(is: Option<f64>, wanted: f64) -> bool {
-    is.is_some_and(|is| (is - wanted).abs() <= 0.001 * wanted.abs())
+fn is_near(actual: Option<f64>, expected: f64) -> bool {
+    actual.is_some_and(|actual| (actual - expected).abs() <= 0.001 * expected.abs())
 }
 
 #[test]
-fn pages_are_those_that_were_measured() {
-    let mut record = phases();
+fn page_summary_excludes_warm_up() {
+    let mut record = three_phases();
     for (interval, (pages, failed, unfinished, times_ms)) in record.intervals.iter_mut().zip([
         (100, 0, 0, &[900; 100][..]),
         (6, 3, 0, &[20; 6]),
@@ -171,11 +178,11 @@ fn pages_are_those_that_were_measured() {
     let pages = result(&record, config).pages.unwrap();
     assert_eq!((pages.resources, pages.connections_each), (2, 6));
     assert_eq!((pages.completed, pages.failed, pages.unfinished), (10, 4, 2));
-    // The window of two seconds counts, and the drain is measured as well.
+    // The rate is over the window of 2 s. Times and counts include the drain.
     assert_eq!(pages.per_second, 3.0);
     assert_eq!((pages.time_us.count, pages.time_us.unanswered), (10, 6));
     assert!(
-        near(pages.time_us.longest_wait, 20_000.0),
+        is_near(pages.time_us.longest_wait, 20_000.0),
         "what a page that failed took is not known"
     );
 }
@@ -185,7 +192,7 @@ fn named_request(name: &str) -> MixedRequest {
 }
 
 #[test]
-fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
+fn mix_has_outcomes_and_times_per_request() {
     let share = |ok: usize, resets: usize, never_ended, longest_ms: u64| {
         let mut share = RequestShare { never_ended, ..RequestShare::default() };
         (0..ok).for_each(|_| share.outcomes.count(Outcome::Ok));
@@ -194,10 +201,10 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
         (share.response, share.service) = (times(&vec![10; ok]), times(&vec![4; ok]));
         share
     };
-    let mut record = phases();
+    let mut record = three_phases();
     record.intervals[0].by_request = vec![share(50, 50, 50, 9000); 2];
     record.intervals[1].by_request = vec![share(6, 2, 0, 70), share(1, 0, 0, 0)];
-    // In this interval nothing of the second request ended, so it has no share.
+    // No exchange of the second request ended in this interval, so it has no share.
     record.intervals[2].by_request = vec![share(3, 1, 4, 30)];
     let mut config = fixture::result(&record, None).config;
     config.requests_mixed = vec![named_request("a"), named_request("b")];
@@ -206,17 +213,17 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
     assert_eq!((a.name.as_str(), a.weight, a.throughput_rps), ("a", 7, 3.0));
     assert_eq!((a.outcomes.get(Outcome::Ok), a.outcomes.get(Outcome::Reset)), (9, 3));
     assert_eq!((a.response_time_us.count, a.response_time_us.unanswered), (9, 3 + 4));
-    assert!(near(a.response_time_us.longest_wait, 70_000.0), "{a:?}");
+    assert!(is_near(a.response_time_us.longest_wait, 70_000.0), "{a:?}");
     assert_eq!((a.service_time_us.count, a.service_time_us.unanswered), (9, 7));
     assert!(
-        near(a.service_time_us.longest_wait, 4000.0),
+        is_near(a.service_time_us.longest_wait, 4000.0),
         "only of all together it is known: {a:?}"
     );
     assert_eq!(
         (b.throughput_rps, b.response_time_us.count, b.response_time_us.unanswered),
         (0.5, 1, 0)
     );
-    assert!(near(b.response_time_us.longest_wait, 10_000.0), "{b:?}");
+    assert!(is_near(b.response_time_us.longest_wait, 10_000.0), "{b:?}");
     record.intervals.iter_mut().for_each(|i| i.by_request.clear());
     assert_eq!(
         result(&record, config).requests,
@@ -226,7 +233,7 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
 }
 
 #[test]
-fn generators_cpu_time_excludes_polling() {
+fn generator_cpu_time_excludes_polling() {
     use dyno_archive::interval::WorkerUse;
     use dyno_archive::sample::ThreadUse;
     let thread = |[run, user, sys, delay]: [u64; 4]| ThreadUse {
@@ -236,32 +243,35 @@ fn generators_cpu_time_excludes_polling() {
         run_delay_ns: Some(delay * MS),
         ..ThreadUse::default()
     };
-    let mut record = phases();
+    let mut record = three_phases();
     record.client.threads = vec![thread([800, 600, 200, 50]), thread([400, 300, 100, 30])];
     for (interval, spun_ms) in record.intervals.iter_mut().zip([[90, 90], [200, 100], [90, 90]]) {
-        let used = |ms: u64| WorkerUse { run_ns: 2 * ms * MS, spun_ns: ms * MS };
-        interval.workers = [(0, used(spun_ms[0])), (1, used(spun_ms[1]))].into();
+        let worker_use = |ms: u64| WorkerUse { run_ns: 2 * ms * MS, spun_ns: ms * MS };
+        interval.workers = [(0, worker_use(spun_ms[0])), (1, worker_use(spun_ms[1]))].into();
         interval.loop_lag = times(&[spun_ms[0]]);
         interval.wake_lag = times(&[spun_ms[1]]);
     }
     let client = fixture::result(&record, None).client;
-    assert!(near(Some(client.cpu_user_s), 0.9) && near(Some(client.cpu_sys_s), 0.3), "{client:?}");
-    assert!(near(client.cpu_us_per_exchange, 1200.0), "{client:?}");
+    assert!(
+        is_near(Some(client.cpu_user_s), 0.9) && is_near(Some(client.cpu_sys_s), 0.3),
+        "{client:?}"
+    );
+    assert!(is_near(client.cpu_us_per_exchange, 1200.0), "{client:?}");
     assert_eq!(client.thread_utilisation, [0.3, 0.15]);
     assert_eq!(
         (client.busiest_thread_utilisation, client.cpu_spun_s, client.threads),
         (0.3, 0.3, 2)
     );
-    assert!(near(client.spun_share, 0.15) && near(client.run_delay_s, 0.08), "{client:?}");
+    assert!(is_near(client.spun_share, 0.15) && is_near(client.run_delay_s, 0.08), "{client:?}");
     assert!(
-        near(client.loop_lag_us.max, 200_000.0) && near(client.wake_lag_us.max, 100_000.0),
+        is_near(client.loop_lag_us.max, 200_000.0) && is_near(client.wake_lag_us.max, 100_000.0),
         "{client:?}"
     );
     assert_eq!((client.loop_lag_us.count, client.wake_lag_us.count), (1, 1));
-    // The second thread's delay is unknown, so the sum is.
+    // The delay of the second thread is unknown, so the sum is unknown.
     record.client.threads[1].run_delay_ns = None;
     assert_eq!(fixture::result(&record, None).client.run_delay_s, None);
-    // Nothing is divided by zero answers, ticks or time.
+    // Divisors of 0 (responses, ticks, time) yield no value.
     record.intervals.truncate(1);
     record.client.threads.iter_mut().for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
     record.window_ns = (0, 0);
@@ -271,7 +281,7 @@ fn generators_cpu_time_excludes_polling() {
 }
 
 #[test]
-fn segments_are_per_complete_answer() {
+fn tcp_segments_are_per_complete_response() {
     let counters = TcpCounters {
         data_segments_in: 1500,
         segments_in: 1600,
@@ -288,7 +298,7 @@ fn segments_are_per_complete_answer() {
 }
 
 #[test]
-fn interval_counts_what_ended_in_it() {
+fn interval_result_counts_exchanges_that_ended() {
     use dyno_archive::interval::WorkerUse;
     let mut interval = Interval::new(Phase::Measured, 1000 * MS, 3000 * MS);
     for (outcome, own, earlier) in
@@ -301,20 +311,20 @@ fn interval_counts_what_ended_in_it() {
     (interval.in_flight_ns, interval.longest_failure_ns) = (3000 * MS, 70 * MS);
     interval.times.response = times(&[10; 5]);
     interval.times.service = times(&[4; 5]);
-    let used = |run, spun| WorkerUse { run_ns: run * MS, spun_ns: spun * MS };
-    interval.workers = [(0, used(900, 800)), (1, used(500, 100))].into();
+    let worker_use = |run, spun| WorkerUse { run_ns: run * MS, spun_ns: spun * MS };
+    interval.workers = [(0, worker_use(900, 800)), (1, worker_use(500, 100))].into();
     let is = interval_result(&interval);
     assert_eq!((is.start_s, is.end_s, is.throughput_rps, is.in_flight_mean), (1.0, 3.0, 4.0, 1.5));
     assert_eq!((is.started, is.dropped, is.connections_open), (12, 9, 3));
     assert_eq!((is.ok, is.failed, is.completed), (8, 9, 5 + 3 + 2 + 1));
     assert_eq!((is.arrivals(), is.arrivals_rps()), (21, 10.5));
-    // In its own phase six failed, and nine were dropped.
+    // Six exchanges of its own phase failed, and nine were dropped.
     assert_eq!((is.response_time_us.count, is.response_time_us.unanswered), (5, 15));
     assert_eq!((is.response_unanswered.share, is.service_time_us.unanswered), (0.75, 15));
-    assert!(near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");
-    assert!(near(is.service_time_us.longest_wait, 4000.0), "{is:?}");
+    assert!(is_near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");
+    assert!(is_near(is.service_time_us.longest_wait, 4000.0), "{is:?}");
     assert_eq!(is.busiest_thread_utilisation, Some(0.2), "polling is no work");
-    // An instant has no rates.
+    // An interval without length has no rates.
     interval.end_ns = interval.start_ns;
     let is = interval_result(&interval);
     assert_eq!(
@@ -324,8 +334,8 @@ fn interval_counts_what_ended_in_it() {
 }
 
 #[test]
-fn requests_of_the_warm_up_count_as_such_wherever_they_end() {
-    let mut record = phases();
+fn warm_up_requests_count_apart_in_any_phase() {
+    let mut record = three_phases();
     for (interval, (own, earlier)) in record.intervals.iter_mut().zip([(40, 0), (0, 5), (0, 2)]) {
         (0..own).for_each(|_| interval.outcomes.count(Outcome::Ok));
         (0..earlier).for_each(|_| interval.carried.count(Outcome::UnexpectedBody));
@@ -338,14 +348,14 @@ fn requests_of_the_warm_up_count_as_such_wherever_they_end() {
 }
 
 #[test]
-fn gaps_vary_by_their_deviation_over_their_mean() {
-    let mut record = phases();
+fn gap_variation_is_deviation_over_mean() {
+    let mut record = three_phases();
     record.intervals[0].intended_gap = times(&[1, 1000]);
     record.intervals[1].intended_gap = times(&[10, 30]);
     record.intervals[2].send_gap = times(&[10, 50]);
     assert_eq!(fixture::result(&record, None).gaps, None);
     let gaps = fixture::result(&record, Some(500.0)).gaps.unwrap();
-    assert!(near(gaps.intended_cv, 0.5) && near(gaps.achieved_cv, 2.0 / 3.0), "{gaps:?}");
+    assert!(is_near(gaps.intended_cv, 0.5) && is_near(gaps.achieved_cv, 2.0 / 3.0), "{gaps:?}");
     assert_eq!((gaps.intended_us.count, gaps.achieved_us.count), (2, 2));
     record.intervals.truncate(1);
     let gaps = fixture::result(&record, Some(500.0)).gaps.unwrap();
@@ -353,56 +363,56 @@ fn gaps_vary_by_their_deviation_over_their_mean() {
 }
 
 #[test]
-fn spectrum_has_twelve_points_per_decade_of_answers() {
+fn spectrum_has_twelve_points_per_decade() {
     let answers = times(&[5; 1000]);
-    // Twenty of 2,000 lie beyond the last of two decades.
-    let all = spectrum(&times(&[5; 2000]), 0);
-    assert_eq!((all.len(), all[0].0), (25, 0.0));
-    assert!(near(Some(all[12].0), 0.9) && near(Some(all[24].0), 0.99), "{all:?}");
+    // Of 2,000 samples, 20 lie beyond the end of the second decade.
+    let full = spectrum(&times(&[5; 2000]), 0);
+    assert_eq!((full.len(), full[0].0), (25, 0.0));
+    assert!(is_near(Some(full[12].0), 0.9) && is_near(Some(full[24].0), 0.99), "{full:?}");
     // The unanswered half is cut off: 1 − 10^(−3/12) is 0.44, and the next quantile 0.54.
     let half = spectrum(&answers, 1000);
     assert_eq!(
         half.iter().map(|point| point.0).collect::<Vec<_>>(),
-        all[..4].iter().map(|p| p.0).collect::<Vec<_>>()
+        full[..4].iter().map(|p| p.0).collect::<Vec<_>>()
     );
     assert_eq!(spectrum(&times(&[5; 7]), 0).len(), 1);
 }
 
 #[test]
-fn times_and_ages_of_each_kind_are_reported() {
-    let mut record = phases();
+fn load_result_has_times_and_ages_of_each_kind() {
+    let mut record = three_phases();
     record.unanswered.ages = [("reset".to_string(), times(&[30, 40]))].into();
     record.intervals[0].connect = times(&[3]);
     record.intervals[1].tls_handshake = times(&[4]);
     record.intervals[1].times.send_lag = times(&[5]);
     record.intervals[1].times.first_byte = times(&[6]);
     let result = fixture::result(&record, None);
-    assert!(near(result.unanswered_us["reset"].max, 40_000.0));
-    assert!(near(result.connect_us.max, 3000.0) && near(result.tls_handshake_us.max, 4000.0));
-    assert!(near(result.send_lag_us.max, 5000.0) && near(result.first_byte_us.max, 6000.0));
+    assert!(is_near(result.unanswered_us["reset"].max, 40_000.0));
+    assert!(is_near(result.connect_us.max, 3000.0) && is_near(result.tls_handshake_us.max, 4000.0));
+    assert!(is_near(result.send_lag_us.max, 5000.0) && is_near(result.first_byte_us.max, 6000.0));
 }
 
 #[test]
-fn load_is_done_when_all_requests_or_all_of_the_time_are_over() {
+fn load_is_done_after_all_requests_or_duration() {
     let mut record = fixture::record(10);
-    let of = |requests, duration_ns| plan::Load { requests, duration_ns, ..fixture::load() };
-    for (asked, done) in [
-        (of(Some(10), 0), true),
-        (of(Some(11), 0), false),
-        (of(Some(11), 1_000_000_000), true),
-        (of(None, 1_000_000_000), true),
-        (of(None, 1_000_000_001), false),
-        // Such a load runs until it is stopped.
-        (of(None, 0), false),
+    let load_with = |requests, duration_ns| plan::Load { requests, duration_ns, ..fixture::load() };
+    for (load, done) in [
+        (load_with(Some(10), 0), true),
+        (load_with(Some(11), 0), false),
+        (load_with(Some(11), 1_000_000_000), true),
+        (load_with(None, 1_000_000_000), true),
+        (load_with(None, 1_000_000_001), false),
+        // A load without requests and duration runs until it is stopped.
+        (load_with(None, 0), false),
     ] {
-        assert_eq!(is_done(&record, &asked), done, "{asked:?}");
+        assert_eq!(is_done(&record, &load), done, "{load:?}");
     }
     record.books.in_flight_at_end = 1;
-    assert!(!is_done(&record, &of(Some(10), 0)));
+    assert!(!is_done(&record, &load_with(Some(10), 0)));
 }
 
 #[test]
-fn kernel_counters_are_per_answer() {
+fn tcp_counters_are_per_response() {
     let counters = TcpCounters { data_segments_in: 3000, retransmits: 3, ..TcpCounters::default() };
     let tcp = super::tcp(Some(&counters), 2000);
     assert_eq!(

@@ -1,4 +1,5 @@
-//! System calls per response, from calls counted over a known number of responses.
+//! Computes system calls per response, from calls that were counted over a known number of
+//! responses.
 
 use std::collections::BTreeMap;
 
@@ -54,24 +55,24 @@ pub struct Transfers {
 }
 
 impl CallRates {
-    /// `None`: no call was observed between the two readings, or no response came.
+    /// Computes the rates between two readings; `None`: no call was observed, or no response
+    /// arrived.
     pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
-        let made = CallUse::all_since(&last.by_name, &first.by_name);
-        // Every response takes a system call, so without calls they were made outside of the
-        // observed threads.
-        let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
+        let calls = CallUse::all_since(&last.by_name, &first.by_name);
+        // Every response takes a system call. If none was counted, unobserved threads made them.
+        let all = Some(calls.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(CallRates {
             counted_s,
             slices: last.slices.saturating_sub(first.slices),
             answers,
             per_response: all as f64 / answers as f64,
             per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },
-            reads: Sum::from_calls(&made, Amount::Read).transfers(answers),
-            writes: Sum::from_calls(&made, Amount::Written).transfers(answers),
-            events_per_wait: Sum::from_calls(&made, Amount::Events).mean(),
-            by_name: made
+            reads: CallSum::from_calls(&calls, Amount::Read).transfers(answers),
+            writes: CallSum::from_calls(&calls, Amount::Written).transfers(answers),
+            events_per_wait: CallSum::from_calls(&calls, Amount::Events).mean(),
+            by_name: calls
                 .iter()
                 .map(|(name, call)| {
                     (name.clone(), Call::from_use(call, answers, amount(name).is_some()))
@@ -88,33 +89,33 @@ impl CallRates {
 }
 
 impl Call {
-    fn from_use(made: &CallUse, answers: u64, returns_amount: bool) -> Call {
-        let CallUse { count, errors, again, .. } = *made;
-        let returned_mean = Sum::new(made).mean().filter(|_| returns_amount);
-        Call { count, per_response: count as f64 / answers as f64, errors, again, returned_mean }
+    fn from_use(calls: &CallUse, responses: u64, returns_amount: bool) -> Call {
+        let CallUse { count, errors, again, .. } = *calls;
+        let returned_mean = CallSum::new(calls).mean().filter(|_| returns_amount);
+        Call { count, per_response: count as f64 / responses as f64, errors, again, returned_mean }
     }
 }
 
 /// Number and results of the calls that did not fail.
-struct Sum {
+struct CallSum {
     calls: u64,
     succeeded: Option<u64>,
     returned: Option<u64>,
 }
 
-impl Sum {
-    fn new(call: &CallUse) -> Sum {
+impl CallSum {
+    fn new(call: &CallUse) -> CallSum {
         let succeeded = call.errors.map(|errors| call.count.saturating_sub(errors));
-        Sum { calls: call.count, succeeded, returned: call.returned }
+        CallSum { calls: call.count, succeeded, returned: call.returned }
     }
 
-    fn from_calls(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
-        let all = made
+    fn from_calls(calls: &BTreeMap<String, CallUse>, kind: Amount) -> CallSum {
+        let sums = calls
             .iter()
-            .filter(|(name, _)| amount(name) == Some(wanted))
-            .map(|(_, call)| Sum::new(call));
+            .filter(|(name, _)| amount(name) == Some(kind))
+            .map(|(_, call)| CallSum::new(call));
         let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
-        all.fold(Sum { calls: 0, succeeded: Some(0), returned: Some(0) }, |a, b| Sum {
+        sums.fold(CallSum { calls: 0, succeeded: Some(0), returned: Some(0) }, |a, b| CallSum {
             calls: a.calls + b.calls,
             succeeded: sum(a.succeeded, b.succeeded),
             returned: sum(a.returned, b.returned),
@@ -127,11 +128,11 @@ impl Sum {
     }
 
     fn transfers(&self, answers: u64) -> Option<Transfers> {
-        let per_answer = |n: u64| n as f64 / answers as f64;
+        let per_response_of = |n: u64| n as f64 / answers as f64;
         (self.calls > 0).then(|| Transfers {
-            per_response: per_answer(self.calls),
+            per_response: per_response_of(self.calls),
             bytes_per_call: self.mean(),
-            bytes_per_response: self.returned.map(per_answer),
+            bytes_per_response: self.returned.map(per_response_of),
         })
     }
 }
@@ -151,12 +152,12 @@ mod tests {
             counted_ns: answers * 1_000_000,
             slices: answers / 10,
             answers: Some(answers),
-            by_name: calls.iter().map(|(name, of)| ((*name).into(), call(*of))).collect(),
+            by_name: calls.iter().map(|(name, counts)| ((*name).into(), call(*counts))).collect(),
         }
     }
 
     #[test]
-    fn calls_are_per_answer_of_the_counted_time() {
+    fn call_rates_are_per_response_of_counted_time() {
         let first = calls_use(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
         let last = calls_use(
             300,
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_only_counted_have_no_results() {
+    fn counted_calls_without_results_have_no_means() {
         let counts = |count| CallUse { count, errors: None, again: None, returned: None };
         let at = |answers, calls: u64| CallsUse {
             counted_ns: answers * 1_000_000,
@@ -215,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn without_answers_there_are_no_calls() {
-        let one = calls_use(100, &[("read", [100, 0, 0, 0])]);
-        assert_eq!(CallRates::from_readings(&one, &one), None);
-        let uncounted = CallsUse { answers: None, ..one.clone() };
-        assert_eq!(CallRates::from_readings(&one, &uncounted), None);
-        let unseen = CallsUse { answers: Some(300), ..one.clone() };
-        assert_eq!(CallRates::from_readings(&one, &unseen), None);
+    fn call_rates_require_calls_and_responses() {
+        let reading = calls_use(100, &[("read", [100, 0, 0, 0])]);
+        assert_eq!(CallRates::from_readings(&reading, &reading), None);
+        let uncounted = CallsUse { answers: None, ..reading.clone() };
+        assert_eq!(CallRates::from_readings(&reading, &uncounted), None);
+        let without_calls = CallsUse { answers: Some(300), ..reading.clone() };
+        assert_eq!(CallRates::from_readings(&reading, &without_calls), None);
     }
 }

@@ -1,5 +1,7 @@
-//! The only place that decides which counters of a party are complete over a stretch of time. An
-//! incomplete counter is left empty here, so every rule and metric takes it as unknown.
+//! Decides which counters of a party are complete over a stretch of time, and empties the others.
+//!
+//! Threads and processes may end before their counters are read. No other module checks this, so
+//! rules and metrics can rely on counters that are not empty:
 //!
 //! - A control group's CPU time covers everything.
 //! - A process's totals include its ended threads: CPU time in ticks of the clock, and exact page
@@ -18,26 +20,27 @@ use serde::Serialize;
 use super::threads::{ServingThreads, ThreadDeltas};
 use super::{PartySample, cpu_between, split_between};
 
-/// Greatest share of a counter that ended threads may have had without making it unknown.
+/// Largest share of a counter that ended threads may have had without making it unknown.
 const MAX_UNREAD: f64 = 0.01;
 
-/// Greatest share of the CPU time that ended serving threads may have had without invalidating the
-/// states of the living ones. Rules ask for half of the living threads' time, and this much work
-/// elsewhere does not change their result.
-const MAX_SERVED: f64 = 0.1;
+/// Largest share of the CPU time that ended serving threads may have had without making thread
+/// states unknown. Rules on states need half of the time, so this share does not change their
+/// result.
+const MAX_ENDED_SERVING: f64 = 0.1;
 
-/// CPU time that a thread may use between the reading of its group and its own reading.
+/// CPU time that a thread may use between the readings of its group's and its own counters,
+/// seconds.
 const SKEW_S: f64 = 0.001;
 
-/// Least number of births in no sample, if a process of the party ignores SIGCHLD. An idle machine
-/// had two in ten seconds.
-const LOST_BIRTHS: f64 = 10.0;
+/// Fewest births in no sample that make children uncounted, if a process of the party ignores
+/// SIGCHLD. An idle machine had two births in ten seconds.
+const MIN_LOST_BIRTHS: f64 = 10.0;
 
-/// Two ticks of the clock: totals of user and system time are rounded down separately.
+/// Rounding error of a process total, seconds: user and system time are each rounded down by up to
+/// one clock tick.
 const TICKS_S: f64 = 0.02;
 
-/// Least number of births in no sample, and their least number per response, that make births in
-/// the server likely.
+/// Fewest births in no sample, in total and per response, that are attributed to the server.
 const UNSEEN_BIRTHS: f64 = 100.0;
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 
@@ -66,7 +69,8 @@ pub(super) struct PartyDeltas {
 }
 
 impl PartyDeltas {
-    /// `samples`: at least two. `responses`: responses in that time; `None`: they were not counted.
+    /// Computes the use between the first and the last sample. `samples`: at least two.
+    /// `responses`: responses in that time; `None`: they were not counted.
     pub(super) fn new(samples: &[&PartySample<'_>], responses: Option<f64>) -> PartyDeltas {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let mut threads = first.threads_until(last);
@@ -93,19 +97,18 @@ impl PartyDeltas {
 struct EndedBetweenSamples {
     threads: u64,
     processes: u64,
-    /// CPU seconds of processes' ended threads and of reaped children, as far as totals include
-    /// them.
+    /// CPU seconds of ended threads and of reaped children, according to process totals.
     totals_s: f64,
     /// User and system seconds of whole processes; `None`: no totals, or nothing ended.
     split_s: Option<(f64, f64)>,
     /// Minor and major page faults of all processes; `None`: no totals, or some are missing.
     faults: Option<(u64, u64)>,
-    /// Whether a process ended that no process of the party waited for, or uncounted births are
-    /// likely.
+    /// Whether CPU time is missing: a process ended that no process of the party waited for, or
+    /// uncounted births are likely.
     is_process_lost: bool,
     /// Last known CPU seconds and context switches of ended threads, beyond the first sample.
-    seen_s: f64,
-    seen_switches: u64,
+    gone_s: f64,
+    gone_switches: u64,
     /// Whether so many births are in no sample that they are likely the server's.
     has_unseen_births: bool,
 }
@@ -119,31 +122,31 @@ impl EndedBetweenSamples {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let gone = GoneThreads::new(samples);
         let totals = Totals::new(first, last);
-        let has_totals = samples.iter().all(|seen| !seen.each.is_empty());
+        let has_totals = samples.iter().all(|sample| !sample.each.is_empty());
         let totals_s = if has_totals { totals.ended_s(first, last) } else { 0.0 };
         let unseen = unseen_births(first, last);
-        let loses_children = unseen.is_some_and(|n| n >= LOST_BIRTHS)
+        let loses_children = unseen.is_some_and(|n| n >= MIN_LOST_BIRTHS)
             && last.each.iter().any(|process| process.ignores_children);
-        let has_unseen_births = loses_children || are_the_servers(unseen, responses);
+        let has_unseen_births = loses_children || are_births_of_server(unseen, responses);
         let is_accounted = totals_s > MAX_UNREAD * threads.run_s;
-        // Without totals, the threads decide, because no counter includes the ended ones. The
-        // totals of each process that waits to be reaped are rounded down by up to two ticks.
-        let rounded_s = totals.zombie_count(last) as f64 * TICKS_S;
-        let is_rounded_off = rounded_s > MAX_UNREAD * (threads.run_s + totals_s);
-        let is_lost_without = !has_totals && gone.run_s > MAX_UNREAD * threads.run_s;
+        // The total of each process that waits to be reaped is rounded down by up to two ticks.
+        let rounding_s = totals.zombie_count(last) as f64 * TICKS_S;
+        let is_rounding_large = rounding_s > MAX_UNREAD * (threads.run_s + totals_s);
+        // Without process totals, no counter includes threads that ended.
+        let has_lost_threads = !has_totals && gone.run_s > MAX_UNREAD * threads.run_s;
         EndedBetweenSamples {
             threads: gone.threads,
             processes: gone_processes(samples),
             totals_s,
             split_s: (has_totals && totals_s > 0.0).then(|| totals.split_s()),
             faults: (has_totals && totals.children_are_complete()).then(|| totals.faults()),
-            is_process_lost: is_lost_without
+            is_process_lost: has_lost_threads
                 || loses_children
                 || has_unseen_births && !is_accounted
-                || is_rounded_off
-                || has_totals && !(totals.children_are_complete() && all_were_reaped(samples)),
-            seen_s: gone.run_s,
-            seen_switches: gone.switches,
+                || is_rounding_large
+                || has_totals && !(totals.children_are_complete() && are_all_reaped(samples)),
+            gone_s: gone.run_s,
+            gone_switches: gone.switches,
             has_unseen_births,
         }
     }
@@ -169,7 +172,7 @@ impl EndedBetweenSamples {
         self.split_s.or(Some((threads.user_s, threads.sys_s)))
     }
 
-    /// Takes page faults of whole processes, which are exact and include those of ended threads.
+    /// Replaces page faults by those of whole processes, which are exact and include ended threads.
     fn correct_faults(&self, threads: &mut ThreadDeltas, unknown: &mut Vec<&'static str>) {
         let has_ended = self.threads + threads.ended.threads > 0
             || self.processes > 0
@@ -192,12 +195,12 @@ impl EndedBetweenSamples {
         (first, last): (&PartySample<'_>, &PartySample<'_>),
         unknown: &mut Vec<&'static str>,
     ) {
-        // Without threads, their counters are unknown.
+        // If threads could not be read, their counters are empty already.
         if last.threads.is_empty() {
             return;
         }
         let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
-        // CPU time in the totals, or in the group, beyond that of the threads that were read.
+        // CPU time of the process totals or the group that no thread accounts for.
         let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
         let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
         let is_unread = match (cpu_s, unread_s) {
@@ -206,35 +209,39 @@ impl EndedBetweenSamples {
             _ => first.cgroup.is_none() && !last.threads.is_empty(),
         };
         let switches = threads.switches().unwrap_or(0) as f64;
-        let by_probe = threads.ended;
+        let probed_ends = threads.ended;
         let has_probe = last.ended.is_some();
         let share = |part: f64, rest: f64| part > MAX_UNREAD * (part + rest);
-        let is_gone = !has_probe
-            && (share(self.seen_s, threads.run_s)
-                || share(self.seen_switches as f64, switches)
+        let are_threads_gone = !has_probe
+            && (share(self.gone_s, threads.run_s)
+                || share(self.gone_switches as f64, switches)
                 || self.has_unseen_births);
-        let is_seen_to_end =
-            has_probe && share((by_probe.threads + by_probe.wakeups) as f64, switches);
-        if is_unread || is_gone {
+        let have_observed_ends =
+            has_probe && share((probed_ends.threads + probed_ends.wakeups) as f64, switches);
+        if is_unread || are_threads_gone {
             threads.run_delay_s = None;
             threads.roles.values_mut().for_each(|role| role.run_delay_s = None);
             unknown.push("run delay");
         }
-        if (is_unread || is_gone || is_seen_to_end) && threads.switches().is_some() {
+        if (is_unread || are_threads_gone || have_observed_ends) && threads.switches().is_some() {
             (threads.voluntary, threads.involuntary) = (None, None);
             unknown.push("context switches");
         }
         let busiest_s = threads.busiest_s.unwrap_or(0.0);
-        let most_s = unread_s.map(|unread_s| unread_s.max(by_probe.running_s).max(self.seen_s));
-        let ends = is_unread || is_gone || by_probe.threads > 0;
-        if ends && most_s.is_none_or(|most_s| most_s > busiest_s) && threads.busiest_s.is_some() {
+        let max_ended_s =
+            unread_s.map(|unread_s| unread_s.max(probed_ends.running_s).max(self.gone_s));
+        let have_ended = is_unread || are_threads_gone || probed_ends.threads > 0;
+        if have_ended
+            && max_ended_s.is_none_or(|max_ended_s| max_ended_s > busiest_s)
+            && threads.busiest_s.is_some()
+        {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
         let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
-        let have_served = share(by_probe.serving_lived_s, working_s)
-            || by_probe.serving_s > MAX_SERVED * threads.run_s;
-        if is_unread || is_gone || have_served {
+        let have_served = share(probed_ends.serving_lived_s, working_s)
+            || probed_ends.serving_s > MAX_ENDED_SERVING * threads.run_s;
+        if is_unread || are_threads_gone || have_served {
             threads.wanted_s = None;
             threads.working = None;
             unknown.push("thread states");
@@ -242,13 +249,13 @@ impl EndedBetweenSamples {
         if is_unread && cpu_s.is_none() {
             threads.roles.clear();
         }
-        if (is_unread || is_gone) && has_probe {
+        if (is_unread || are_threads_gone) && has_probe {
             (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);
         }
     }
 }
 
-/// Threads that a sample shows and the last does not.
+/// Use of the threads that are in an earlier sample and not in the last one.
 #[derive(Default)]
 struct GoneThreads {
     threads: u64,
@@ -260,12 +267,12 @@ impl GoneThreads {
     fn new(samples: &[&PartySample<'_>]) -> GoneThreads {
         let key = |thread: &ThreadUse| (thread.pid, thread.tid);
         let (first, last) = (samples[0], samples[samples.len() - 1]);
-        let lives: BTreeSet<_> = last.threads.iter().map(key).collect();
+        let living_keys: BTreeSet<_> = last.threads.iter().map(key).collect();
         let before: BTreeMap<_, _> =
             first.threads.iter().map(|thread| (key(thread), thread)).collect();
         let mut latest = BTreeMap::new();
-        for seen in samples {
-            let gone = seen.threads.iter().filter(|thread| !lives.contains(&key(thread)));
+        for sample in samples {
+            let gone = sample.threads.iter().filter(|thread| !living_keys.contains(&key(thread)));
             latest.extend(gone.map(|thread| (key(thread), thread)));
         }
         let switches = |thread: &ThreadUse| {
@@ -282,6 +289,7 @@ impl GoneThreads {
     }
 }
 
+/// Process id and start time, because ids are reused.
 type Key = (u32, u64);
 
 const fn key(process: &ProcessUse) -> Key {
@@ -290,20 +298,22 @@ const fn key(process: &ProcessUse) -> Key {
 
 fn gone_processes(samples: &[&PartySample<'_>]) -> u64 {
     let last: BTreeSet<Key> = samples[samples.len() - 1].each.iter().map(key).collect();
-    let all: BTreeSet<Key> = samples.iter().flat_map(|seen| seen.each.iter().map(key)).collect();
+    let all: BTreeSet<Key> =
+        samples.iter().flat_map(|sample| sample.each.iter().map(key)).collect();
     all.difference(&last).count() as u64
 }
 
-/// Whether other processes of the party waited for all processes that ended. Page faults are exact
-/// and decide it: a child's are in its parent's totals as soon as it was waited for.
-fn all_were_reaped(samples: &[&PartySample<'_>]) -> bool {
+/// Whether all processes that ended were waited for by others of the party. Page faults decide it,
+/// because they are exact: a parent's totals include a child's as soon as it is waited for.
+fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
     samples.windows(2).all(|pair| {
         let later: BTreeMap<Key, &ProcessUse> =
             pair[1].each.iter().map(|each| (key(each), each)).collect();
-        let (stayed, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
+        let (remaining, gone): (Vec<&ProcessUse>, Vec<&ProcessUse>) =
             pair[0].each.iter().partition(|each| later.contains_key(&key(each)));
-        let had: u64 = gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
-        let gained = stayed.iter().map(|each| {
+        let gone_faults: u64 =
+            gone.iter().map(|each| each.faults_minor + each.children_faults_minor).sum();
+        let gained_faults = remaining.iter().map(|each| {
             later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
         });
         // Processes born and waited for between the two samples, including those of a parent born
@@ -311,31 +321,33 @@ fn all_were_reaped(samples: &[&PartySample<'_>]) -> bool {
         let born = pair[1]
             .each
             .iter()
-            .filter(|each| !stayed.iter().any(|stayed| key(stayed) == key(each)));
-        had <= gained.sum::<u64>() + born.map(|each| each.children_faults_minor).sum::<u64>()
+            .filter(|each| !remaining.iter().any(|remaining| key(remaining) == key(each)));
+        gone_faults
+            <= gained_faults.sum::<u64>() + born.map(|each| each.children_faults_minor).sum::<u64>()
     })
 }
 
 /// Returns the number of threads and processes born on the machine that are in no sample. `None`:
 /// the kernel does not count births.
 fn unseen_births(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
-    let births = |seen: &PartySample<'_>| seen.host.and_then(|host| host.births);
+    let births = |sample: &PartySample<'_>| sample.host.and_then(|host| host.births);
     let (then, now) = (births(first)?, births(last)?);
-    let threads = |seen: &PartySample<'_>| -> BTreeSet<u32> {
-        seen.sample
+    let threads = |sample: &PartySample<'_>| -> BTreeSet<u32> {
+        sample
+            .sample
             .parties
             .iter()
             .flat_map(|party| party.threads.iter().map(|thread| thread.tid))
             .collect()
     };
-    let seen = threads(last).difference(&threads(first)).count() as f64;
-    Some(now.saturating_sub(then) as f64 - seen)
+    let observed = threads(last).difference(&threads(first)).count() as f64;
+    Some(now.saturating_sub(then) as f64 - observed)
 }
 
-/// Whether these births are likely the server's: about one per response.
-fn are_the_servers(unseen: Option<f64>, responses: Option<f64>) -> bool {
-    let both = unseen.zip(responses);
-    both.is_some_and(|(unseen, responses)| {
+/// Whether births are likely those of the server: about one per response.
+fn are_births_of_server(unseen: Option<f64>, responses: Option<f64>) -> bool {
+    let known = unseen.zip(responses);
+    known.is_some_and(|(unseen, responses)| {
         unseen >= UNSEEN_BIRTHS.max(UNSEEN_BIRTHS_PER_RESPONSE * responses)
     })
 }
@@ -344,8 +356,8 @@ fn are_the_servers(unseen: Option<f64>, responses: Option<f64>) -> bool {
 struct Totals {
     /// Totals of each process that is in the last sample.
     living: Vec<(u32, ProcessUse)>,
-    /// Totals in the first sample of the processes that are gone: their parents' totals include
-    /// them.
+    /// Totals in the first sample of the processes that are gone since. Their parents' totals
+    /// include them.
     gone: ProcessUse,
 }
 
@@ -356,8 +368,8 @@ impl Totals {
         let window_ns = last.at_ns.saturating_sub(first.at_ns);
         let since = |now: &ProcessUse| {
             let then = before.remove(&key(now)).cloned();
-            // A process that ran for longer than the stretch lasted joined from elsewhere. Its
-            // earlier use does not belong here.
+            // A process with more CPU time than the stretch allows was started earlier and joined
+            // the party. Its earlier use does not count.
             let threads = last.threads.iter().filter(|thread| thread.pid == now.pid).count() as u64;
             let joined = then.is_none() && now.cpu_ns() > window_ns.saturating_mul(threads.max(1));
             let then =
@@ -383,13 +395,13 @@ impl Totals {
         self.living.iter().map(|(_, each)| pick(each)).sum()
     }
 
-    /// Whether the children's totals include everything that the ended processes had.
+    /// Whether the totals of children include those of all processes that ended.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
     }
 
-    /// Processes without a thread, which wait to be reaped, and used CPU time since the first
-    /// sample.
+    /// Returns the number of processes that wait to be reaped (without a thread), and that used CPU
+    /// time since the first sample.
     fn zombie_count(&self, last: &PartySample<'_>) -> usize {
         let pids: BTreeSet<u32> = last.threads.iter().map(|thread| thread.pid).collect();
         let is_dead = |(pid, total): &&(u32, ProcessUse)| !pids.contains(pid) && total.cpu_ns() > 0;
@@ -400,11 +412,11 @@ impl Totals {
     /// waited for.
     fn ended_s(&self, first: &PartySample<'_>, last: &PartySample<'_>) -> f64 {
         let threads = self.living.iter().map(|(pid, total)| {
-            let of = |seen: &PartySample<'_>| -> BTreeMap<u32, u64> {
-                let own = seen.threads.iter().filter(|thread| thread.pid == *pid);
-                own.map(|thread| (thread.tid, thread.run_ns)).collect()
+            let run_ns_by_thread = |sample: &PartySample<'_>| -> BTreeMap<u32, u64> {
+                let threads = sample.threads.iter().filter(|thread| thread.pid == *pid);
+                threads.map(|thread| (thread.tid, thread.run_ns)).collect()
             };
-            let (then, now) = (of(first), of(last));
+            let (then, now) = (run_ns_by_thread(first), run_ns_by_thread(last));
             let since =
                 |(tid, ns): (&u32, &u64)| ns.saturating_sub(then.get(tid).copied().unwrap_or(0));
             let read_s = now.iter().map(since).sum::<u64>() as f64 / 1e9;

@@ -1,4 +1,5 @@
-//! Metrics that the server's runtime reported over the measured window.
+//! Computes rates and shares from the metrics that the server's runtime reported in the measured
+//! window.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub struct RuntimeMetrics {
 /// Suffix of the names of counters.
 const TOTAL: &str = "_total";
 
-/// Reason why the runtime's metrics are unknown.
+/// Reason why the metrics of the runtime are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRuntimeReason {
     /// No process reported metrics during the load.
@@ -40,11 +41,11 @@ pub(crate) enum NoRuntimeReason {
     /// The processes that reported at the end differ from those at the beginning.
     OtherProcesses,
     /// A counter has shrunk, or was missing at the beginning.
-    BegunAnew,
+    Restarted,
 }
 
 impl NoRuntimeReason {
-    /// Reason for a reader; `None`: the server reports no metrics.
+    /// Describes the reason for a report; `None`: the server reports no metrics.
     pub(crate) const fn in_words(self) -> Option<&'static str> {
         match self {
             NoRuntimeReason::NoReading => None,
@@ -54,7 +55,7 @@ impl NoRuntimeReason {
             NoRuntimeReason::OtherProcesses => {
                 Some("a process that reports values ended or started in the measured window")
             }
-            NoRuntimeReason::BegunAnew => {
+            NoRuntimeReason::Restarted => {
                 Some("a counter restarted in the measured window, or was missing when it opened")
             }
         }
@@ -62,6 +63,8 @@ impl NoRuntimeReason {
 }
 
 impl RuntimeMetrics {
+    /// Computes the metrics between the first and the last reading of the window.
+    ///
     /// # Errors
     ///
     /// The reason why there are no metrics.
@@ -72,34 +75,35 @@ impl RuntimeMetrics {
         let (opens, closes) =
             (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
         let is_within = |reading: &&RuntimeReading| (opens..=closes).contains(&reading.at_ns);
-        let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
-        let (first, last) = within.first().zip(within.last()).ok_or(NoRuntimeReason::TooFew)?;
+        let readings: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
+        let (first, last) = readings.first().zip(readings.last()).ok_or(NoRuntimeReason::TooFew)?;
         if last.at_ns <= first.at_ns {
             return Err(NoRuntimeReason::TooFew);
         }
-        // A sum over other processes would be a sum of other counters.
-        let is_of_others = |reading: &&RuntimeReading| {
+        // Values are sums over processes, so they are comparable only over the same processes.
+        let has_other_processes = |reading: &&RuntimeReading| {
             (reading.processes, &reading.sockets) != (first.processes, &first.sockets)
         };
-        if within.iter().any(is_of_others) {
+        if readings.iter().any(has_other_processes) {
             return Err(NoRuntimeReason::OtherProcesses);
         }
         let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
-        let grown = counter_growth(first, last).ok_or(NoRuntimeReason::BegunAnew)?;
+        let growth_by_name = counter_growth(first, last).ok_or(NoRuntimeReason::Restarted)?;
         let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
-        let is_busy_or_idle =
-            |name: &str| pair_of(name).is_some_and(|(_, other)| grown.contains_key(&*other));
+        let is_busy_or_idle = |name: &str| {
+            counterpart(name).is_some_and(|(_, other)| growth_by_name.contains_key(&*other))
+        };
         Ok(RuntimeMetrics {
             between_s,
-            readings: within.len(),
+            readings: readings.len(),
             processes: last.processes,
-            utilisation: utilisation(&grown),
-            per_second: grown
+            utilisation: utilisation(&growth_by_name),
+            per_second: growth_by_name
                 .iter()
                 .filter(|(name, _)| !is_busy_or_idle(name))
                 .map(per_second)
                 .collect(),
-            highest: highest(&within),
+            highest: highest(&readings),
         })
     }
 }
@@ -117,36 +121,37 @@ fn counter_growth<'a>(
     counters.map(growth).collect()
 }
 
-fn utilisation(grown: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
+fn utilisation(growth_by_name: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     let share = |(name, active): (&&str, &f64)| {
-        let (what, idle) = pair_of(name).filter(|_| name.contains(ACTIVE))?;
-        let whole = active + grown.get(&*idle)?;
-        (whole > 0.0).then(|| (what.to_string(), active / whole))
+        let (name, idle) = counterpart(name).filter(|_| name.contains(ACTIVE))?;
+        let whole = active + growth_by_name.get(&*idle)?;
+        (whole > 0.0).then(|| (name.to_string(), active / whole))
     };
-    grown.iter().filter_map(share).collect()
+    growth_by_name.iter().filter_map(share).collect()
 }
 
 const ACTIVE: &str = "_active_";
 const IDLE: &str = "_idle_";
 
-/// Returns whether a name is of active or idle work, and the name of its counterpart.
-fn pair_of(name: &str) -> Option<(&str, String)> {
-    let of = |this: &str, other: &str| {
-        let (what, unit) = name.split_once(this)?;
-        Some((what, format!("{what}{other}{unit}")))
+/// Splits the name of a counter of active or idle time or work. Returns its prefix, and the name of
+/// its counterpart.
+fn counterpart(name: &str) -> Option<(&str, String)> {
+    let split_at = |this: &str, other: &str| {
+        let (prefix, unit) = name.split_once(this)?;
+        Some((prefix, format!("{prefix}{other}{unit}")))
     };
-    of(ACTIVE, IDLE).or_else(|| of(IDLE, ACTIVE))
+    split_at(ACTIVE, IDLE).or_else(|| split_at(IDLE, ACTIVE))
 }
 
 fn highest(readings: &[&RuntimeReading]) -> BTreeMap<String, f64> {
-    let mut all: BTreeMap<String, f64> = BTreeMap::new();
+    let mut maxima: BTreeMap<String, f64> = BTreeMap::new();
     for (name, value) in readings.iter().flat_map(|reading| &reading.values) {
         if !name.ends_with(TOTAL) {
-            let most = all.entry(name.clone()).or_insert(*value);
-            *most = most.max(*value);
+            let maximum = maxima.entry(name.clone()).or_insert(*value);
+            *maximum = maximum.max(*value);
         }
     }
-    all
+    maxima
 }
 
 #[cfg(test)]
@@ -173,7 +178,7 @@ mod tests {
         RuntimeMetrics::from_record(&record)
     }
 
-    fn usual(at_s: u64, active: f64, gc: f64, heap: f64) -> RuntimeReading {
+    fn example_reading(at_s: u64, active: f64, gc: f64, heap: f64) -> RuntimeReading {
         reading(
             at_s,
             1,
@@ -186,38 +191,45 @@ mod tests {
         )
     }
 
-    /// A worker ended within the window, and another took its place.
+    /// A worker ended within the window, and another replaced it.
     #[test]
-    fn values_of_other_processes_are_no_growth() {
-        let of = |at_s: u64, sockets: &[&str]| RuntimeReading {
+    fn runtime_metrics_require_same_processes() {
+        let worker_reading = |at_s: u64, sockets: &[&str]| RuntimeReading {
             sockets: sockets.iter().map(|name| (*name).to_string()).collect(),
             ..reading(at_s, 2, &[("requests_total", at_s as f64)])
         };
-        assert!(runtime_metrics(vec![of(12, &["7", "8"]), of(14, &["7", "8"])]).is_ok());
-        let replaced = runtime_metrics(vec![of(12, &["7", "8"]), of(14, &["7", "9"])]);
+        assert!(
+            runtime_metrics(vec![worker_reading(12, &["7", "8"]), worker_reading(14, &["7", "8"])])
+                .is_ok()
+        );
+        let replaced =
+            runtime_metrics(vec![worker_reading(12, &["7", "8"]), worker_reading(14, &["7", "9"])]);
         assert_eq!(replaced, Err(NoRuntimeReason::OtherProcesses));
     }
 
     #[test]
-    fn rates_are_of_readings_within_the_window() {
+    fn runtime_metrics_use_readings_of_window() {
         let readings = vec![
-            usual(10, 0.0, 0.0, 900.0),
-            usual(11, 1.0, 0.1, 10.0),
-            usual(13, 2.0, 0.5, 30.0),
-            usual(15, 3.0, 0.5, 20.0),
-            usual(16, 4.0, 9.0, 800.0),
+            example_reading(10, 0.0, 0.0, 900.0),
+            example_reading(11, 1.0, 0.1, 10.0),
+            example_reading(13, 2.0, 0.5, 30.0),
+            example_reading(15, 3.0, 0.5, 20.0),
+            example_reading(16, 4.0, 9.0, 800.0),
         ];
-        let seen = runtime_metrics(readings).unwrap();
-        assert_eq!((seen.between_s, seen.readings, seen.processes), (4.0, 3, 1));
-        assert_eq!(seen.utilisation, [("event_loop".to_string(), 0.5)].into());
-        assert_eq!(seen.per_second, [("gc_seconds_total".to_string(), 0.1)].into());
-        assert_eq!(seen.highest, [("heap_bytes".to_string(), 30.0)].into());
+        let metrics = runtime_metrics(readings).unwrap();
+        assert_eq!((metrics.between_s, metrics.readings, metrics.processes), (4.0, 3, 1));
+        assert_eq!(metrics.utilisation, [("event_loop".to_string(), 0.5)].into());
+        assert_eq!(metrics.per_second, [("gc_seconds_total".to_string(), 0.1)].into());
+        assert_eq!(metrics.highest, [("heap_bytes".to_string(), 30.0)].into());
     }
 
     #[test]
-    fn counters_without_a_rate_are_left_out() {
+    fn runtime_metrics_require_two_valid_readings() {
         assert_eq!(runtime_metrics(Vec::new()), Err(NoRuntimeReason::NoReading));
-        assert_eq!(runtime_metrics(vec![usual(12, 1.0, 0.0, 1.0)]), Err(NoRuntimeReason::TooFew));
+        assert_eq!(
+            runtime_metrics(vec![example_reading(12, 1.0, 0.0, 1.0)]),
+            Err(NoRuntimeReason::TooFew)
+        );
         let (n, total) =
             ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
         assert!(
@@ -228,21 +240,21 @@ mod tests {
         );
         assert_eq!(
             runtime_metrics(vec![total(12, 2.0), total(13, 1.0)]),
-            Err(NoRuntimeReason::BegunAnew)
+            Err(NoRuntimeReason::Restarted)
         );
         let other = reading(13, 2, &[(n, 3.0)]);
         assert_eq!(
             runtime_metrics(vec![total(12, 2.0), other]),
             Err(NoRuntimeReason::OtherProcesses)
         );
-        // The start of this count is not known.
+        // The first reading lacks the counter.
         assert_eq!(
             runtime_metrics(vec![reading(12, 1, &[]), total(13, 1.0)]),
-            Err(NoRuntimeReason::BegunAnew)
+            Err(NoRuntimeReason::Restarted)
         );
-        // Half of a pair is a number like any other.
+        // A counter of active work without its idle counterpart is an ordinary counter.
         let half = |at, value| reading(at, 1, &[("x_active_total", value)]);
-        let seen = runtime_metrics(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
-        assert_eq!((seen.utilisation.len(), seen.per_second["x_active_total"]), (0, 3.0));
+        let metrics = runtime_metrics(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
+        assert_eq!((metrics.utilisation.len(), metrics.per_second["x_active_total"]), (0, 3.0));
     }
 }

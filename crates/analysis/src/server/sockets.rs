@@ -1,4 +1,4 @@
-//! The server's TCP: its sockets, and the counters of the network that it is in.
+//! Computes TCP values of the server: its sockets, and the counters of its network namespace.
 
 use dyno_archive::sample::{ListenerUse, NetworkUse, SocketsUse};
 use schemars::JsonSchema;
@@ -32,18 +32,18 @@ pub struct ListenQueue {
 }
 
 impl Sockets {
-    pub(super) fn new(seen: &SocketsUse) -> Sockets {
-        let share = |n: u64, of: u64| (of > 0).then(|| n as f64 / of as f64);
+    pub(super) fn new(record: &SocketsUse) -> Sockets {
+        let share = |n: u64, total: u64| (total > 0).then(|| n as f64 / total as f64);
         let listener =
             |l: &ListenerUse| ListenQueue { port: l.port, queued: l.queued, backlog: l.backlog };
         Sockets {
-            connections: seen.connections,
-            listeners: seen.listeners.iter().map(listener).collect(),
-            retransmitted: seen.retransmitted,
-            window_limited: share(seen.window_limited_ns, seen.busy_ns),
-            buffer_limited: share(seen.buffer_limited_ns, seen.busy_ns),
-            nodelay: share(seen.nodelay, seen.options_of),
-            cork: share(seen.cork, seen.options_of),
+            connections: record.connections,
+            listeners: record.listeners.iter().map(listener).collect(),
+            retransmitted: record.retransmitted,
+            window_limited: share(record.window_limited_ns, record.busy_ns),
+            buffer_limited: share(record.buffer_limited_ns, record.busy_ns),
+            nodelay: share(record.nodelay, record.options_of),
+            cork: share(record.cork, record.options_of),
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct TcpLosses {
 
 impl TcpLosses {
     /// Adds the counters of the next stretch of time.
-    pub(super) fn and(self, next: TcpLosses) -> TcpLosses {
+    pub(super) fn combined_with(self, next: TcpLosses) -> TcpLosses {
         self.combine(next, |here, there| here + there)
     }
 
@@ -77,23 +77,26 @@ impl TcpLosses {
     }
 
     /// Combines each counter of both; a counter that one of them lacks is `None`.
-    fn combine(self, other: TcpLosses, of: fn(u64, u64) -> u64) -> TcpLosses {
-        let both = |a: Option<u64>, b: Option<u64>| Some(of(a?, b?));
+    fn combine(self, other: TcpLosses, operation: fn(u64, u64) -> u64) -> TcpLosses {
+        let combined = |a: Option<u64>, b: Option<u64>| Some(operation(a?, b?));
         TcpLosses {
-            listen_overflows: both(self.listen_overflows, other.listen_overflows),
-            listen_drops: both(self.listen_drops, other.listen_drops),
-            syn_queue_drops: both(self.syn_queue_drops, other.syn_queue_drops),
-            segments_out: both(self.segments_out, other.segments_out),
-            segments_retransmitted: both(self.segments_retransmitted, other.segments_retransmitted),
-            retransmit_timeouts: both(self.retransmit_timeouts, other.retransmit_timeouts),
-            delayed_acks: both(self.delayed_acks, other.delayed_acks),
+            listen_overflows: combined(self.listen_overflows, other.listen_overflows),
+            listen_drops: combined(self.listen_drops, other.listen_drops),
+            syn_queue_drops: combined(self.syn_queue_drops, other.syn_queue_drops),
+            segments_out: combined(self.segments_out, other.segments_out),
+            segments_retransmitted: combined(
+                self.segments_retransmitted,
+                other.segments_retransmitted,
+            ),
+            retransmit_timeouts: combined(self.retransmit_timeouts, other.retransmit_timeouts),
+            delayed_acks: combined(self.delayed_acks, other.delayed_acks),
         }
     }
 }
 
-/// Counters since the network is there.
+/// Reads the counters since the network namespace was created.
 impl From<&NetworkUse> for TcpLosses {
-    fn from(seen: &NetworkUse) -> TcpLosses {
+    fn from(record: &NetworkUse) -> TcpLosses {
         let &NetworkUse {
             listen_overflows,
             listen_drops,
@@ -103,7 +106,7 @@ impl From<&NetworkUse> for TcpLosses {
             retransmit_timeouts,
             delayed_acks,
             ..
-        } = seen;
+        } = record;
         TcpLosses {
             listen_overflows,
             listen_drops,

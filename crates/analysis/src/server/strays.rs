@@ -1,27 +1,28 @@
-//! Processes that left the control group in which their server was started. The group's counters do
-//! not include them, and its list of processes may not either.
+//! Detects processes that left the control group of their server.
+//!
+//! The counters of the group do not include such processes, so the use of the server is unknown.
 
 use dyno_archive::sample::CgroupUse;
 use dyno_archive::{LoadRecord, Party};
 
-/// Returns the number of processes of a party that had left its group as the window closed.
+/// Returns the number of processes of a party that left its group: the highest of all samples.
 pub(crate) fn stray_processes(record: &LoadRecord, party: Party) -> u32 {
-    let seen = record.samples.iter().filter_map(|sample| sample.party_use(party)?.strays);
-    seen.max().unwrap_or(0)
+    let stray_counts = record.samples.iter().filter_map(|sample| sample.party_use(party)?.strays);
+    stray_counts.max().unwrap_or(0)
 }
 
-/// Returns the record without the groups' counters of parties with such processes. `None`: there
-/// are none.
-pub(crate) fn left_out(record: &LoadRecord) -> Option<LoadRecord> {
+/// Returns the record without the group counters of parties with stray processes. `None`: no
+/// process left its group.
+pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> {
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let strayed: Vec<Party> =
+    let parties_with_strays: Vec<Party> =
         parties.filter(|used| used.strays.is_some_and(|n| n > 0)).map(|used| used.party).collect();
-    if strayed.is_empty() {
+    if parties_with_strays.is_empty() {
         return None;
     }
     let mut record = record.clone();
     let parties = record.samples.iter_mut().flat_map(|sample| &mut sample.parties);
-    for used in parties.filter(|used| strayed.contains(&used.party)) {
+    for used in parties.filter(|used| parties_with_strays.contains(&used.party)) {
         used.cgroup = Some(CgroupUse::default());
     }
     Some(record)
@@ -34,26 +35,26 @@ mod tests {
     use crate::server::server_use;
 
     #[test]
-    fn nothing_is_known_of_a_server_whose_processes_left_its_group() {
+    fn server_with_stray_processes_has_no_known_use() {
         let mut record = observed(&[(500, 0), (500, 0)]);
-        let known =
+        let cpu_per_request =
             |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
         let last = record.samples.len() - 1;
         record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(0);
-        assert!(left_out(&record).is_none() && known(&record).is_some());
+        assert!(without_group_counters(&record).is_none() && cpu_per_request(&record).is_some());
         record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(1);
-        let without = left_out(&record).unwrap();
+        let cleared = without_group_counters(&record).unwrap();
         assert_eq!(
             (
-                stray_processes(&without, Party::SUBJECT),
-                stray_processes(&without, Party::Backend(0))
+                stray_processes(&cleared, Party::SUBJECT),
+                stray_processes(&cleared, Party::Backend(0))
             ),
             (1, 0)
         );
         assert!(
-            without.samples.iter().all(|s| s.party_use(Party::SUBJECT).unwrap().cpu_ns().is_none())
+            cleared.samples.iter().all(|s| s.party_use(Party::SUBJECT).unwrap().cpu_ns().is_none())
         );
-        let used = server_use(&without, Party::SUBJECT, 1.0);
+        let used = server_use(&cleared, Party::SUBJECT, 1.0);
         assert_eq!(
             (used.cpu_us_per_request, used.threads, used.memory_held_bytes),
             (None, None, None)

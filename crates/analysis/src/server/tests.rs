@@ -1,11 +1,11 @@
-//! Use of a server, from samples made by hand.
+//! Tests the use of a server against samples made by hand.
 
 use super::*;
 use crate::fixture::observed;
 use dyno_archive::sample::PartyUse;
 
 #[test]
-fn server_of_which_nothing_can_be_read_has_no_cpu_time() {
+fn unreadable_server_has_no_cpu_time() {
     let mut record = observed(&[(500, 0)]);
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let used = |record: &LoadRecord| {
@@ -44,7 +44,11 @@ fn thread(name: &str, run_user_sys_delay_ms: [u64; 4], switches: [u64; 2]) -> Th
 
 /// Counters of a control group: CPU time in milliseconds, periods of its quota, memory in
 /// megabytes.
-fn group(user_sys_throttled_ms: [u64; 3], periods: [u64; 2], memory: [u64; 4]) -> CgroupUse {
+fn cgroup_counters(
+    user_sys_throttled_ms: [u64; 3],
+    periods: [u64; 2],
+    memory: [u64; 4],
+) -> CgroupUse {
     let [user, sys, throttled] = user_sys_throttled_ms.map(|ms| ms * MS);
     let [all, peak, anon, file] = memory.map(|mb| Some(mb * 1_000_000));
     CgroupUse {
@@ -62,9 +66,9 @@ fn group(user_sys_throttled_ms: [u64; 3], periods: [u64; 2], memory: [u64; 4]) -
     }
 }
 
-/// A sample after `at_s` seconds that took `took_ms`: counters of the subject, of the generator's
-/// only thread, of the machine.
-fn read(
+/// Returns a sample at `at_s` seconds that took `took_ms`, with counters of the subject, the
+/// generator's only thread and the machine.
+fn sample_at(
     (at_s, took_ms): (u64, u64),
     subject: (CgroupUse, Vec<ThreadUse>, u64),
     generator_ms: u64,
@@ -92,9 +96,9 @@ fn read(
     }
 }
 
-/// A window from 11 s to 13 s with 1,000 responses: a sample every second within it, and slower
-/// ones before and after.
-fn watched() -> LoadRecord {
+/// Returns a record with a window from 11 s to 13 s and 1,000 responses. It has one sample per
+/// second in the window, and one before and after it.
+fn example_record() -> LoadRecord {
     let mut record = crate::fixture::record(1000);
     (record.began_ns, record.window_ns) = (10_000 * MS, (1000 * MS, 3000 * MS));
     (record.intervals[0].start_ns, record.intervals[0].end_ns) = record.window_ns;
@@ -106,7 +110,7 @@ fn watched() -> LoadRecord {
         thread("main", [1400, 900, 500, 40], [150, 12]),
         thread("C2 CompilerThre", [300, 300, 0, 20], [5, 1]),
     ];
-    // The last thread is new.
+    // The last thread started between the second and the third sample.
     let third = [
         thread("main", [2200, 1500, 700, 110], [300, 30]),
         thread("C2 CompilerThre", [700, 700, 0, 50], [15, 5]),
@@ -116,28 +120,33 @@ fn watched() -> LoadRecord {
     let fourth = [&fourth[..], &third[1..]].concat();
     let third = third.into();
     record.samples = vec![
-        read((9, 500), (group([0; 3], [0; 2], [900; 4]), first.clone().into(), 900), 0, [0; 3]),
-        read(
+        sample_at(
+            (9, 500),
+            (cgroup_counters([0; 3], [0; 2], [900; 4]), first.clone().into(), 900),
+            0,
+            [0; 3],
+        ),
+        sample_at(
             (11, 1),
-            (group([900, 400, 5], [10, 1], [50, 70, 30, 10]), first.into(), 40),
+            (cgroup_counters([900, 400, 5], [10, 1], [50, 70, 30, 10]), first.into(), 40),
             100,
             [2000, 6000, 0],
         ),
-        read(
+        sample_at(
             (12, 2),
-            (group([1300, 600, 5], [20, 1], [90, 95, 60, 12]), second.into(), 80),
+            (cgroup_counters([1300, 600, 5], [20, 1], [90, 95, 60, 12]), second.into(), 80),
             300,
             [3000, 9000, 0],
         ),
-        read(
+        sample_at(
             (13, 4),
-            (group([3300, 1000, 25], [30, 6], [80, 100, 50, 11]), third, 70),
+            (cgroup_counters([3300, 1000, 25], [30, 6], [80, 100, 50, 11]), third, 70),
             600,
             [6100, 9500, 400],
         ),
-        read(
+        sample_at(
             (15, 500),
-            (group([3900, 1400, 65], [50, 8], [900; 4]), fourth, 900),
+            (cgroup_counters([3900, 1400, 65], [50, 8], [900; 4]), fourth, 900),
             1000,
             [9000, 9900, 900],
         ),
@@ -146,15 +155,16 @@ fn watched() -> LoadRecord {
 }
 
 fn assert_near(pairs: &[(&str, Option<f64>, f64)]) {
-    for (name, is, wanted) in pairs {
-        let is_near = is.is_some_and(|is| (is - wanted).abs() <= 1e-9 * wanted.abs());
-        assert!(is_near, "{name}: {is:?} and not {wanted}");
+    for (name, actual, expected) in pairs {
+        let is_near =
+            actual.is_some_and(|actual| (actual - expected).abs() <= 1e-9 * expected.abs());
+        assert!(is_near, "{name}: {actual:?} and not {expected}");
     }
 }
 
 #[test]
-fn use_is_between_the_samples_at_the_windows_edges() {
-    let server = server_use(&watched(), Party::SUBJECT, 4.0);
+fn server_use_is_between_samples_at_window_edges() {
+    let server = server_use(&example_record(), Party::SUBJECT, 4.0);
     assert_near(&[
         ("window", Some(server.window_s), 2.0),
         ("user", server.cpu_user_s, 2.4),
@@ -186,8 +196,8 @@ fn use_is_between_the_samples_at_the_windows_edges() {
     assert_eq!((server.threads, server.processes), (Some(3), Some(2)));
     let roles: Vec<_> =
         server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
-    // The group used a second more than its living threads. Threads have ended, and only their CPU
-    // time is known.
+    // The group used one second more than its living threads, so threads ended. Only their CPU time
+    // is known.
     let unread = server.unread_counters.as_ref().unwrap();
     assert_eq!(unread.unknown, ["run delay", "context switches", "thread states"]);
     assert_eq!(
@@ -201,8 +211,8 @@ fn use_is_between_the_samples_at_the_windows_edges() {
 }
 
 #[test]
-fn server_over_time_is_shown_by_rates_between_samples() {
-    let intervals = server_use(&watched(), Party::SUBJECT, 4.0).intervals;
+fn server_intervals_are_rates_between_samples() {
+    let intervals = server_use(&example_record(), Party::SUBJECT, 4.0).intervals;
     assert_eq!(intervals.len(), 4);
     let [second, last] = [&intervals[1], &intervals[3]];
     assert_near(&[
@@ -211,7 +221,7 @@ fn server_over_time_is_shown_by_rates_between_samples() {
         ("cpu", second.cpu, 0.6),
         ("generator", second.generator_cpu, 0.2),
         ("throttled", second.throttled_s, 0.0),
-        // Two seconds long.
+        // The last interval is 2 s long.
         ("start", Some(last.start_s), 3.0),
         ("end", Some(last.end_s), 5.0),
         ("cpu", last.cpu, 0.5),
@@ -228,8 +238,8 @@ fn server_over_time_is_shown_by_rates_between_samples() {
 }
 
 #[test]
-fn without_a_group_use_is_of_threads_and_resident_memory() {
-    let mut record = watched();
+fn server_use_without_group_is_of_threads() {
+    let mut record = example_record();
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let server = server_use(&record, Party::SUBJECT, 4.0);
     // 1.2 and 0.5 and 0.3 s; 0.9 and 0.5 and 0.1 s of it in user mode.
@@ -251,13 +261,13 @@ fn without_a_group_use_is_of_threads_and_resident_memory() {
     assert_eq!(server.memory_held_bytes, Some(80_000_000));
     assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
     let [first, last] = [&record.samples[1], &record.samples[3]];
-    let used = Used::from_samples(Party::SUBJECT, first, last).unwrap();
+    let used = UseBetweenSamples::from_samples(Party::SUBJECT, first, last).unwrap();
     assert_near(&[
         ("seconds", Some(used.seconds), 2.0),
         ("cpu", used.cpu_s, 2.0),
         ("jit", used.jit_s, 0.5),
     ]);
-    // The kernel's tick saw neither user nor system time.
+    // The kernel's tick sampled neither user nor system time.
     for sample in &mut record.samples {
         sample
             .party_use_mut(Party::SUBJECT)
@@ -274,22 +284,22 @@ fn without_a_group_use_is_of_threads_and_resident_memory() {
 }
 
 #[test]
-fn quotients_without_a_divisor_are_not_known() {
-    let mut record = watched();
+fn server_quotients_without_divisor_are_none() {
+    let mut record = example_record();
     record.intervals.clear();
     let server = server_use(&record, Party::SUBJECT, 4.0);
     assert_eq!((server.cpu_us_per_request, server.memory_mb_s_per_request), (None, None));
-    let none = |s: &mut Sample| s.party_use_mut(Party::SUBJECT).threads.clear();
-    record.samples.iter_mut().for_each(none);
+    let clear_threads = |s: &mut Sample| s.party_use_mut(Party::SUBJECT).threads.clear();
+    record.samples.iter_mut().for_each(clear_threads);
     let server = server_use(&record, Party::SUBJECT, 4.0);
     assert_eq!(
         (server.busy_threads, server.threads, server.role_share("jit")),
         (None, Some(0), None)
     );
-    // With all of the machine's counters at 0 there is no share of stolen time.
+    // With all counters of the machine at 0 the share of steal time is unknown.
     record.samples.iter_mut().for_each(|s| s.host = Some(HostUse::default()));
     assert_eq!(server_use(&record, Party::SUBJECT, 4.0).steal_share, None);
-    // Between two samples of one instant there is nothing.
+    // A window without length has no use.
     record.window_ns = (1000 * MS, 1000 * MS);
     assert_eq!(server_use(&record, Party::SUBJECT, 4.0), ServerUse::default());
 }

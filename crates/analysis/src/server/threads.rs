@@ -1,4 +1,4 @@
-//! Differences of the threads' counters between two samples.
+//! Computes the differences of thread counters between two samples, in total and by role.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct RoleUse {
 }
 
 impl RoleUse {
-    /// Adds the role's use in the next stretch of time. The number of living threads is that at its
+    /// Adds the use of the role in the next stretch of time. The number of threads is that at the
     /// end.
     pub(super) fn add(&mut self, next: &RoleUse) {
         self.cpu_s += next.cpu_s;
@@ -57,7 +57,7 @@ pub struct ServingThreads {
     pub(crate) steady_workers: usize,
 }
 
-/// Share of its time in which a thread that always has work waits for neither a lock nor a peer.
+/// Least share of its time in which a steady worker waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
 impl ServingThreads {
@@ -93,10 +93,10 @@ struct Processes<'a> {
 
 impl<'a> Processes<'a> {
     fn from_threads(living: &'a [ThreadUse]) -> Processes<'a> {
-        let mut firsts =
+        let mut main_threads =
             living.iter().filter(|t| t.tid == t.pid).map(|t| (t.pid, t.name.as_str())).peekable();
-        let first = firsts.peek().map_or("", |(_, name)| name);
-        Processes { first, by_pid: firsts.collect() }
+        let first = main_threads.peek().map_or("", |(_, name)| name);
+        Processes { first, by_pid: main_threads.collect() }
     }
 
     fn role_of(&self, thread: &ThreadUse) -> &'static str {
@@ -130,7 +130,7 @@ pub(super) struct ThreadDeltas {
     pub(super) ended: EndedSums,
 }
 
-/// Use of the window by threads that were seen to end in it.
+/// Use of the window by threads whose end in it was observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndedSums {
     pub(super) threads: u64,
@@ -155,10 +155,10 @@ impl ThreadDeltas {
             first.living.iter().map(|t| (key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
         let processes = Processes::from_threads(last.living);
-        let between_ns = last.at_ns.saturating_sub(first.at_ns) + SLACK_NS;
+        let between_ns = last.at_ns.saturating_sub(first.at_ns) + MAX_READ_DELAY_NS;
         for thread in last.living {
-            // A thread that ran for longer than the stretch lasted joined from elsewhere. Its
-            // earlier run time does not belong here.
+            // A thread with more run time than the stretch allows was started earlier and joined
+            // the party. Its earlier run time does not count.
             let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
             deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
         }
@@ -187,24 +187,24 @@ impl ThreadDeltas {
         add_some(&mut self.faults_minor, since_some(|t| t.faults_minor));
         add_some(&mut self.faults_major, since_some(|t| t.faults_major));
         let none = SchedulerRecord::default();
-        let seen = now.seen.map(|seen| {
+        let observed = now.seen.map(|seen| {
             let then = before.and_then(|t| t.seen.as_ref()).unwrap_or(&none);
-            Difference::new(&seen, then)
+            SchedulerDelta::new(&seen, then)
         });
-        let of_role = self.roles.entry(role).or_default();
-        of_role.cpu_s += run_s;
-        of_role.threads += 1;
-        add_some(&mut of_role.run_delay_s, delay_s);
-        if let Some(seen) = seen {
-            if roles::serves(role) && seen.works() {
+        let role_use = self.roles.entry(role).or_default();
+        role_use.cpu_s += run_s;
+        role_use.threads += 1;
+        add_some(&mut role_use.run_delay_s, delay_s);
+        if let Some(delta) = observed {
+            if roles::serves(role) && delta.is_active() {
                 let working = self.working.get_or_insert_default();
                 working.threads += 1;
-                working.steady_workers += usize::from(seen.is_at_work());
+                working.steady_workers += usize::from(delta.is_steady());
                 for state in ThreadState::ALL {
-                    *working.states_s.entry(state.name()).or_default() += seen.seconds(state);
+                    *working.states_s.entry(state.name()).or_default() += delta.seconds(state);
                 }
             }
-            self.add_seen(&seen, role);
+            self.add_observed(&delta, role);
         }
     }
 
@@ -228,64 +228,64 @@ impl ThreadDeltas {
             if threads == 0 {
                 continue;
             }
-            let mut did = Difference::new(&now.seen, &then.seen);
+            let mut observed = SchedulerDelta::new(&now.seen, &then.seen);
             // Deducts the use of these threads before the first sample.
             for thread in gone.iter().filter(|t| t.name == now.name) {
-                did.take(thread.seen.as_ref().unwrap_or(&SchedulerRecord::default()));
+                observed.subtract(thread.seen.as_ref().unwrap_or(&SchedulerRecord::default()));
             }
             let role = roles::thread_role(&now.name, process, false);
             let running_s =
-                ended_run_s(now, then, gone).unwrap_or(did.seconds(ThreadState::Running));
+                ended_run_s(now, then, gone).unwrap_or(observed.seconds(ThreadState::Running));
             self.run_s += running_s;
             self.ended.threads += threads;
-            self.ended.wakeups += did.wakeups;
+            self.ended.wakeups += observed.wakeups;
             self.ended.running_s += running_s;
             if roles::serves(role) {
                 self.ended.serving_s += running_s;
                 self.ended.serving_lived_s +=
-                    ThreadState::ALL.iter().map(|state| did.seconds(*state)).sum::<f64>();
+                    ThreadState::ALL.iter().map(|state| observed.seconds(*state)).sum::<f64>();
             }
-            let of_role = self.roles.entry(role).or_default();
-            of_role.cpu_s += running_s;
-            // Without the wait for a CPU of living threads, that of ended threads alone is no sum.
-            for delay_s in [&mut self.run_delay_s, &mut of_role.run_delay_s].into_iter().flatten() {
-                *delay_s += did.seconds(ThreadState::Runnable);
+            let role_use = self.roles.entry(role).or_default();
+            role_use.cpu_s += running_s;
+            // If the run delay of living threads is unknown, the sum stays unknown.
+            for delay_s in [&mut self.run_delay_s, &mut role_use.run_delay_s].into_iter().flatten()
+            {
+                *delay_s += observed.seconds(ThreadState::Runnable);
             }
-            *of_role.ended.get_or_insert_default() += threads;
-            self.add_seen(&did, role);
+            *role_use.ended.get_or_insert_default() += threads;
+            self.add_observed(&observed, role);
         }
         for role in self.roles.values_mut() {
             role.ended.get_or_insert_default();
         }
     }
 
-    fn add_seen(&mut self, seen: &Difference, role: &'static str) {
-        let of_role = self.roles.entry(role).or_default();
-        let states = of_role.states_s.get_or_insert_default();
+    fn add_observed(&mut self, observed: &SchedulerDelta, role: &'static str) {
+        let role_use = self.roles.entry(role).or_default();
+        let states = role_use.states_s.get_or_insert_default();
         for state in ThreadState::ALL {
-            *states.entry(state.name()).or_default() += seen.seconds(state);
+            *states.entry(state.name()).or_default() += observed.seconds(state);
         }
-        add_some(&mut of_role.wakeups, Some(seen.wakeups));
-        add_some(&mut self.wakeups, Some(seen.wakeups));
-        add_some(&mut self.migrations, Some(seen.migrations));
-        if let Some(ModeTimes { user_ns, sys_ns }) = seen.modes {
+        add_some(&mut role_use.wakeups, Some(observed.wakeups));
+        add_some(&mut self.wakeups, Some(observed.wakeups));
+        add_some(&mut self.migrations, Some(observed.migrations));
+        if let Some(ModeTimes { user_ns, sys_ns }) = observed.modes {
             let sum = self.modes.get_or_insert_default();
             sum.user_ns = sum.user_ns.saturating_add(user_ns);
             sum.sys_ns = sum.sys_ns.saturating_add(sys_ns);
         }
     }
 
-    /// Adds a line for CPU time that neither a living thread used nor an ended one was seen to use.
-    /// `cpu_s`: CPU time of all threads.
-    pub(super) fn attribute(&mut self, cpu_s: Option<f64>) {
-        let left_s = cpu_s.unwrap_or(0.0) - self.run_s;
-        if left_s > MIN_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
-            let role = RoleUse { cpu_s: left_s, ..RoleUse::default() };
+    /// Adds a role for CPU time that no known thread used. `cpu_s`: CPU time of all threads.
+    pub(super) fn add_unattributed(&mut self, cpu_s: Option<f64>) {
+        let unattributed_s = cpu_s.unwrap_or(0.0) - self.run_s;
+        if unattributed_s > MIN_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
+            let role = RoleUse { cpu_s: unattributed_s, ..RoleUse::default() };
             self.roles.insert(roles::UNATTRIBUTED, role);
         }
     }
 
-    /// CPU seconds of the threads that live.
+    /// Returns the CPU seconds of the living threads.
     pub(super) fn living_s(&self) -> f64 {
         self.run_s - self.ended.running_s
     }
@@ -300,55 +300,55 @@ impl ThreadDeltas {
 }
 
 /// Largest delay between the instant of a sample and the reading of a thread.
-const SLACK_NS: u64 = 100_000_000;
+const MAX_READ_DELAY_NS: u64 = 100_000_000;
 
-/// Least share of the CPU time that is worth a line. Threads are read one after the other, a little
-/// later than their group.
+/// Least share of CPU time that is reported as unattributed. Smaller shares arise because threads
+/// are read slightly later than their group.
 const MIN_UNATTRIBUTED: f64 = 0.01;
 
 /// Observed use of threads between two instants.
-struct Difference {
+struct SchedulerDelta {
     ns: [u64; ThreadState::ALL.len()],
     wakeups: u64,
     migrations: u64,
     modes: Option<ModeTimes>,
 }
 
-impl Difference {
-    fn new(now: &SchedulerRecord, then: &SchedulerRecord) -> Difference {
-        let mut difference = Difference {
+impl SchedulerDelta {
+    fn new(now: &SchedulerRecord, then: &SchedulerRecord) -> SchedulerDelta {
+        let mut delta = SchedulerDelta {
             ns: ThreadState::ALL.map(|state| now.states.get(state)),
             wakeups: now.wakeups,
             migrations: now.migrations,
             modes: now.modes,
         };
-        difference.take(then);
-        difference
+        delta.subtract(then);
+        delta
     }
 
-    fn take(&mut self, then: &SchedulerRecord) {
-        let take = |from: &mut u64, n: u64| *from = from.saturating_sub(n);
+    fn subtract(&mut self, then: &SchedulerRecord) {
+        let subtract = |from: &mut u64, n: u64| *from = from.saturating_sub(n);
         self.ns
             .iter_mut()
             .zip(ThreadState::ALL)
-            .for_each(|(ns, state)| take(ns, then.states.get(state)));
-        take(&mut self.wakeups, then.wakeups);
-        take(&mut self.migrations, then.migrations);
+            .for_each(|(ns, state)| subtract(ns, then.states.get(state)));
+        subtract(&mut self.wakeups, then.wakeups);
+        subtract(&mut self.migrations, then.migrations);
         if let (Some(modes), Some(then)) = (&mut self.modes, then.modes) {
-            take(&mut modes.user_ns, then.user_ns);
-            take(&mut modes.sys_ns, then.sys_ns);
+            subtract(&mut modes.user_ns, then.user_ns);
+            subtract(&mut modes.sys_ns, then.sys_ns);
         }
     }
 
-    /// Whether it did anything: ran for a hundredth of the time, or was woken up five times a
-    /// second.
-    fn works(&self) -> bool {
+    /// Whether the thread ran for 1 % of the time or more, or was woken up five times per second or
+    /// more.
+    fn is_active(&self) -> bool {
         let all_s = self.ns.iter().sum::<u64>() as f64 / 1e9;
         self.seconds(ThreadState::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
     }
 
-    /// Whether it waited for neither a lock nor a peer for most of its time.
-    fn is_at_work(&self) -> bool {
+    /// Whether the thread waited for neither a lock nor a peer for most of its time.
+    fn is_steady(&self) -> bool {
         let waited_s = self.seconds(ThreadState::Lock) + self.seconds(ThreadState::Network);
         let all_s: f64 = ThreadState::ALL.iter().map(|state| self.seconds(*state)).sum();
         all_s - waited_s >= STEADY_WORK * all_s
@@ -359,15 +359,14 @@ impl Difference {
     }
 }
 
-/// Run time of all threads between two readings, in seconds.
+/// Returns the run time of all threads between two readings, in seconds.
 pub(super) fn run_time_s(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
     let before = |tid: u32| first.iter().find(|t| t.tid == tid).map_or(0, |t| t.run_ns);
     last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
 }
 
-/// CPU seconds, between two samples, of the threads of a name that ended between them. `gone`:
-/// threads of the first sample that are not in the last. `None`: the scheduler's count was not
-/// read.
+/// Returns the CPU seconds of the ended threads of one name between two samples. `gone`: threads of
+/// the first sample that are not in the last. `None`: the scheduler's count was not read.
 fn ended_run_s(now: &EndedThreads, then: &EndedThreads, gone: &[&ThreadUse]) -> Option<f64> {
     let earlier_ns = then.run_ns.or((then.threads == 0).then_some(0))?;
     let before = gone.iter().filter(|thread| thread.name == now.name).map(|thread| thread.run_ns);
@@ -412,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn states_of_a_role_sum_to_the_time_that_its_threads_lived() {
+    fn role_states_sum_to_lifetime_of_threads() {
         let first = [thread(1, "h2o", 100, 0), thread(2, "h2o", 0, 100)];
         let last = [thread(1, "h2o", 500, 600), thread(2, "h2o", 250, 850)];
         let at = |living| Threads { at_ns: 0, living, ended: Some(&[]) };
@@ -424,10 +423,10 @@ mod tests {
         assert_eq!((work.wakeups, deltas.wakeups, work.ended), (Some(650), Some(650), Some(0)));
     }
 
-    /// The first thread lived before the window and ended in it. The second was born and ended in
-    /// it. The third had ended before.
+    /// One thread started before the window and ended in it, another started and ended in it, and a
+    /// third ended before it.
     #[test]
-    fn threads_that_end_in_the_window_count_with_their_use() {
+    fn threads_that_end_in_window_are_counted() {
         let living = [thread(1, "server", 0, 0), thread(2, "helper", 300, 0)];
         let first = Threads { at_ns: 0, living: &living, ended: Some(&[ended("helper", 1, 70)]) };
         let after = [thread(1, "server", 0, 1000)];
@@ -454,32 +453,43 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_take_turns_are_no_steady_workers() {
-        let waits = |tid: u32, running_ms: u64, lock_ms: u64| {
+    fn threads_that_wait_for_lock_are_not_steady_workers() {
+        let waiting_thread = |tid: u32, running_ms: u64, lock_ms: u64| {
             let mut thread = thread(tid, "server", running_ms, 0);
             let seen = thread.seen.as_mut().unwrap();
             seen.states.lock_ns = lock_ms * MS;
             thread
         };
-        let of = |threads: &[ThreadUse]| {
-            let first: Vec<ThreadUse> = threads.iter().map(|t| waits(t.tid, 0, 0)).collect();
+        let steady_workers_of = |threads: &[ThreadUse]| {
+            let first: Vec<ThreadUse> =
+                threads.iter().map(|t| waiting_thread(t.tid, 0, 0)).collect();
             let at = |living| Threads { at_ns: 0, living, ended: None };
             ThreadDeltas::new(at(&first), at(threads)).working.unwrap().steady_workers
         };
-        assert_eq!(of(&[waits(1, 500, 500), waits(2, 500, 500)]), 0);
-        assert_eq!(of(&[waits(1, 950, 50), waits(2, 20, 980), waits(3, 700, 300)]), 2);
+        assert_eq!(
+            steady_workers_of(&[waiting_thread(1, 500, 500), waiting_thread(2, 500, 500)]),
+            0
+        );
+        assert_eq!(
+            steady_workers_of(&[
+                waiting_thread(1, 950, 50),
+                waiting_thread(2, 20, 980),
+                waiting_thread(3, 700, 300)
+            ]),
+            2
+        );
     }
 
     #[test]
-    fn cpu_time_of_unseen_threads_is_unattributed() {
+    fn cpu_time_of_missing_threads_is_unattributed() {
         let living = [thread(1, "server", 500, 0)];
         let at = |at_ns, living| Threads { at_ns, living, ended: None };
         let joined = ThreadDeltas::new(at(0, &[]), at(300 * MS, &living));
         assert_eq!((joined.run_s, joined.roles["work"].threads), (0.0, 1), "it did that elsewhere");
         let mut deltas = ThreadDeltas::new(at(0, &[]), at(600 * MS, &living));
-        deltas.attribute(Some(0.502));
+        deltas.add_unattributed(Some(0.502));
         assert!(!deltas.roles.contains_key("unattributed"));
-        deltas.attribute(Some(0.8));
+        deltas.add_unattributed(Some(0.8));
         assert!((deltas.roles["unattributed"].cpu_s - 0.3).abs() < 1e-9);
         assert_eq!(deltas.roles["work"].ended, None);
     }

@@ -1,4 +1,4 @@
-//! A server that another program loads: its use between two readings.
+//! Computes the use of a server that another program loads, between two readings (`dyno watch`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,25 +79,26 @@ pub struct Syscalls {
 /// *System calls*).
 const COUNTING_COST_S: f64 = 300e-9;
 
-/// Least share of a CPU that counting takes, from which on rates are lower bounds.
+/// Share of a CPU used for counting, from which on rates are lower bounds.
 const MIN_SHARE: f64 = 0.05;
 
-fn is_slowed(per_s: f64) -> bool {
+fn is_counting_costly(per_s: f64) -> bool {
     per_s * COUNTING_COST_S >= MIN_SHARE
 }
 
 impl Syscalls {
-    /// Adds the calls of the next stretch of time.
-    fn and(self, next: &Syscalls) -> Syscalls {
+    /// Combines the calls with those of the next stretch of time.
+    fn combined_with(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
         let both = |a: Option<f64>, b: Option<f64>| Some(mean(a?, b?));
-        let of =
+        let count =
             |calls: &Syscalls, name: &String| calls.by_name_per_s.get(name).copied().unwrap_or(0.0);
         let names: BTreeSet<&String> =
             self.by_name_per_s.keys().chain(next.by_name_per_s.keys()).collect();
-        let by_name =
-            names.into_iter().map(|name| (name.clone(), mean(of(&self, name), of(next, name))));
+        let by_name = names
+            .into_iter()
+            .map(|name| (name.clone(), mean(count(&self, name), count(next, name))));
         Syscalls {
             counted_s,
             per_s: mean(self.per_s, next.per_s),
@@ -113,18 +114,18 @@ impl Syscalls {
         if counted_s <= 0.0 {
             return None;
         }
-        let made = CallUse::all_since(&last.by_name, &first.by_name);
+        let calls = CallUse::all_since(&last.by_name, &first.by_name);
         let per_s = |n: u64| n as f64 / counted_s;
-        let bytes = |wanted: Amount| {
-            let of = made.iter().filter(|(name, _)| amount(name) == Some(wanted));
-            of.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
+        let bytes = |kind: Amount| {
+            let matching = calls.iter().filter(|(name, _)| amount(name) == Some(kind));
+            matching.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
-        let all_per_s = per_s(made.values().map(|call| call.count).sum());
+        let all_per_s = per_s(calls.values().map(|call| call.count).sum());
         Some(Syscalls {
             counted_s,
             per_s: all_per_s,
-            is_lower_bound: is_slowed(all_per_s),
-            by_name_per_s: made
+            is_lower_bound: is_counting_costly(all_per_s),
+            by_name_per_s: calls
                 .iter()
                 .map(|(name, call)| (name.clone(), per_s(call.count)))
                 .collect(),
@@ -135,23 +136,23 @@ impl Syscalls {
 }
 
 impl WatchRecord {
-    /// Returns the use in this stretch of time and the next. Every event of either is kept; the
-    /// difference of the first and the last reading would lose some.
+    /// Returns the use in this stretch of time and the next one together. It includes every event
+    /// of both, unlike the difference between the first and the last reading.
     #[must_use]
-    pub fn and(self, next: &WatchRecord) -> WatchRecord {
+    pub fn combined_with(self, next: &WatchRecord) -> WatchRecord {
         let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
-        // A value that is known of one stretch alone is not known of both.
+        // A value that is unknown for one stretch is unknown for both together.
         let mean = |a: Option<f64>, b: Option<f64>| {
             Some((a? * here_s + b? * there_s) / (here_s + there_s))
         };
         let cpus = mean(self.cpus, next.cpus);
-        // If one stretch ran too little to distinguish user from system time, it gets the split of
-        // the other.
-        let as_in = |of: &WatchRecord, part: Option<f64>| {
+        // If one stretch has too little CPU time to split into user and system time, the split of
+        // the other is used.
+        let split_as = |of: &WatchRecord, part: Option<f64>| {
             Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?))
         };
         let part = |here: Option<f64>, there: Option<f64>| {
-            mean(here, there).or_else(|| as_in(&self, here)).or_else(|| as_in(next, there))
+            mean(here, there).or_else(|| split_as(&self, here)).or_else(|| split_as(next, there))
         };
         let (cpus_user, cpus_sys) =
             (part(self.cpus_user, next.cpus_user), part(self.cpus_sys, next.cpus_sys));
@@ -180,10 +181,10 @@ impl WatchRecord {
             wakeups_per_s: mean(self.wakeups_per_s, next.wakeups_per_s),
             steal_share: mean(self.steal_share, next.steal_share),
             syscalls: match (self.syscalls, &next.syscalls) {
-                (Some(here), Some(there)) => Some(here.and(there)),
+                (Some(here), Some(there)) => Some(here.combined_with(there)),
                 (here, there) => here.or_else(|| there.clone()),
             },
-            network: self.network.zip(next.network).map(|(here, there)| here.and(there)),
+            network: self.network.zip(next.network).map(|(here, there)| here.combined_with(there)),
             by_thread_role,
             // Values at the end.
             memory_held_bytes: next.memory_held_bytes,
@@ -195,28 +196,28 @@ impl WatchRecord {
     }
 }
 
-/// Returns the use of the subject of two samples between them. `began_ns`: instant of the first
-/// reading. `None`: the subject is in neither, or both are of one instant.
+/// Returns the use of the subject between two samples. `began_ns`: instant of the first reading.
+/// `None`: a sample lacks the subject, or both have the same instant.
 #[must_use]
 pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<WatchRecord> {
     let (first, last) =
         (&PartySample::new(first, Party::SUBJECT)?, &PartySample::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
-    // A group that another program made may not count CPU time.
-    let of_threads_s =
+    // A control group that another program created may not count CPU time.
+    let thread_cpu_s =
         (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
-    let cpu_s = cpu_s.or(of_threads_s);
-    threads.attribute(cpu_s);
-    // The probes began to see a process that joined at its first sample.
-    let is_seen_from_start = !last.used.has_joined;
-    if !is_seen_from_start {
+    let cpu_s = cpu_s.or(thread_cpu_s);
+    threads.add_unattributed(cpu_s);
+    // The probes observe a process that joined only from its first sample on.
+    let is_observed_from_start = !last.used.has_joined;
+    if !is_observed_from_start {
         threads.roles.values_mut().for_each(|role| (role.wakeups, role.states_s) = (None, None));
     }
-    let of_threads =
+    let thread_split =
         || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
-    let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
-    let part = |of: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(of)? / seconds);
+    let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(thread_split);
+    let part = |pick: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(pick)? / seconds);
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0);
@@ -239,11 +240,11 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         threads: last.threads.len(),
         context_switches_per_s: per_s(threads.switches()),
         page_faults_per_s: per_s(threads.faults()),
-        wakeups_per_s: per_s(threads.wakeups.filter(|_| is_seen_from_start)),
+        wakeups_per_s: per_s(threads.wakeups.filter(|_| is_observed_from_start)),
         syscalls: first
             .calls
             .zip(last.calls)
-            .filter(|_| is_seen_from_start)
+            .filter(|_| is_observed_from_start)
             .and_then(|(first, last)| Syscalls::from_readings(first, last)),
         sockets: last.sockets.map(Sockets::new),
         network: first.network.zip(last.network).map(network),
@@ -258,7 +259,7 @@ mod tests {
     use crate::fixture::observed;
 
     #[test]
-    fn nothing_of_two_looks_is_lost_in_their_sum() {
+    fn combined_record_includes_events_of_both() {
         let role =
             |cpu_s, threads| RoleUse { cpu_s, threads, ended: Some(1), ..RoleUse::default() };
         let calls = |counted_s, per_s: f64, name: &str| Syscalls {
@@ -267,7 +268,7 @@ mod tests {
             by_name_per_s: [(name.to_string(), per_s)].into(),
             ..Syscalls::default()
         };
-        let here = WatchRecord {
+        let first_record = WatchRecord {
             end_s: 1.0,
             cpus: Some(1.0),
             cpus_user: Some(0.75),
@@ -290,26 +291,26 @@ mod tests {
             network: Some(TcpLosses { segments_out: Some(4), ..TcpLosses::default() }),
             ..WatchRecord::default()
         };
-        let both = here.and(&next);
-        assert_eq!((both.start_s, both.end_s, both.threads), (0.0, 4.0, 2));
-        assert!((both.cpus.unwrap() - 0.4).abs() < 1e-9);
+        let combined = first_record.combined_with(&next);
+        assert_eq!((combined.start_s, combined.end_s, combined.threads), (0.0, 4.0, 2));
+        assert!((combined.cpus.unwrap() - 0.4).abs() < 1e-9);
         assert!(
-            (both.cpus_user.unwrap() - 0.3).abs() < 1e-9
-                && (both.cpus_sys.unwrap() - 0.1).abs() < 1e-9
+            (combined.cpus_user.unwrap() - 0.3).abs() < 1e-9
+                && (combined.cpus_sys.unwrap() - 0.1).abs() < 1e-9
         );
-        assert_eq!(both.steal_share, None, "one stretch has no steal share");
-        let (work, gc) = (&both.by_thread_role["work"], &both.by_thread_role["gc"]);
+        assert_eq!(combined.steal_share, None, "one stretch has no steal share");
+        let (work, gc) = (&combined.by_thread_role["work"], &combined.by_thread_role["gc"]);
         assert_eq!((work.cpu_s, work.threads, work.ended), (1.6, 2, Some(2)));
         assert_eq!((gc.cpu_s, gc.threads), (0.5, 0));
-        let calls = both.syscalls.unwrap();
+        let calls = combined.syscalls.unwrap();
         assert_eq!((calls.counted_s, calls.per_s, calls.by_name_per_s["read"]), (4.0, 40.0, 25.0));
-        assert_eq!(both.network.unwrap().segments_out, Some(7));
+        assert_eq!(combined.network.unwrap().segments_out, Some(7));
     }
 
-    /// A twentieth of a CPU, at 300 ns for each call.
+    /// At 300 ns per call, 5 % of a CPU are 166,667 calls per second.
     #[test]
-    fn rates_of_many_calls_are_lower_bounds() {
-        let of = |count| {
+    fn high_call_rates_are_lower_bounds() {
+        let syscalls_of = |count| {
             let calls = |counted_ns, count| CallsUse {
                 counted_ns,
                 by_name: [("read".into(), CallUse { count, ..CallUse::default() })].into(),
@@ -317,12 +318,12 @@ mod tests {
             };
             Syscalls::from_readings(&calls(0, 0), &calls(1_000_000_000, count)).unwrap()
         };
-        assert_eq!([166_000, 167_000].map(|n| of(n).is_lower_bound), [false, true]);
-        assert!(of(10).and(&of(1_000_000)).is_lower_bound);
+        assert_eq!([166_000, 167_000].map(|n| syscalls_of(n).is_lower_bound), [false, true]);
+        assert!(syscalls_of(10).combined_with(&syscalls_of(1_000_000)).is_lower_bound);
     }
 
     #[test]
-    fn system_calls_are_per_second() {
+    fn watch_record_has_system_calls_per_second() {
         let mut record = observed(&[(500, 0)]);
         let call = |count, returned| CallUse { count, returned, ..CallUse::default() };
         let (first, rest) = record.samples.split_first_mut().unwrap();
@@ -341,24 +342,27 @@ mod tests {
         last.party_use_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let (first, last) = (first.clone(), last.clone());
-        let seen = watch_record(first.at_ns, &first, &last).unwrap();
-        assert_eq!((seen.start_s, seen.end_s), (0.0, seconds));
-        assert_eq!(seen.cpus, Some(0.5));
-        let syscalls = seen.syscalls.unwrap();
+        let record = watch_record(first.at_ns, &first, &last).unwrap();
+        assert_eq!((record.start_s, record.end_s), (0.0, seconds));
+        assert_eq!(record.cpus, Some(0.5));
+        let syscalls = record.syscalls.unwrap();
         assert_eq!(
             (syscalls.counted_s, syscalls.per_s, syscalls.bytes_read_per_s),
             (0.5, 600.0, Some(4000.0))
         );
         assert_eq!(syscalls.by_name_per_s["futex_wait"], 200.0);
-        // A supervisor started the server again: the probes have seen the new process from its
-        // first sample on only.
-        let mut again = last.clone();
-        again.party_use_mut(Party::SUBJECT).has_joined = true;
-        let here = watch_record(0, &first, &again).unwrap();
-        assert_eq!((&here.syscalls, here.wakeups_per_s, here.cpus), (&None, None, Some(0.5)));
-        let of_roles = here.by_thread_role.values();
-        assert!(of_roles.clone().all(|role| role.wakeups.is_none() && role.states_s.is_none()));
-        assert!(of_roles.count() > 0);
+        // A supervisor restarted the server. The probes observe the new process only from its first
+        // sample on.
+        let mut restarted = last.clone();
+        restarted.party_use_mut(Party::SUBJECT).has_joined = true;
+        let after_restart = watch_record(0, &first, &restarted).unwrap();
+        assert_eq!(
+            (&after_restart.syscalls, after_restart.wakeups_per_s, after_restart.cpus),
+            (&None, None, Some(0.5))
+        );
+        let roles = after_restart.by_thread_role.values();
+        assert!(roles.clone().all(|role| role.wakeups.is_none() && role.states_s.is_none()));
+        assert!(roles.count() > 0);
         assert!(watch_record(0, &first, &last).unwrap().syscalls.is_some());
         assert!(watch_record(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();

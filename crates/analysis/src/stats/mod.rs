@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use estimate::student;
-pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors};
+pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors, weighted_holm};
 pub(crate) use estimate::{are_skewed, scatter};
 pub use quantile::ranks;
 pub use trend::Trend;

@@ -6,7 +6,7 @@ use dyno_archive::sample::{HostUse, PressureUse, StateTimes, ThreadState, Thread
 use dyno_archive::{LoadRecord, Party, Sample};
 
 use super::Turns;
-use crate::server::Used;
+use crate::server::UseBetweenSamples;
 
 /// Returns the samples without the waits of threads in others' turns, and without the use of the
 /// machine, dyno and the other starts there. Counters of the network are shared by all loads that
@@ -88,8 +88,9 @@ impl Rest {
         let (others_now, others_then) = (others(to)?, others(from)?);
         let servers =
             to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
-        let servers_s: f64 =
-            servers.map(|party| Used::from_samples(party, from, to)?.cpu_s).sum::<Option<f64>>()?;
+        let servers_s: f64 = servers
+            .map(|party| UseBetweenSamples::from_samples(party, from, to)?.cpu_s)
+            .sum::<Option<f64>>()?;
         self.servers_ns += (servers_s * share * 1e9).round() as u64;
         self.others_ns += part(others_now, others_then);
         let host = &mut self.host;

@@ -17,7 +17,7 @@ use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, wor
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
-use crate::load::offered::rate_of;
+use crate::load::offered::rate_text;
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::ServerUse;
@@ -193,13 +193,13 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let pace = load.pace()?;
     // A full server was the limit even if it nearly kept up, because its queue grows.
-    (pace.is_kept && !is_full(load, server)).then(|| {
+    (pace.has_kept_up && !is_full(load, server)).then(|| {
         let polls = polling_evidence(load, server)
             .map_or(String::new(), |polling| format!(" It polls: {}.", polling.clause()));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
-            rate_of(pace.offered_rps()),
+            rate_text(pace.offered_rps()),
             pace.stretch_text(),
             server
                 .cpu_utilisation

@@ -13,8 +13,8 @@ use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
 use super::{Context, levels, pauses, room};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{Explained, MachineDrops};
-use crate::load::offered::rate_of;
-use crate::load::{InFlight, LoadResult, at_quantile, response_times};
+use crate::load::offered::rate_text;
+use crate::load::{InFlight, LoadResult, response_times, value_at_quantile};
 use crate::number_format::percent;
 use crate::trial::sort_by_severity;
 
@@ -134,7 +134,7 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
 fn requests_beyond_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let (times, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
-    let median_us = at_quantile(&times, missing, 0.5).map(|ns| ns as f64 / 1e3);
+    let median_us = value_at_quantile(&times, missing, 0.5).map(|ns| ns as f64 / 1e3);
     // If the median request has no correct response, its wait is at least the longest known wait.
     let median_us = median_us.or(result.response_time_us.longest_wait)?;
     // A load of a given number of requests ends with its last response.
@@ -198,7 +198,7 @@ fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
         let message = format!(
             "All connections were refused, {} per second. This is expected: no server listens \
              there.",
-            rate_of(refused as f64 / result.duration_s)
+            rate_text(refused as f64 / result.duration_s)
         );
         Caveat::new(Code::Refusals, Severity::Info, message, json!({"refused": refused}))
     })
@@ -219,7 +219,7 @@ fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Cav
             ),
             Some((failure, count)) => format!(
                 "No request got a correct response. Most ended as {failure}, {} per second.",
-                rate_of(count as f64 / result.duration_s)
+                rate_text(count as f64 / result.duration_s)
             ),
             None => "No request got a response in the measured window.".into(),
         };
@@ -329,13 +329,13 @@ fn dropped_requests(result: &LoadResult) -> Option<Caveat> {
 /// Fewer requests got a response than the schedule offered.
 fn missed_rate(result: &LoadResult) -> Option<Caveat> {
     let pace = result.pace()?;
-    (!pace.is_kept).then(|| {
+    (!pace.has_kept_up).then(|| {
         let message = format!(
             "{} of {} offered requests per second got a response{}. The response times are those \
              of an overloaded server or of too few connections. Offer a lower rate, or use more \
              connections.",
-            rate_of(pace.answered_rps()),
-            rate_of(pace.offered_rps()),
+            rate_text(pace.answered_rps()),
+            rate_text(pace.offered_rps()),
             pace.stretch_text()
         );
         Caveat::new(Code::RateNotReached, Severity::Warning, message, pace.evidence())
@@ -345,14 +345,14 @@ fn missed_rate(result: &LoadResult) -> Option<Caveat> {
 /// Requests of the warm-up got their responses in the window, so throughput is above the offered
 /// rate.
 fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
-    let pace = result.worked_off()?;
+    let pace = result.surplus()?;
     let message = format!(
         "{} requests per second got a response, and {} were offered. When the window opened, \
          requests of the warm-up were still in flight. Throughput is above the offered rate, and \
          percentiles do not include these requests. Use a longer warm-up (`--warmup`, or `warmup` \
          in a suite).",
-        rate_of(pace.answered_rps()),
-        rate_of(pace.offered_rps())
+        rate_text(pace.answered_rps()),
+        rate_text(pace.offered_rps())
     );
     Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
 }

@@ -187,7 +187,7 @@ fn duration(ns: f64) -> String {
 /// the reported percentiles. `None`: fewer than half of the requests got a correct response.
 fn median_ns(record: &LoadRecord) -> Option<u64> {
     let (times, missing) = crate::load::responses(record);
-    crate::load::at_quantile(&times, missing.count, 0.5)
+    crate::load::value_at_quantile(&times, missing.count, 0.5)
 }
 
 /// Returns the part of the window in which this server was loaded, nanoseconds. In turns that is

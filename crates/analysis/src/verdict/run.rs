@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::canary::canary;
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
-use crate::load::offered::rate_of;
+use crate::load::offered::rate_text;
 use crate::other_programs;
 use crate::peak::{OpenStep, is_of_generator};
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
@@ -415,7 +415,7 @@ fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
         }
     };
     let with = if has_workloads { format!(" with {}", peak.workload) } else { String::new() };
-    let rate = peak.most_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_of(rps)));
+    let rate = peak.most_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_text(rps)));
     let steps: Vec<String> = peak.open.iter().take(LISTED).map(step).collect();
     format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
 }

@@ -114,14 +114,14 @@ fn growth_in_window(
     }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let used: Vec<Option<f64>> =
-        window.iter().map(|i| server.cpu_within((i.start_s, i.end_s))).collect();
+        window.iter().map(|i| server.cpus_at_middle((i.start_s, i.end_s))).collect();
     if !cpu_shows_work(server, &used) {
         return None;
     }
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let responses_per_cpu_s: Option<Vec<f64>> = window
         .iter()
-        .map(|i| Some(i.throughput_rps / server.cpu_within((i.start_s, i.end_s))?))
+        .map(|i| Some(i.throughput_rps / server.cpus_at_middle((i.start_s, i.end_s))?))
         .collect();
     let grow = |measure| growth(&throughput, responses_per_cpu_s.as_deref(), measure);
     match other_loads {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyno_analysis::capacity::slowest;
+use dyno_analysis::capacity::slowest_subjects;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
@@ -169,7 +169,7 @@ impl<'a> RunContext<'a> {
             );
         }
         let plan = &run.header.plan;
-        let capacities = slowest(plan, &report);
+        let capacities = slowest_subjects(plan, &report);
         let is_known = |workload: &usize| {
             let is_closed = |trial: &Trial| {
                 trial.workload == *workload && plan.load.steps[trial.step].arrivals.is_closed()

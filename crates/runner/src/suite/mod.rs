@@ -403,7 +403,7 @@ impl RawReport {
 }
 
 fn check_objective(text: &str) -> Result<Objective, Mistake> {
-    capacity::objective(text, &units::duration)
+    capacity::parse_objective(text, &units::duration)
         .map_err(|why| mistake("objective", why).with_parent("report"))
 }
 

@@ -158,9 +158,8 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
 
 /// Rounds a rate to three significant digits.
 fn round_rate(rate: f64) -> f64 {
-    let unit = 10f64.powf(rate.log10().floor() - 2.0);
-    // Below 100 a second, fractions of a request do not matter.
-    (rate / unit.max(1.0)).round().max(1.0) * unit.max(1.0)
+    // By way of decimal digits: a product with a power of ten is not exact.
+    format!("{rate:.2e}").parse().expect("the form of a number")
 }
 
 #[cfg(test)]
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(at.shares, [0.0; 0]);
         assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
         assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
-        assert_eq!(round_rate(0.2), 1.0);
+        assert_eq!((round_rate(0.2), round_rate(17.912)), (0.2, 17.9));
         assert_eq!(round_rate(1_234_567.0), 1_230_000.0);
     }
 

@@ -4,7 +4,7 @@ use super::*;
 
 /// Outcome of a repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum RepeatOutcome {
     Crashed,
     BackendEnded,
     WrongAnswers,
@@ -28,17 +28,17 @@ fn failed_start(
 }
 
 /// Spoils the first repeats of an arm.
-fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
+fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
     use dyno_archive::start::FailureKind;
-    let of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
+    let is_of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
     let spoilt: Vec<usize> =
-        (0..run.header.plan.trials.len()).filter(of_arm).take(repeats).collect();
-    match fate {
-        Fate::Removed | Fate::FailedStart | Fate::HarnessFailed => {
+        (0..run.header.plan.trials.len()).filter(is_of_arm).take(repeats).collect();
+    match outcome {
+        RepeatOutcome::Removed | RepeatOutcome::FailedStart | RepeatOutcome::HarnessFailed => {
             run.trials.retain(|trial| !spoilt.contains(&trial.trial));
-            let kind = match fate {
-                Fate::FailedStart => FailureKind::Crashed,
-                Fate::HarnessFailed => FailureKind::Harness,
+            let kind = match outcome {
+                RepeatOutcome::FailedStart => FailureKind::Crashed,
+                RepeatOutcome::HarnessFailed => FailureKind::Harness,
                 _ => return,
             };
             run.starts.extend(spoilt.iter().map(|launch| failed_start(*launch, kind)));
@@ -54,17 +54,17 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
             load.books.scheduled += 50;
             (0..50).for_each(|_| load.intervals[0].outcomes.count(outcome));
         };
-        match fate {
-            Fate::Crashed => load.server_failure = Some("it ended".into()),
+        match outcome {
+            RepeatOutcome::Crashed => load.server_failure = Some("it ended".into()),
             // A server without its back end may respond incorrectly.
-            Fate::BackendEnded => {
+            RepeatOutcome::BackendEnded => {
                 load.server_failure = Some("lost a back end: back end db ended".into());
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
-            Fate::WrongAnswers => {
+            RepeatOutcome::WrongAnswers => {
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
-            Fate::NoAnswers => lose(load, dyno_archive::Outcome::Timeout),
+            RepeatOutcome::NoAnswers => lose(load, dyno_archive::Outcome::Timeout),
             _ => {
                 let run_ns = load.window_ns.1;
                 let thread =
@@ -75,15 +75,15 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, fate: Fate) {
     }
 }
 
-const FATES: [(Fate, Cause); 8] = [
-    (Fate::Crashed, Cause::ServerFailed),
-    (Fate::BackendEnded, Cause::Measurement),
-    (Fate::WrongAnswers, Cause::ServerFailed),
-    (Fate::NoAnswers, Cause::Unanswered),
-    (Fate::FailedStart, Cause::ServerFailed),
-    (Fate::HarnessFailed, Cause::Measurement),
-    (Fate::GeneratorBusy, Cause::Measurement),
-    (Fate::Removed, Cause::NoRecord),
+const OUTCOMES: [(RepeatOutcome, Cause); 8] = [
+    (RepeatOutcome::Crashed, Cause::ServerFailed),
+    (RepeatOutcome::BackendEnded, Cause::Measurement),
+    (RepeatOutcome::WrongAnswers, Cause::ServerFailed),
+    (RepeatOutcome::NoAnswers, Cause::Unanswered),
+    (RepeatOutcome::FailedStart, Cause::ServerFailed),
+    (RepeatOutcome::HarnessFailed, Cause::Measurement),
+    (RepeatOutcome::GeneratorBusy, Cause::Measurement),
+    (RepeatOutcome::Removed, Cause::NoRecord),
 ];
 
 const FOURTEEN: &[u64] = &[200, 202, 201, 203, 200, 201, 202, 200, 203, 201, 202, 200, 201, 203];
@@ -95,48 +95,63 @@ fn throughput_gate() -> ComparisonOptions {
     }
 }
 
-/// A repeat that does not count is reported with its cause, and no gate is held on those that
-/// remain, whichever side it is of and
-/// however the sides are paired.
+/// An uncounted repeat is reported with its cause and leaves the gate undecided. This holds for
+/// either side, and for one run as for two runs.
 #[test]
 fn gate_with_uncounted_repeats_is_not_held() {
-    let whole = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
-    let held = compared((&whole, Some(0)), (&whole, Some(1)), &throughput_gate());
-    assert_eq!((held.gates[0].state, held.outcome()), (GateState::Held, GateOutcome::Passed));
-    assert!(held.repeats.iter().all(|cell| cell.sentence.is_none()), "{:?}", held.repeats);
-    for (fate, cause) in FATES {
+    let whole = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    let whole_comparison = compare_runs((&whole, Some(0)), (&whole, Some(1)), &throughput_gate());
+    assert_eq!(
+        (whole_comparison.gates[0].state, whole_comparison.outcome()),
+        (GateState::Held, GateOutcome::Passed)
+    );
+    assert!(
+        whole_comparison.repeats.iter().all(|cell| cell.sentence.is_none()),
+        "{:?}",
+        whole_comparison.repeats
+    );
+    for (outcome, cause) in OUTCOMES {
         for is_b in [false, true] {
             let mut one_run = whole.clone();
-            spoil(&mut one_run, usize::from(is_b), 1, fate);
+            spoil(&mut one_run, usize::from(is_b), 1, outcome);
             let mut other = whole.clone();
             other.header.id = "s".into();
-            spoil(&mut other, 0, 1, fate);
+            spoil(&mut other, 0, 1, outcome);
             let two_runs = if is_b { (&whole, &other) } else { (&other, &whole) };
-            for seen in [
-                compared((&one_run, Some(0)), (&one_run, Some(1)), &throughput_gate()),
-                compared((two_runs.0, Some(0)), (two_runs.1, Some(0)), &throughput_gate()),
+            for comparison in [
+                compare_runs((&one_run, Some(0)), (&one_run, Some(1)), &throughput_gate()),
+                compare_runs((two_runs.0, Some(0)), (two_runs.1, Some(0)), &throughput_gate()),
             ] {
-                let cell = &seen.repeats[0];
+                let cell = &comparison.repeats[0];
                 let (spoilt, intact) = if is_b { (&cell.b, &cell.a) } else { (&cell.a, &cell.b) };
                 assert_eq!(
                     (spoilt.planned, spoilt.counted, intact.counted),
                     (14, 13, 14),
-                    "{fate:?}"
+                    "{outcome:?}"
                 );
                 let [why] = &spoilt.not_counted[..] else { panic!("{spoilt:?}") };
                 assert_eq!((why.cause, &why.repeats[..]), (cause, &[1][..]), "{why:?}");
                 let name = if is_b { "B" } else { "A" };
-                let said = format!("1 of 14 repeats of {name} do not count ({}: 1)", why.reason);
-                assert!(cell.sentence.as_ref().unwrap().starts_with(&said), "{cell:?}");
-                assert!(seen.gates[0].sentence.contains(&said), "{:?}", seen.gates);
-                assert!(seen.answers[0].sentence.ends_with("do not count"), "{:?}", seen.answers);
-                assert_eq!(seen.gates[0].state, GateState::Undecided, "{fate:?} {:?}", seen.gates);
+                let text = format!("1 of 14 repeats of {name} do not count ({}: 1)", why.reason);
+                assert!(cell.sentence.as_ref().unwrap().starts_with(&text), "{cell:?}");
+                assert!(comparison.gates[0].sentence.contains(&text), "{:?}", comparison.gates);
+                assert!(
+                    comparison.answers[0].sentence.ends_with("do not count"),
+                    "{:?}",
+                    comparison.answers
+                );
                 assert_eq!(
-                    (seen.undecided, seen.passed, seen.outcome()),
+                    comparison.gates[0].state,
+                    GateState::Undecided,
+                    "{outcome:?} {:?}",
+                    comparison.gates
+                );
+                assert_eq!(
+                    (comparison.undecided, comparison.passed, comparison.outcome()),
                     (1, true, GateOutcome::Undecided)
                 );
-                let has_note = seen.notes.iter().any(|note| note.contains("lacks 1 planned"));
-                assert_eq!(has_note, fate == Fate::Removed, "{:?}", seen.notes);
+                let has_note = comparison.notes.iter().any(|note| note.contains("lacks 1 planned"));
+                assert_eq!(has_note, outcome == RepeatOutcome::Removed, "{:?}", comparison.notes);
             }
         }
     }
@@ -145,7 +160,7 @@ fn gate_with_uncounted_repeats_is_not_held() {
 /// At most one request in a hundred fails, so that all repeats count.
 #[test]
 fn failed_requests_are_reported_and_miss_gates() {
-    let whole = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    let whole = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
     let losing = |arms: &[usize]| {
         let mut run = whole.clone();
         for trial in run.trials.iter_mut().filter(|trial| arms.contains(&(trial.trial % 3))) {
@@ -155,9 +170,13 @@ fn failed_requests_are_reported_and_miss_gates() {
             load.books.scheduled += 1;
             load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
         }
-        let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
-        assert!(seen.repeats[0].are_all_counted(), "{:?}", seen.repeats);
-        (seen.gates[0].state, seen.gates[0].sentence.clone(), seen.repeats[0].b.clone())
+        let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+        assert!(comparison.repeats[0].are_all_counted(), "{:?}", comparison.repeats);
+        (
+            comparison.gates[0].state,
+            comparison.gates[0].sentence.clone(),
+            comparison.repeats[0].b.clone(),
+        )
     };
     let (state, sentence, b) = losing(&[1]);
     assert_eq!((state, b.with_failures, b.failed_requests), (GateState::Missed, 14, 14));
@@ -176,18 +195,75 @@ fn failed_requests_are_reported_and_miss_gates() {
     }
 }
 
-/// Between two runs, the control became twice as fast, and the server did not: it became slower
-/// than its machine. Only the records of the control show it.
+const FIVE: &[u64] = &[200, 202, 201, 203, 200];
+
+/// One failed request in each start is too little for any one of several tests. Five starts with
+/// failures next to five without are enough for a test of the starts.
 #[test]
-fn control_without_all_its_records_holds_no_gate() {
-    let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
+fn failures_in_each_start_miss_all_of_many_gates() {
+    let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
+    for trial in run.trials.iter_mut().filter(|trial| trial.trial % 3 == 1) {
+        let load = &mut trial.load;
+        load.books.failed += 1;
+        load.books.started += 1;
+        load.books.scheduled += 1;
+        load.intervals[0].outcomes.count(dyno_archive::Outcome::Timeout);
+    }
+    let gates = "throughput<-50%, cpu_us_per_request>+500%, memory>+500%, p50>+500%, p90>+500%, \
+                 p99>+500%, service_p50_us>+500%";
+    let options =
+        ComparisonOptions { gates: Gate::parse(gates).unwrap(), ..ComparisonOptions::default() };
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
+    assert!(comparison.gates.len() == 7 && !comparison.passed, "{:?}", comparison.gates);
+    for gate in &comparison.gates {
+        assert_eq!(gate.state, GateState::Missed, "{gate:?}");
+        assert!(gate.sentence.contains("5 of 5 compared with 0 of 5"), "{gate:?}");
+    }
+    let starts = &comparison.starts[0];
+    assert_eq!((starts.a.with_failures, starts.b.with_failures, starts.b.broken), (0, 5, 0));
+    // Failures that only A has, or that a control has as well, miss no gate.
+    let reversed = compare_runs((&run, Some(1)), (&run, Some(0)), &options);
+    assert!(reversed.passed, "{:?}", reversed.gates);
+}
+
+/// The contract was broken after the last step, so that all repeats count.
+#[test]
+fn contract_broken_after_the_last_step_misses_gates() {
+    use dyno_archive::start::FailureKind;
+    let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
+    let launches: Vec<usize> = (0..run.header.plan.trials.len())
+        .filter(|trial| run.header.plan.trials[*trial].arm == 1)
+        .map(|trial| run.header.plan.trials[trial].launch)
+        .collect();
+    run.starts
+        .extend(launches.iter().map(|launch| failed_start(*launch, FailureKind::WrongAnswers)));
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert!(comparison.repeats[0].are_all_counted(), "{:?}", comparison.repeats);
+    assert_eq!(comparison.gates[0].state, GateState::Missed, "{:?}", comparison.gates);
+    let expected = "the server failed in 0 of 5 starts of A and in 5 of 5 starts of B \
+                    (responded incorrectly: 5)";
+    assert!(comparison.gates[0].sentence.contains(expected), "{:?}", comparison.gates);
+    assert!(comparison.notes.iter().any(|note| note.contains(expected)), "{:?}", comparison.notes);
+    // One start of five misses no gate, and is reported.
+    let few = run.starts.iter().position(|start| start.failure.is_some()).unwrap();
+    run.starts.truncate(few + 1);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
+    assert!(comparison.notes.iter().any(|note| note.contains("1 of 5 starts of B")));
+}
+
+/// The control became twice as fast between two runs, and the server did not. Only the records of
+/// the control show that the server became slower relative to its machine.
+#[test]
+fn missing_control_records_leave_gate_undecided() {
+    let before = run_with_servers("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
     let twice: Vec<u64> = FOURTEEN.iter().map(|n| n * 2).collect();
-    let after = run_of("s", &[("x", FOURTEEN), ("null", &twice)]);
+    let after = run_with_servers("s", &[("x", FOURTEEN), ("null", &twice)]);
     let state = |removed: usize| {
         let mut after = after.clone();
-        spoil(&mut after, 1, removed, Fate::Removed);
-        let seen = compared((&before, Some(0)), (&after, Some(0)), &throughput_gate());
-        (seen.gates[0].state, seen.gates[0].sentence.clone())
+        spoil(&mut after, 1, removed, RepeatOutcome::Removed);
+        let comparison = compare_runs((&before, Some(0)), (&after, Some(0)), &throughput_gate());
+        (comparison.gates[0].state, comparison.gates[0].sentence.clone())
     };
     for removed in [0, 1, 9, 13, 14] {
         let (state, sentence) = state(removed);
@@ -195,62 +271,68 @@ fn control_without_all_its_records_holds_no_gate() {
     }
 }
 
-/// The test of failures is made however many repeats remain, and only of what the server did.
+/// The test of failures includes failures of the server only.
 #[test]
 fn failures_of_half_the_repeats_miss_any_gate() {
-    for (fate, cause) in FATES {
-        let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
-        spoil(&mut run, 1, 7, fate);
-        let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    for (outcome, cause) in OUTCOMES {
+        let mut run =
+            run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+        spoil(&mut run, 1, 7, outcome);
+        let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
         let is_failure = matches!(cause, Cause::ServerFailed | Cause::Unanswered);
-        let wanted = if is_failure { GateState::Missed } else { GateState::Undecided };
-        assert_eq!(seen.gates[0].state, wanted, "{fate:?}: {:?}", seen.gates);
+        let expected = if is_failure { GateState::Missed } else { GateState::Undecided };
+        assert_eq!(comparison.gates[0].state, expected, "{outcome:?}: {:?}", comparison.gates);
         // 2 × C(14, 7) of C(28, 7) ways, as scipy.stats.fisher_exact has it for one direction.
-        let p = seen.repeats[0].p_failed;
-        assert_eq!(p.map(|p| (p * 1e5).round()), is_failure.then_some(580.0), "{fate:?}");
-        // A server that fails less often has not become worse, and is not shown to be as good.
-        let back = compared((&run, Some(1)), (&run, Some(0)), &throughput_gate());
-        assert_eq!(back.gates[0].state, GateState::Undecided, "{fate:?}: {:?}", back.gates);
+        let p = comparison.repeats[0].p_failed;
+        assert_eq!(p.map(|p| (p * 1e5).round()), is_failure.then_some(580.0), "{outcome:?}");
+        // A server that fails less often misses no gate, but its remaining repeats hold none.
+        let reversed = compare_runs((&run, Some(1)), (&run, Some(0)), &throughput_gate());
+        assert_eq!(
+            reversed.gates[0].state,
+            GateState::Undecided,
+            "{outcome:?}: {:?}",
+            reversed.gates
+        );
     }
 }
 
-/// Where the generator was the limit, or the others of a duet were gone, the server served.
+/// A repeat that the generator spoiled counts as one in which the server did not fail.
 #[test]
-fn repeats_that_others_spoiled_are_no_failures_of_their_server() {
-    let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
-    spoil(&mut run, 0, 14, Fate::GeneratorBusy);
-    spoil(&mut run, 1, 14, Fate::Crashed);
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
-    let sentence = seen.repeats[0].sentence.clone().unwrap();
+fn disturbed_repeats_are_not_server_failures() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    spoil(&mut run, 0, 14, RepeatOutcome::GeneratorBusy);
+    spoil(&mut run, 1, 14, RepeatOutcome::Crashed);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    let sentence = comparison.repeats[0].sentence.clone().unwrap();
     assert!(sentence.contains("failed in 0 of 14 repeats of A and in 14 of 14 of B"), "{sentence}");
-    assert!(seen.repeats[0].p_failed.unwrap() < 1e-6);
-    assert_eq!(seen.gates[0].state, GateState::Missed, "{:?}", seen.gates);
+    assert!(comparison.repeats[0].p_failed.unwrap() < 1e-6);
+    assert_eq!(comparison.gates[0].state, GateState::Missed, "{:?}", comparison.gates);
 }
 
 #[test]
-fn ratio_beyond_the_gate_misses_it_with_lost_repeats() {
+fn ratio_beyond_gate_misses_despite_lost_repeats() {
     let slow: Vec<u64> = FOURTEEN.iter().map(|value| value / 2).collect();
-    let mut run = run_of("r", &[("x", FOURTEEN), ("y", &slow), ("null", FOURTEEN)]);
-    spoil(&mut run, 1, 2, Fate::GeneratorBusy);
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
-    assert_eq!(seen.gates[0].state, GateState::Missed, "{:?}", seen.gates);
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", &slow), ("null", FOURTEEN)]);
+    spoil(&mut run, 1, 2, RepeatOutcome::GeneratorBusy);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert_eq!(comparison.gates[0].state, GateState::Missed, "{:?}", comparison.gates);
     assert!(
-        seen.gates[0].sentence.contains("2 of 14 repeats of B do not count"),
+        comparison.gates[0].sentence.contains("2 of 14 repeats of B do not count"),
         "{:?}",
-        seen.gates
+        comparison.gates
     );
 }
 
-/// A failure of the control in as many repeats is a failure of the machine.
+/// Failures of the control are attributed to the machine.
 #[test]
-fn failures_of_the_control_excuse_as_many() {
-    let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
-    let gate = |of_server: usize, of_control: usize| {
+fn control_failures_excuse_as_many_server_failures() {
+    let before = run_with_servers("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
+    let gate = |server_failures: usize, control_failures: usize| {
         let mut after = before.clone();
         after.header.id = "s".into();
-        spoil(&mut after, 0, of_server, Fate::NoAnswers);
-        spoil(&mut after, 1, of_control, Fate::NoAnswers);
-        compared((&before, None), (&after, None), &throughput_gate()).gates.remove(0).state
+        spoil(&mut after, 0, server_failures, RepeatOutcome::NoAnswers);
+        spoil(&mut after, 1, control_failures, RepeatOutcome::NoAnswers);
+        compare_runs((&before, None), (&after, None), &throughput_gate()).gates.remove(0).state
     };
     assert_eq!(gate(7, 0), GateState::Missed);
     assert_eq!(gate(7, 6), GateState::Undecided);
@@ -258,8 +340,8 @@ fn failures_of_the_control_excuse_as_many() {
 }
 
 #[test]
-fn server_without_any_repeat_in_b_gets_a_gate() {
-    let before = run_of("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
+fn server_without_repeats_in_b_has_gate_result() {
+    let before = run_with_servers("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
     let after = |change: fn(&mut Run)| {
         let mut after = before.clone();
         after.header.id = "s".into();
@@ -267,7 +349,7 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
         change(&mut after);
         after
     };
-    for (change, wanted) in [
+    for (change, expected) in [
         (
             (|run| run.header.plan.subjects[0].build_failed = Some("cc: error".into()))
                 as fn(&mut Run),
@@ -276,40 +358,40 @@ fn server_without_any_repeat_in_b_gets_a_gate() {
         (|run| run.header.plan.subjects[0].skipped = Some("no Java".into()), GateState::Undecided),
         (|_| {}, GateState::Undecided),
     ] {
-        let seen = compared((&before, None), (&after(change), None), &throughput_gate());
+        let comparison = compare_runs((&before, None), (&after(change), None), &throughput_gate());
         assert_eq!(
-            seen.gates.iter().map(|gate| gate.state).collect::<Vec<_>>(),
-            [wanted],
+            comparison.gates.iter().map(|gate| gate.state).collect::<Vec<_>>(),
+            [expected],
             "{:?}",
-            seen.gates
+            comparison.gates
         );
         // Repeats that A lacks are unknown, too.
-        let back = compared((&after(change), None), (&before, None), &throughput_gate());
-        assert_eq!(back.gates[0].state, GateState::Undecided, "{:?}", back.gates);
+        let reversed = compare_runs((&after(change), None), (&before, None), &throughput_gate());
+        assert_eq!(reversed.gates[0].state, GateState::Undecided, "{:?}", reversed.gates);
     }
 }
 
-/// One failure of a run that was interrupted after its first block is not most of its repeats.
+/// One failed repeat of an interrupted run is less than half of the planned repeats.
 #[test]
-fn failure_in_few_of_the_planned_repeats_misses_no_gate() {
-    let gate = |kept: usize| {
-        let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+fn failure_in_few_planned_repeats_misses_no_gate() {
+    let gate = |recorded_blocks: usize| {
+        let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
         for trial in run.trials.iter_mut().filter(|trial| trial.trial % 3 == 1) {
             let [interval, ..] = trial.load.intervals.as_mut_slice() else { panic!("no interval") };
             interval.outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
         }
-        run.trials.truncate(3 * kept);
-        compared((&run, Some(0)), (&run, Some(1)), &throughput_gate()).gates[0].state
+        run.trials.truncate(3 * recorded_blocks);
+        compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate()).gates[0].state
     };
     assert_eq!(gate(1), GateState::Undecided);
     assert_eq!(gate(14), GateState::Missed);
 }
 
-/// A run that stopped early because its question was answered lacks nothing.
+/// A run that stopped early because its question was answered has no missing repeats.
 #[test]
 fn early_stopped_run_is_complete() {
     let faster: Vec<u64> = FOURTEEN.iter().map(|value| value * 2).collect();
-    let mut run = run_of("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", &faster), NULL_OF_FOURTEEN]);
     run.header.plan.repeats = 20;
     run.header.plan.duet = [0, 1].into();
     run.header.plan.stop = Some(dyno_archive::plan::StopRule {
@@ -324,23 +406,27 @@ fn early_stopped_run_is_complete() {
             run.header.plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
         }
     }
-    let of_duets = |run: &Run| report(run).duets[0].answers[0].sentence.clone();
+    let duet_sentence = |run: &Run| report(run).duets[0].answers[0].sentence.clone();
     assert_eq!(report(&run).run.answered_after, Some(14));
-    assert!(!of_duets(&run).contains("not count"), "{}", of_duets(&run));
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
-    assert_eq!((seen.repeats[0].b.planned, seen.gates[0].state), (14, GateState::Held), "{seen:?}");
-    // Without the stop rule the same archive is of an unfinished run.
-    run.header.plan.stop = None;
-    assert!(of_duets(&run).contains("not count"), "{}", of_duets(&run));
-    let seen = compared((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert!(!duet_sentence(&run).contains("not count"), "{}", duet_sentence(&run));
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!(
-        (seen.repeats[0].b.without_record(), seen.gates[0].state),
+        (comparison.repeats[0].b.planned, comparison.gates[0].state),
+        (14, GateState::Held),
+        "{comparison:?}"
+    );
+    // Without the stop rule the same archive belongs to an unfinished run.
+    run.header.plan.stop = None;
+    assert!(duet_sentence(&run).contains("not count"), "{}", duet_sentence(&run));
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
+    assert_eq!(
+        (comparison.repeats[0].b.without_record(), comparison.gates[0].state),
         (6, GateState::Undecided)
     );
     assert!(
-        seen.notes.iter().any(|note| note.contains("lacks 6 planned repeats")),
+        comparison.notes.iter().any(|note| note.contains("lacks 6 planned repeats")),
         "{:?}",
-        seen.notes
+        comparison.notes
     );
     assert_eq!(first, 42);
 }
@@ -348,26 +434,32 @@ fn early_stopped_run_is_complete() {
 const NULL_OF_FOURTEEN: (&str, &[u64]) = ("null", FOURTEEN);
 
 #[test]
-fn undecided_gates_pass_where_they_may() {
-    let mut run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
-    spoil(&mut run, 1, 1, Fate::Removed);
-    let asked = ComparisonOptions { on_undecided: OnUndecided::Pass, ..throughput_gate() };
-    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), GateOutcome::Passed);
-    spoil(&mut run, 1, 7, Fate::Crashed);
-    assert_eq!(compared((&run, Some(0)), (&run, Some(1)), &asked).outcome(), GateOutcome::Missed);
+fn on_undecided_pass_accepts_undecided_gates() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    spoil(&mut run, 1, 1, RepeatOutcome::Removed);
+    let options = ComparisonOptions { on_undecided: OnUndecided::Pass, ..throughput_gate() };
+    assert_eq!(
+        compare_runs((&run, Some(0)), (&run, Some(1)), &options).outcome(),
+        GateOutcome::Passed
+    );
+    spoil(&mut run, 1, 7, RepeatOutcome::Crashed);
+    assert_eq!(
+        compare_runs((&run, Some(0)), (&run, Some(1)), &options).outcome(),
+        GateOutcome::Missed
+    );
 }
 
-/// Rows of a server and a control whose values change by so much, in the metrics named.
+/// Returns rows of a server and a control. `own` and `control.1` are their relative changes.
 fn changed_rows(
     gated: &str,
     own: f64,
     control: (&str, f64),
 ) -> (Vec<ComparisonRow>, Vec<CellRepeats>) {
-    let before = run_of("r", &[("x", FOURTEEN), NULL_OF_FOURTEEN]);
+    let before = run_with_servers("r", &[("x", FOURTEEN), NULL_OF_FOURTEEN]);
     let mut after = before.clone();
     after.header.id = "s".into();
     let ComparisonResult { mut rows, repeats, .. } =
-        compared((&before, None), (&after, None), &ComparisonOptions::default());
+        compare_runs((&before, None), (&after, None), &ComparisonOptions::default());
     let scaled = |change: f64| {
         let values = [1000.0, 1004.0, 998.0, 1002.0, 996.0, 1001.0];
         let after: Vec<f64> = values.iter().map(|value| value * (1.0 + change)).collect();
@@ -390,27 +482,31 @@ fn changed_rows(
     (rows, repeats)
 }
 
-/// A change of the machine within the margin is still a change of the machine.
+/// A significant change of the control is reported even if it is within `same_within`.
 #[test]
-fn margin_does_not_hide_that_the_machine_changed() {
+fn margin_keeps_change_of_machine_visible() {
     let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
-    let before = run_of("r", &[server, ("null", &[9000, 9010, 9005, 9002, 9008])]);
-    let after = run_of("s", &[server, ("null", &[9700, 9710, 9705, 9702, 9708])]);
+    let before = run_with_servers("r", &[server, ("null", &[9000, 9010, 9005, 9002, 9008])]);
+    let after = run_with_servers("s", &[server, ("null", &[9700, 9710, 9705, 9702, 9708])]);
     for same_within in [None, Some(0.1)] {
         let gates = Gate::parse("throughput<-5%").unwrap();
-        let seen = compared(
+        let comparison = compare_runs(
             (&before, None),
             (&after, None),
             &ComparisonOptions { gates, same_within, ..ComparisonOptions::default() },
         );
-        assert_eq!(seen.gates[0].state, GateState::Undecided, "{:?}", seen.gates[0]);
-        assert!(seen.notes[1].contains("the control null differs as well"), "{:?}", seen.notes);
+        assert_eq!(comparison.gates[0].state, GateState::Undecided, "{:?}", comparison.gates[0]);
+        assert!(
+            comparison.notes[1].contains("the control null differs as well"),
+            "{:?}",
+            comparison.notes
+        );
     }
 }
 
-/// One of several controls that shows that the machine became faster is enough.
+/// One control that shows a faster machine leaves the gate undecided.
 #[test]
-fn any_control_of_another_step_may_leave_a_gate_undecided() {
+fn control_of_another_step_can_leave_gate_undecided() {
     let (mut rows, repeats) = changed_rows("throughput_rps", 0.0, ("throughput_rps", 0.30));
     let control =
         rows.iter().find(|row| row.control && row.metric == "throughput_rps").unwrap().clone();
@@ -421,66 +517,71 @@ fn any_control_of_another_step_may_leave_a_gate_undecided() {
     let slower = Estimate::from_samples(&values, &values.map(|value| value * 0.97));
     rows.push(ComparisonRow { workload: "a third".into(), estimate: slower, ..control });
     let gates = Gate::parse("throughput<-5%").unwrap();
-    let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
-    assert_eq!(judged[0].state, GateState::Undecided, "{judged:?}");
-    assert!(judged[0].sentence.contains("changed by +30 %"), "{judged:?}");
+    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
+    assert_eq!(results[0].state, GateState::Undecided, "{results:?}");
+    assert!(results[0].sentence.contains("changed by +30 %"), "{results:?}");
 }
 
 #[test]
-fn what_b_was_not_to_measure_is_named_and_holds_no_gate() {
+fn unplanned_arm_in_b_leaves_gate_undecided() {
     let server: (&str, &[u64]) = ("x", &[2000, 2010, 2005, 1999, 2001]);
-    let both = run_of("r", &[server, ("gone", &[500, 501, 502, 503, 504]), NULL]);
-    let one = run_of("s", &[server, NULL]);
-    let asked = || ComparisonOptions {
+    let both = run_with_servers("r", &[server, ("gone", &[500, 501, 502, 503, 504]), NULL]);
+    let one = run_with_servers("s", &[server, NULL]);
+    let options = || ComparisonOptions {
         gates: Gate::parse("throughput<-90%").unwrap(),
         ..ComparisonOptions::default()
     };
-    let seen = compared((&both, None), (&one, None), &asked());
+    let comparison = compare_runs((&both, None), (&one, None), &options());
     let states: Vec<(&str, GateState)> =
-        seen.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
+        comparison.gates.iter().map(|g| (&*g.subject_a, g.state)).collect();
     assert_eq!(states, [("x", GateState::Held), ("gone", GateState::Undecided)]);
-    assert!(seen.gates[1].sentence.contains("B did not plan this step"), "{:?}", seen.gates[1]);
-    assert_eq!(seen.outcome(), GateOutcome::Undecided);
     assert!(
-        seen.notes.iter().any(|note| note.contains("A has servers that B does not have")),
+        comparison.gates[1].sentence.contains("B did not plan this step"),
         "{:?}",
-        seen.notes
+        comparison.gates[1]
     );
-    let turned = compared((&one, None), (&both, None), &asked());
-    assert_eq!((turned.gates.len(), turned.outcome()), (1, GateOutcome::Passed));
+    assert_eq!(comparison.outcome(), GateOutcome::Undecided);
     assert!(
-        turned.notes.iter().any(|note| note.contains("They are not compared: gone")),
+        comparison.notes.iter().any(|note| note.contains("A has servers that B does not have")),
         "{:?}",
-        turned.notes
+        comparison.notes
     );
-    // Without gates there is nothing to say of it but that.
-    let seen = compared((&both, None), (&one, None), &ComparisonOptions::default());
-    assert!(seen.rows.iter().all(|row| row.subject_a != "gone"));
-    // The same holds for a step.
+    let reversed = compare_runs((&one, None), (&both, None), &options());
+    assert_eq!((reversed.gates.len(), reversed.outcome()), (1, GateOutcome::Passed));
+    assert!(
+        reversed.notes.iter().any(|note| note.contains("They are not compared: gone")),
+        "{:?}",
+        reversed.notes
+    );
+    // Without gates the unmatched subject has no rows.
+    let comparison = compare_runs((&both, None), (&one, None), &ComparisonOptions::default());
+    assert!(comparison.rows.iter().all(|row| row.subject_a != "gone"));
+    // A step that B did not plan leaves its gate undecided, too.
     let mut other = both.clone();
     other.header.id = "s".into();
     other.header.plan.load.steps[0].connections += 1;
-    let seen = compared((&both, None), (&other, None), &asked());
+    let comparison = compare_runs((&both, None), (&other, None), &options());
     assert!(
-        seen.gates.len() == 2 && seen.gates.iter().all(|gate| gate.state == GateState::Undecided)
+        comparison.gates.len() == 2
+            && comparison.gates.iter().all(|gate| gate.state == GateState::Undecided)
     );
 }
 
-/// A repeat that was made up for alone has no turns next to the other's.
+/// A repeat that was re-run alone has no turns next to those of the other subject.
 #[test]
-fn repeats_that_make_no_pair_hold_no_gate() {
-    let run = run_of("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+fn unpaired_repeats_leave_gate_undecided() {
+    let run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
     let ComparisonResult { mut rows, repeats, .. } =
-        compared((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
+        compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
     let gates = Gate::parse("throughput<-50%").unwrap();
     assert_eq!(
-        gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[0].state,
+        gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[0].state,
         GateState::Held
     );
     rows.iter_mut().for_each(|row| row.pairs.truncate(12));
-    let judged = gate::judge(&gates, (&rows, &repeats), Confounding::None, &[]);
-    assert_eq!(judged[0].state, GateState::Undecided);
-    assert!(judged[0].sentence.contains("over 12 pairs of 14 repeats"), "{judged:?}");
+    let results = gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[]);
+    assert_eq!(results[0].state, GateState::Undecided);
+    assert!(results[0].sentence.contains("over 12 pairs of 14 repeats"), "{results:?}");
 }
 
 /// A change of the control excuses a change of the same metric, in the same direction, and of at
@@ -489,7 +590,7 @@ fn repeats_that_make_no_pair_hold_no_gate() {
 fn control_excuses_only_what_it_explains() {
     use GateState::{Held, Missed, Undecided};
     const CPU_KEY: &str = "server_cpu_us_per_request";
-    for (gate, own, control, wanted, says) in [
+    for (gate, own, control, expected, expected_text) in [
         ("cpu_us_per_request>+20%", 1.64, (CPU_KEY, 0.09), Missed, "+164 %"),
         (
             "cpu_us_per_request>+20%",
@@ -519,7 +620,7 @@ fn control_excuses_only_what_it_explains() {
         ("p99>+10%", 0.30, ("response_p99_us", 0.30), Undecided, "null changed by +30 %"),
         ("memory>+3%", 0.09, ("server_memory_bytes", 0.09), Missed, "significant"),
         ("cpu_us_per_request>+3%", 0.0, (CPU_KEY, 0.09), Held, "by 0 %"),
-        // On a machine that became faster a server that did not has become slower.
+        // The machine became faster and the server did not, so the server became slower.
         (
             "cpu_us_per_request>+3%",
             0.0,
@@ -531,11 +632,12 @@ fn control_excuses_only_what_it_explains() {
     ] {
         let gates = Gate::parse(gate).unwrap();
         let (rows, repeats) = changed_rows(gates[0].metric.key, own, control);
-        let [result] = &gate::judge(&gates, (&rows, &repeats), Confounding::None, &[])[..] else {
+        let [result] = &gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[..]
+        else {
             panic!("{rows:?}")
         };
         let case = format!("{gate}, {own:+}, control {control:?}: {result:?}");
-        assert_eq!(result.state, wanted, "{case}");
-        assert!(result.sentence.contains(says), "{case}");
+        assert_eq!(result.state, expected, "{case}");
+        assert!(result.sentence.contains(expected_text), "{case}");
     }
 }

@@ -1,4 +1,5 @@
-//! Threads and processes that end at any instant: each reported value is correct, or is empty.
+//! Tests servers whose threads and processes end at any instant: each reported value is correct or
+//! empty.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,8 @@ use crate::server::{ServerUse, server_use};
 
 const TICK: u64 = 10 * MS;
 
-/// A thread of process `pid` with this run time, and a context switch and two page faults per
-/// millisecond.
+/// Returns a thread of process `pid` with this run time. It has one context switch and two page
+/// faults per millisecond.
 fn thread(pid: u32, tid: u32, run_ms: u64) -> ThreadUse {
     ThreadUse {
         pid,
@@ -31,7 +32,7 @@ fn thread(pid: u32, tid: u32, run_ms: u64) -> ThreadUse {
     }
 }
 
-/// Totals of a process as the kernel shows them.
+/// Returns the totals of a process as the kernel reports them: times are rounded down to ticks.
 fn process(pid: u32, run_ms: u64, children_ms: u64) -> ProcessUse {
     let ticks = |ms: u64| ms * MS / TICK * TICK;
     ProcessUse {
@@ -61,7 +62,7 @@ fn sample(
     Sample { at_ns: at_ms * MS, parties: vec![used], ..Sample::default() }
 }
 
-/// One second with a thousand responses.
+/// Returns the record of one second with 1,000 responses.
 fn record(samples: Vec<Sample>) -> LoadRecord {
     LoadRecord { samples, ..fixture::record(1000) }
 }
@@ -70,8 +71,8 @@ fn used(samples: Vec<Sample>) -> ServerUse {
     server_use(&record(samples), Party::SUBJECT, 1.0)
 }
 
-/// Two threads of connections end with them, right before the closing sample.
-fn closed(each: bool, grouped: bool) -> ServerUse {
+/// Returns the use of a server whose two connection threads end right before the last sample.
+fn use_of_closed_connections(each: bool, grouped: bool) -> ServerUse {
     let at = |at_ms, threads: Vec<ThreadUse>, total_ms| {
         let each = if each { vec![process(1, total_ms, 0)] } else { Vec::new() };
         sample(at_ms, threads, each, grouped.then_some(total_ms))
@@ -84,11 +85,11 @@ fn closed(each: bool, grouped: bool) -> ServerUse {
 }
 
 #[test]
-fn threads_that_end_with_connections_leave_no_zero() {
+fn ended_threads_leave_counters_unknown() {
     for (each, grouped, cpu_s) in
         [(true, false, Some(0.9)), (false, false, None), (false, true, Some(0.9))]
     {
-        let server = closed(each, grouped);
+        let server = use_of_closed_connections(each, grouped);
         let got_s = server.cpus;
         assert_eq!(got_s.is_some(), cpu_s.is_some(), "{each} {grouped}");
         assert!(
@@ -100,14 +101,14 @@ fn threads_that_end_with_connections_leave_no_zero() {
         assert_eq!(server.others_cpu_s, None);
         let unread = server.unread_counters.unwrap();
         assert_eq!((unread.threads, unread.unknown.contains(&"CPU time")), (2, cpu_s.is_none()));
-        // Totals of processes hold the faults of ended threads.
+        // Totals of processes include the faults of ended threads.
         assert_eq!(server.page_faults_minor, each.then_some(1800));
     }
 }
 
 #[test]
-fn children_count_if_they_were_waited_for() {
-    let with = |children_ms| {
+fn children_are_counted_if_reaped() {
+    let use_with = |children_ms| {
         used(vec![
             sample(
                 0,
@@ -118,20 +119,20 @@ fn children_count_if_they_were_waited_for() {
             sample(1000, vec![thread(1, 1, 20)], vec![process(1, 20, children_ms)], None),
         ])
     };
-    let reaped = with(830);
+    let reaped = use_with(830);
     assert!((reaped.cpus.unwrap() - 0.81).abs() <= TICKS_S, "{:?}", reaped.cpus);
     assert_eq!(reaped.page_faults_minor, Some(1620));
-    let ignored = with(0);
+    let ignored = use_with(0);
     assert_eq!(
         (ignored.cpus, ignored.page_faults_minor, ignored.cpu_us_per_request),
         (None, None, None)
     );
 }
 
-/// Forty children of 22 ms that wait to be reaped: their totals are rounded down to 20 or 10 ms.
+/// Forty children with 22 ms each wait to be reaped. Their totals are rounded down to 20 ms.
 #[test]
-fn short_unreaped_processes_leave_the_cpu_time_unknown() {
-    let with = |children: u32, run_ms: u64| {
+fn short_unreaped_processes_leave_cpu_time_unknown() {
+    let use_with = |children: u32, run_ms: u64| {
         let dead = (0..children).map(|n| process(100 + n, run_ms, 0));
         let each = std::iter::once(process(1, 20, 0)).chain(dead).collect();
         used(vec![
@@ -139,10 +140,10 @@ fn short_unreaped_processes_leave_the_cpu_time_unknown() {
             sample(1000, vec![thread(1, 1, 20)], each, None),
         ])
     };
-    let short = with(40, 22);
+    let short = use_with(40, 22);
     assert_eq!((short.cpus, short.cpu_us_per_request), (None, None));
     assert!(short.unread_counters.unwrap().unknown.contains(&"CPU time"));
-    // A process that ended before the window is no error in it.
+    // A process that ended before the window does not affect it.
     let each = |run_ms| vec![process(1, run_ms, 0), process(100, 900, 0)];
     let before = used(vec![
         sample(0, vec![thread(1, 1, 10)], each(10), None),
@@ -152,8 +153,8 @@ fn short_unreaped_processes_leave_the_cpu_time_unknown() {
 }
 
 #[test]
-fn births_that_no_sample_shows_leave_counters_unknown() {
-    let with = |births| {
+fn unsampled_births_leave_counters_unknown() {
+    let use_with = |births| {
         let mut samples = vec![
             sample(0, vec![thread(1, 1, 10)], vec![process(1, 10, 0)], None),
             sample(1000, vec![thread(1, 1, 110)], vec![process(1, 110, 0)], None),
@@ -163,16 +164,16 @@ fn births_that_no_sample_shows_leave_counters_unknown() {
         }
         used(samples)
     };
-    let few = with(UNSEEN_BIRTHS as u64);
+    let few = use_with(UNSEEN_BIRTHS as u64);
     assert!((few.cpus.unwrap() - 0.1).abs() < 1e-9 && few.unread_counters.is_none());
-    let each_request = with(1000);
+    let each_request = use_with(1000);
     assert_eq!((each_request.cpus, each_request.per_request.context_switches), (None, None));
 }
 
-/// A process that ignores SIGCHLD has no totals of its children.
+/// The kernel does not add children to the totals of a process that ignores SIGCHLD.
 #[test]
-fn children_of_a_process_that_ignores_them_are_uncounted() {
-    let with = |births: u64, ignores_children| {
+fn ignored_children_leave_cpu_time_unknown() {
+    let known_values_with = |births: u64, ignores_children| {
         let each = |run_ms| vec![ProcessUse { ignores_children, ..process(1, run_ms, 0) }];
         let mut samples = vec![
             sample(0, vec![thread(1, 1, 10)], each(10), None),
@@ -181,25 +182,25 @@ fn children_of_a_process_that_ignores_them_are_uncounted() {
         for (sample, births) in samples.iter_mut().zip([7, 7 + births]) {
             sample.host = Some(HostUse { births: Some(births), ..HostUse::default() });
         }
-        let look = watch_record(0, &samples[0], &samples[1]).unwrap();
-        (look.cpus, look.page_faults_per_s, look.context_switches_per_s, used(samples).cpus)
+        let record = watch_record(0, &samples[0], &samples[1]).unwrap();
+        (record.cpus, record.page_faults_per_s, record.context_switches_per_s, used(samples).cpus)
     };
     for (births, ignores) in [(9, true), (50, false)] {
-        let (cpus, faults, switches, of_trial) = with(births, ignores);
-        assert!(cpus.is_some() && faults.is_some() && switches.is_some() && of_trial.is_some());
+        let (cpus, faults, switches, trial_cpus) = known_values_with(births, ignores);
+        assert!(cpus.is_some() && faults.is_some() && switches.is_some() && trial_cpus.is_some());
     }
-    assert_eq!(with(10, true), (None, None, None, None));
+    assert_eq!(known_values_with(10, true), (None, None, None, None));
 }
 
 #[test]
-fn compiler_threads_that_probes_see_end_leave_counters_known() {
+fn observed_thread_ends_leave_counters_known() {
     let ended = |threads, run_ms| {
-        let mut one =
+        let mut threads_that_ended =
             EndedThreads { name: "C2 CompilerThre".into(), threads, ..EndedThreads::default() };
-        one.seen.states.running_ns = run_ms * MS;
-        one.seen.states.runnable_ns = run_ms * MS;
-        one.seen.wakeups = threads;
-        vec![one]
+        threads_that_ended.seen.states.running_ns = run_ms * MS;
+        threads_that_ended.seen.states.runnable_ns = run_ms * MS;
+        threads_that_ended.seen.wakeups = threads;
+        vec![threads_that_ended]
     };
     let mut samples = vec![
         sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
@@ -219,16 +220,16 @@ fn compiler_threads_that_probes_see_end_leave_counters_known() {
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
 }
 
-/// Returns the states of one thread that waited for a lock for a second and ran 100 ms, next to
-/// threads that served and ended.
-fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
-    let mut lives = thread(1, 1, 100);
-    let mut seen = SchedulerRecord { wakeups: 100, ..SchedulerRecord::default() };
-    (seen.states.lock_ns, seen.states.running_ns) = (900 * MS, 100 * MS);
-    lives.seen = Some(seen);
+/// Returns the lock share of a thread that waited for a lock for 900 ms and ran for 100 ms, next to
+/// serving threads that ended; `None`: states are unknown.
+fn lock_share_with_ended_threads(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
+    let mut living = thread(1, 1, 100);
+    let mut scheduler = SchedulerRecord { wakeups: 100, ..SchedulerRecord::default() };
+    (scheduler.states.lock_ns, scheduler.states.running_ns) = (900 * MS, 100 * MS);
+    living.seen = Some(scheduler);
     let mut samples = vec![
         sample(0, vec![thread(1, 1, 0)], Vec::new(), Some(0)),
-        sample(1000, vec![lives], Vec::new(), Some(100 + ended * each_ran_ms)),
+        sample(1000, vec![living], Vec::new(), Some(100 + ended * each_ran_ms)),
     ];
     let mut gone =
         EndedThreads { name: "server".into(), threads: ended, ..EndedThreads::default() };
@@ -244,11 +245,11 @@ fn states_next_to(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f6
 }
 
 #[test]
-fn threads_that_end_hide_states_if_they_lived_long_or_did_much() {
-    // A thread that answered checks of the load, on a separate connection.
-    assert_eq!(states_next_to(2, 2, 1), Some(0.9));
-    assert_eq!(states_next_to(2, 400, 1), None, "they lived for 44 % of the time");
-    assert_eq!(states_next_to(10, 2, 2), None, "they used 17 % of the CPU time");
+fn long_or_busy_ended_threads_hide_states() {
+    // Two short-lived threads, such as those that answer the checks of a load.
+    assert_eq!(lock_share_with_ended_threads(2, 2, 1), Some(0.9));
+    assert_eq!(lock_share_with_ended_threads(2, 400, 1), None, "they lived for 44 % of the time");
+    assert_eq!(lock_share_with_ended_threads(10, 2, 2), None, "they used 17 % of the CPU time");
 }
 
 #[test]
@@ -273,27 +274,27 @@ fn shared_memory_is_held_by_the_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
-/// Work of children that were reaped is all the server's, and none of it is of a living thread.
+/// Only reaped children used CPU time, and no living thread did.
 #[test]
-fn watched_time_is_split_as_that_of_reaped_children() {
+fn watch_record_splits_time_of_reaped_children() {
     let at = |at_ms: u64, children_ms: u64| {
         let main = ProcessUse { children_user_ns: children_ms * MS, ..process(1, 100, 0) };
         sample(at_ms, vec![thread(1, 1, 100)], vec![main], None)
     };
-    let seen = watch_record(0, &at(0, 0), &at(1000, 600)).unwrap();
-    assert_eq!((seen.cpus_user, seen.cpus_sys), (Some(0.6), Some(0.0)));
+    let record = watch_record(0, &at(0, 0), &at(1000, 600)).unwrap();
+    assert_eq!((record.cpus_user, record.cpus_sys), (Some(0.6), Some(0.0)));
 }
 
 #[test]
-fn group_without_charged_memory_has_that_of_its_processes() {
-    let bytes = |of_group: u64| {
+fn group_without_charged_memory_uses_processes() {
+    let bytes = |group_bytes: u64| {
         let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
         samples[1].at_ns = 1000 * MS;
         for sample in &mut samples {
             let used = sample.party_use_mut(Party::SUBJECT);
             (used.rss_bytes, used.rss_anon_bytes) = (Some(900), Some(30));
             used.cgroup =
-                Some(CgroupUse { memory_anon_bytes: Some(of_group), ..CgroupUse::default() });
+                Some(CgroupUse { memory_anon_bytes: Some(group_bytes), ..CgroupUse::default() });
         }
         let used = used(samples);
         (used.memory_anon_bytes, used.memory_held_bytes)
@@ -345,7 +346,7 @@ impl Server {
         }
     }
 
-    /// Ten milliseconds.
+    /// Simulates ten milliseconds.
     fn step(&mut self) {
         for process in self.processes.values_mut() {
             for run_ms in process.threads.values_mut() {
@@ -382,7 +383,7 @@ impl Server {
     }
 
     fn end_process(&mut self, pid: u32) {
-        // Without a parent that waits for children, a child that no sample shows leaves no trace.
+        // If no parent waits for children, a child that is in no sample cannot be detected.
         if pid == 1 || !self.reaps && !self.processes[&pid].is_sampled {
             return;
         }
@@ -404,7 +405,7 @@ impl Server {
 }
 
 #[test]
-fn random_ends_give_the_truth_or_nothing() {
+fn random_thread_ends_yield_truth_or_none() {
     let (mut known, mut unknown) = (0, 0);
     for seed in 0..600 {
         let is_grouped = seed % 3 == 0;
@@ -420,9 +421,9 @@ fn random_ends_give_the_truth_or_nothing() {
         }
         let truth_s = (server.used_ms - before_ms) as f64 / 1e3;
         let processes = samples[4].party_use(Party::SUBJECT).unwrap().each.len();
-        // Totals are in ticks; each process has four totals.
-        let blur_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
-        let least_s = truth_s * 0.98 - blur_s;
+        // Each process has four totals, each rounded down to ticks.
+        let tolerance_s = if is_grouped { 0.001 } else { 2.0 * TICKS_S * (processes + 1) as f64 };
+        let least_s = truth_s * 0.98 - tolerance_s;
         let used = used(samples);
         let reported = [
             used.cpus,
@@ -430,9 +431,10 @@ fn random_ends_give_the_truth_or_nothing() {
             used.run_delay_s,
             used.page_faults_minor.map(|n| n as f64 / 2e3),
         ];
-        for (which, reported_s) in reported.into_iter().enumerate() {
-            let is_true = reported_s.is_none_or(|s| s >= least_s && s <= truth_s * 1.02 + blur_s);
-            assert!(is_true, "seed {seed}, counter {which}: {reported_s:?} of {truth_s}");
+        for (index, reported_s) in reported.into_iter().enumerate() {
+            let is_true =
+                reported_s.is_none_or(|s| s >= least_s && s <= truth_s * 1.02 + tolerance_s);
+            assert!(is_true, "seed {seed}, counter {index}: {reported_s:?} of {truth_s}");
             if reported_s.is_some() { known += 1 } else { unknown += 1 }
         }
     }

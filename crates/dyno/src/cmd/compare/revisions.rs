@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use dyno_analysis::Report;
 use dyno_analysis::compare::{ComparisonOptions, GateOutcome, Side, compare};
+use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_archive::plan::{Plan, Revision};
+use dyno_archive::start::FailureKind;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
@@ -214,6 +216,18 @@ fn no_answer_reason(report: &Report) -> Option<String> {
     let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = wrong {
         return Some(format!("{}: returned incorrect responses, or none", trial.subject_id));
+    }
+    // A contract that is broken before the first load or after the last one leaves steps valid.
+    let breaks = |subject: &SubjectResult| {
+        let kind = |failure: &&SubjectFailure| failure.failure.kind == FailureKind::WrongAnswers;
+        subject
+            .failures
+            .iter()
+            .find(kind)
+            .map(|failure| format!("{}: {}", subject.id, failure.failure.in_words()))
+    };
+    if let Some(broken) = report.subjects.iter().find_map(breaks) {
+        return Some(broken);
     }
     let is_valid =
         |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);

@@ -27,7 +27,7 @@ const DURATION_NS: u64 = 2_000_000_000;
 const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
-    let objective = capacity::objective(objective, &units::duration)
+    let objective = capacity::parse_objective(objective, &units::duration)
         .map_err(|why| bad(format!("--find: {why}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
     let arrival = match args.arrival {

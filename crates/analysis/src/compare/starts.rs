@@ -1,0 +1,192 @@
+//! Counts the starts in which a server failed, over all of its steps.
+//!
+//! A server may fail few requests of every step, or break its contract after the last one. Its
+//! repeats then count, and the test of failures has little power in any one cell. The starts of a
+//! server are one test with enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::repeats::{Failures, excess_failures, p_of_failures};
+use super::{Side, gate};
+use crate::trial::TrialResult;
+
+/// The starts of one side of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SideStarts {
+    /// Starts that the run was to make; of a run that ended because its question was answered,
+    /// those until then.
+    pub planned: usize,
+    /// Starts that show whether the server works: it was loaded, or it failed.
+    pub observed: usize,
+    /// Starts in which it did not build or start, ended, or responded incorrectly: in a check, or
+    /// in so many responses that a step does not count.
+    pub broken: usize,
+    /// Starts in which it was broken, or any request to it failed.
+    pub with_failures: usize,
+    /// For each kind of failure, such as `responded incorrectly`, the number of starts.
+    pub kinds: BTreeMap<String, usize>,
+}
+
+/// The starts of both sides of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ServerStarts {
+    /// Name of the arm in `a`, and in `b`.
+    pub subject_a: String,
+    pub subject_b: String,
+    pub control: bool,
+    pub a: SideStarts,
+    pub b: SideStarts,
+    /// Chance that so many more starts of `b` than of `a` have failures if the two are alike, by
+    /// Fisher's exact test: 0 to 1, not adjusted for other tests. `None`: no start of either has.
+    pub p_failed: Option<f64>,
+}
+
+impl SideStarts {
+    fn new(side: Side<'_>, arm: usize) -> SideStarts {
+        let planned = planned_blocks(side, arm);
+        let mut result = SideStarts { planned: planned.len(), ..SideStarts::default() };
+        for block in planned {
+            result.add(side, arm, block);
+        }
+        result
+    }
+
+    /// Adds the start of an arm in a block, from 1.
+    fn add(&mut self, side: Side<'_>, arm: usize, block: u32) {
+        let failures = side.report.subjects.get(arm).map_or(&[][..], |subject| &subject.failures);
+        let own = failures.iter().filter(|failure| [0, block].contains(&failure.repeat));
+        let kinds: BTreeSet<&str> = own
+            .filter(|failure| failure.is_servers_fault())
+            .map(|failure| failure.failure.kind.name())
+            .collect();
+        let is_own = |trial: &&TrialResult| trial.cell.arm == arm && trial.block == block;
+        let trials: Vec<&TrialResult> = side.report.trials.iter().filter(is_own).collect();
+        let is_broken = !kinds.is_empty() || trials.iter().any(|trial| trial.is_broken());
+        let has_failures = is_broken
+            || trials.iter().any(|trial| {
+                trial.has_lost()
+                    || trial.valid && !trial.refused && trial.load.failed_requests() > 0
+            });
+        self.observed += usize::from(is_broken || !trials.is_empty());
+        self.broken += usize::from(is_broken);
+        self.with_failures += usize::from(has_failures);
+        for kind in kinds {
+            *self.kinds.entry(kind.into()).or_default() += 1;
+        }
+    }
+
+    /// Starts with failures, of all that show any.
+    pub(super) const fn failures(&self) -> Failures {
+        Failures { failed: self.with_failures, all: self.observed }
+    }
+
+    /// Broken starts, of all that show any.
+    pub(super) const fn breaks(&self) -> Failures {
+        Failures { failed: self.broken, all: self.observed }
+    }
+
+    /// `5 of 5 starts of B (responded incorrectly: 5)`.
+    fn breaks_in_words(&self, name: &str) -> String {
+        let kinds: Vec<String> =
+            self.kinds.iter().map(|(kind, n)| format!("{kind}: {n}")).collect();
+        let kinds =
+            if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+        format!("{} of {} starts of {name}{kinds}", self.broken, self.observed)
+    }
+}
+
+impl ServerStarts {
+    /// Counts the starts of an arm of `a` and its counterpart in `b`.
+    pub(super) fn new(a: (Side<'_>, usize), b: (Side<'_>, usize)) -> ServerStarts {
+        let name = |(side, arm): (Side<'_>, usize)| side.run.header.plan.arms[arm].name.clone();
+        let (starts_a, starts_b) = (SideStarts::new(a.0, a.1), SideStarts::new(b.0, b.1));
+        ServerStarts {
+            subject_a: name(a),
+            subject_b: name(b),
+            // A control that was named as a side is a compared arm.
+            control: [a, b].iter().all(|(side, arm)| {
+                side.arm.is_none() && side.run.header.plan.subject_of(*arm).control
+            }),
+            p_failed: p_of_failures(starts_a.failures(), starts_b.failures()),
+            a: starts_a,
+            b: starts_b,
+        }
+    }
+
+    /// States in how many starts the server broke. `None`: in none.
+    pub(super) fn breaks_sentence(&self) -> Option<String> {
+        (self.a.broken + self.b.broken > 0).then(|| {
+            format!(
+                "the server failed in {} and in {}",
+                self.a.breaks_in_words("A"),
+                self.b.breaks_in_words("B")
+            )
+        })
+    }
+}
+
+/// The starts of a gated server, and those that the machine may explain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct StartTest<'a> {
+    pub server: &'a ServerStarts,
+    /// Starts with failures; of `b` without those that the control's failures explain.
+    pub failures: (Failures, Failures),
+    /// The same for broken starts.
+    pub breaks: (Failures, Failures),
+}
+
+impl StartTest<'_> {
+    /// Whether the server of `b` broke in most of the planned starts, and that of `a` did not.
+    /// Noise does not cause incorrect responses, so no test is needed.
+    pub(super) const fn is_broken(&self) -> bool {
+        let (a, b) = self.breaks;
+        2 * b.failed > self.server.b.planned && 2 * (a.all - a.failed) > self.server.a.planned
+    }
+
+    pub(super) fn p(&self) -> Option<f64> {
+        p_of_failures(self.failures.0, self.failures.1)
+    }
+
+    /// States a significant difference. `p`: adjusted.
+    pub(super) fn sentence(&self, p: f64) -> String {
+        let (a, b) = self.failures;
+        format!(
+            "more starts of B have failures than of A: {} of {} compared with {} of {}, which is \
+             significant ({}, Fisher's exact test)",
+            b.failed,
+            b.all,
+            a.failed,
+            a.all,
+            gate::p_in_words(p)
+        )
+    }
+}
+
+/// Returns the test of each server that is not a control.
+pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
+    let excused_share = |count: fn(&SideStarts) -> Failures| {
+        let controls = all.iter().filter(|server| server.control);
+        controls
+            .map(|server| count(&server.b).share() - count(&server.a).share())
+            .fold(0.0, f64::max)
+    };
+    let (excused_failures, excused_breaks) =
+        (excused_share(SideStarts::failures), excused_share(SideStarts::breaks));
+    let test = |server| StartTest {
+        server,
+        failures: (server.a.failures(), excess_failures(excused_failures, server.b.failures())),
+        breaks: (server.a.breaks(), excess_failures(excused_breaks, server.b.breaks())),
+    };
+    all.iter().filter(|server| !server.control).map(test).collect()
+}
+
+/// Returns the blocks, from 1, in which a side was planned to start an arm.
+fn planned_blocks(side: Side<'_>, arm: usize) -> BTreeSet<u32> {
+    let last_block = side.report.run.answered_after.unwrap_or(u32::MAX);
+    let launches = side.run.header.plan.launches.iter();
+    let own = launches.filter(|launch| launch.arms.contains(&arm));
+    own.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
+}
