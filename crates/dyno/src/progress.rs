@@ -9,7 +9,7 @@ use dyno_analysis::warm_up;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
-use dyno_report::format::{count, micros, number, percent, wait_so_far};
+use dyno_report::format::{count, micros, number, percent, running_percentile_text};
 use dyno_report::terminal::{escape_controls, escape_foreign, line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
@@ -164,7 +164,7 @@ impl Progress {
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
         let ok = interval.right_answers();
-        let p99 = wait_so_far(
+        let p99 = running_percentile_text(
             &interval_result(interval).response_time_us,
             &interval.times.response,
             0.99,

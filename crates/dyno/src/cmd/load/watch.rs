@@ -8,7 +8,7 @@ use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
-use dyno_report::format::{count, wait_so_far};
+use dyno_report::format::{count, running_percentile_text};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
@@ -208,7 +208,7 @@ impl Lines {
         }
         self.shown_s = end_s;
         let (ok, failed) = ok_and_failed(interval);
-        let p99 = wait_so_far(
+        let p99 = running_percentile_text(
             &interval_result(interval).response_time_us,
             &interval.times.response,
             0.99,
