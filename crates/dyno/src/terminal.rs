@@ -47,14 +47,14 @@ pub fn catch_interrupts(
     let is_without_terminal = dyno_launch::ignores_hangup();
     ctrlc::set_handler(move || match counted.raise() {
         1 => {
-            crate::live::give_back();
+            crate::live::restore_terminal();
             // In a thread of its own: a terminal that takes no more must not keep the next signal
             // from being handled.
             std::thread::spawn(move || self::say(&format!("\n{say}")));
         }
         2 => {}
         3 if third == ThirdInterrupt::LeavesTimeForTheResult => {
-            crate::live::give_back();
+            crate::live::restore_terminal();
             // In a thread of its own: the signals' thread must handle the next one.
             std::thread::spawn(|| {
                 std::thread::sleep(LAST_CALL);
@@ -63,7 +63,7 @@ pub fn catch_interrupts(
         }
         _ if third == ThirdInterrupt::LeavesTimeForTheResult => {}
         _ => {
-            crate::live::give_back();
+            crate::live::restore_terminal();
             std::process::exit(Exit::Failed as i32)
         }
     })?;

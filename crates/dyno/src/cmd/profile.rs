@@ -1,4 +1,4 @@
-//! `dyno profile RUN`: stacks for other tools, and comparisons of two flame graphs.
+//! `dyno profile RUN`: exports stacks for other tools, and compares two flame graphs.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -32,13 +32,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         )));
     }
     let Some(trial) = args.trial else {
-        if args.asks_for_one() {
+        if args.has_single_profile_options() {
             return Err(bad(format!(
                 "--trial: must be given\nhint: choose one of these:\n{}",
-                list(&run).trim_end()
+                list_profiles(&run).trim_end()
             )));
         }
-        terminal::print_text(&list(&run))?;
+        terminal::print_text(&list_profiles(&run))?;
         return Ok(Exit::Valid);
     };
     let here = ChosenProfile::from_run(&run, &args.run, trial)?;
@@ -74,10 +74,14 @@ impl ChosenProfile<'_> {
                  profile {path}`"
                 ))
             })?;
-        if let Some(why) = &profile.failure {
-            return Err(bad(format!("{}: has no profile of trial {trial}: {why}", path.display())));
+        if let Some(reason) = &profile.failure {
+            return Err(bad(format!(
+                "{}: has no profile of trial {trial}: {reason}",
+                path.display()
+            )));
         }
-        let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
+        let title =
+            format!("{}, run {}", trial_name(&run.header.plan, profile.trial), run.header.id);
         Ok(ChosenProfile { profile, title })
     }
 
@@ -87,16 +91,16 @@ impl ChosenProfile<'_> {
 }
 
 /// Describes the arm, step and repeat of a trial.
-fn name(plan: &Plan, trial: usize) -> String {
-    let of = &plan.trials[trial];
-    let block = plan.launches[of.launch].block + 1;
-    format!("{}, {}, repeat {block}", plan.arms[of.arm].name, shape(plan, trial))
+fn trial_name(plan: &Plan, trial: usize) -> String {
+    let planned = &plan.trials[trial];
+    let block = plan.launches[planned.launch].block + 1;
+    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, shape(plan, trial))
 }
 
-fn list(run: &Run) -> String {
+fn list_profiles(run: &Run) -> String {
     let row = |profile: &ProfileRecord| {
         let content = match &profile.failure {
-            Some(why) => format!("none: {why}"),
+            Some(reason) => format!("none: {reason}"),
             None => {
                 format!(
                     "{} samples on CPU, {} off CPU",
@@ -108,7 +112,7 @@ fn list(run: &Run) -> String {
         line(&format!(
             "--trial {:<4} {}: {content}",
             profile.trial + 1,
-            name(&run.header.plan, profile.trial)
+            trial_name(&run.header.plan, profile.trial)
         )) + "\n"
     };
     run.profiles.iter().map(row).collect()
@@ -130,7 +134,7 @@ fn write(
         (ProfileFormat::Collapsed, Some(there)) => {
             collapse_pair(&here.lines(side), &there.lines(side))
         }
-        (ProfileFormat::Html, there) => html(here, there, side)?,
+        (ProfileFormat::Html, there) => html_page(here, there, side)?,
         (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
         (ProfileFormat::Pprof, None) => {
             return write_bytes(
@@ -148,7 +152,7 @@ fn write(
     write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))
 }
 
-fn html(
+fn html_page(
     here: &ChosenProfile<'_>,
     there: Option<&ChosenProfile<'_>>,
     side: SampleKind,
@@ -165,8 +169,8 @@ fn html(
         ));
     }
     let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
-    let beside = ComparedProfile { title: &there.title, difference: &difference };
-    Ok(page(&here.title, side, &flame, Some(beside)))
+    let compared = ComparedProfile { title: &there.title, difference: &difference };
+    Ok(page(&here.title, side, &flame, Some(compared)))
 }
 
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {

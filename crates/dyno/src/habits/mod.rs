@@ -126,7 +126,7 @@ fn misuse_hint(
 
 /// A hint for a long name after one dash, as Go's tools have it: clap would read `-rate 100` as `-r
 /// ate 100`, and `-host` as a wish for help.
-pub fn one_dash(words: &[OsString], load: &clap::Command) -> Option<String> {
+pub fn single_dash_hint(words: &[OsString], load: &clap::Command) -> Option<String> {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let mut words = words.take_while(|word| *word != "--").skip_while(|word| *word != "load");
     words.find_map(|word| {

@@ -37,7 +37,7 @@ static SHOWN: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct Live {
     /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if
-    /// that is gone, too. [`give_back`] does all that is needed.
+    /// that is gone, too. [`restore_terminal`] does all that is needed.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
     keyboard: Keyboard,
     palette: Palette,
@@ -59,10 +59,10 @@ impl Live {
         if !keyboard.is_ours() {
             return Err(io::Error::other("this process runs in the terminal's background"));
         }
-        give_back_before_panics();
+        restore_terminal_before_panics();
         enable_raw_mode()?;
         SHOWN.store(true, Ordering::SeqCst);
-        Live::enter(keyboard, palette).inspect_err(|_| give_back())
+        Live::enter(keyboard, palette).inspect_err(|_| restore_terminal())
     }
 
     fn enter(keyboard: Keyboard, palette: Palette) -> io::Result<Live> {
@@ -124,13 +124,13 @@ fn screen() -> io::Result<File> {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
 /// Gives the terminal back if a [`Live`] holds it: for code that ends this process without
 /// unwinding. Errors are ignored, because they cannot be shown.
-pub fn give_back() {
+pub fn restore_terminal() {
     if SHOWN.swap(false, Ordering::SeqCst)
         && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours())
     {
@@ -140,12 +140,12 @@ pub fn give_back() {
 }
 
 /// Otherwise a panic's message, of any thread, would vanish with the alternate screen.
-fn give_back_before_panics() {
+fn restore_terminal_before_panics() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            give_back();
+            restore_terminal();
             usual(panic);
         }));
     });
