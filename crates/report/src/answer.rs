@@ -118,8 +118,8 @@ fn twins(report: &Report) -> Option<String> {
                         format!("no difference is shown at any of {compared} steps")
                     }
                     compared => format!(
-                        "no difference is shown at {compared} of {} steps, and the others have too few \
-                     valid repeats",
+                        "no difference is shown at {compared} of {} steps, and the others have \
+                         too few valid repeats",
                         answers.len()
                     ),
                 }
@@ -212,8 +212,8 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {step}, repeats of both {subject} and {baseline}{workload} do not count, for reasons \
-             outside of the servers."
+            "At {step}, repeats of both {subject} and {baseline}{workload} do not count, for \
+             reasons outside of the servers."
         ),
         _ => format!(
             "At {step}, {subject} and {baseline} have no valid repeats{workload} in common."
@@ -243,7 +243,8 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
     let levels = mixture_sentences(report, c);
     Some(format!(
-        "Of the {rate}requests per second{workload} offered over {}, {} served {} and {} {}.{levels}",
+        "Of the {rate}requests per second{workload} offered over {}, {} served {} and {} \
+         {}.{levels}",
         plural(u64::from(c.connections), "connection"),
         title(report, &c.subject),
         share_text(c.cell),
@@ -281,7 +282,8 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
         .map(|mixture_levels| mixture_sentence("its", mixture_levels))
         .unwrap_or_default();
     Some(format!(
-        "{subject} served {bound}{rate} requests per second{workload} ({uncertainty}), at {}.{mixture_text}",
+        "{subject} served {bound}{rate} requests per second{workload} ({uncertainty}), at \
+         {}.{mixture_text}",
         label_in_words(at)
     ))
 }
@@ -559,8 +561,8 @@ fn unranked_sentence(workload: &str, subjects: &[Ranked]) -> Option<String> {
     if maximum < PAIRS_TO_TELL_APART {
         let repeats = plural(maximum as u64, "valid repeat");
         return Some(format!(
-            "With {repeats}, differences in peak throughput{workload} are not significant. The order \
-             is not a ranking."
+            "With {repeats}, differences in peak throughput{workload} are not significant. The \
+             order is not a ranking."
         ));
     }
     let few: Vec<&Ranked> = subjects.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();

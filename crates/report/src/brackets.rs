@@ -158,10 +158,10 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         };
         let connections = if has_several_shapes {
             let (connections, streams, pipeline, pass) = shape(bracket);
-            let plural =
+            let ending =
                 if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
             format!(
-                " over {} connection{plural}",
+                " over {} connection{ending}",
                 connections_text(connections, streams, pipeline, pass)
             )
         } else {
@@ -175,11 +175,9 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         };
         let duration = bracket
             .searched
-            .filter(|search| bracket.kept_rps.is_some() && search.confirmed < search.starts);
-        let duration =
-            duration.and_then(|search| search.holds_s).map_or_else(String::new, |seconds| {
-                format!(" (confirmed only for {} s)", length(seconds))
-            });
+            .filter(|search| bracket.kept_rps.is_some() && search.confirmed < search.starts)
+            .and_then(|search| search.holds_s)
+            .map_or_else(String::new, |s| format!(" (confirmed only for {} s)", length(s)));
         Some(format!(
             "{}{workload}{connections} {rates}{limit}{unsettled}{duration}",
             bracket.subject

@@ -1,4 +1,5 @@
-//! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences it can detect.
+//! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences it can
+//! detect.
 
 use dyno_analysis::budget::{Budget, Expected};
 use dyno_analysis::metric::CPU;
@@ -58,7 +59,8 @@ pub fn text(budget: &Budget) -> String {
             .within_starts
             .map_or_else(String::new, |variation| format!(", {} within", percent(variation)));
         format!(
-            "    {:<width$}  ±{:<7} {} found in 4 of 5   (varies by {} between starts{variation})\n",
+            "    {:<width$}  ±{:<7} {} found in 4 of 5   \
+             (varies by {} between starts{variation})\n",
             row.title,
             percent(row.half_width),
             percent(row.detectable),

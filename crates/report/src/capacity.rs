@@ -260,7 +260,14 @@ mod tests {
             "{output}"
         );
         assert!(output.contains("2 of the loads"), "{output}");
-        (result.kept_rps, result.settled) = (None, true);
+        let short =
+            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
+        assert!(line(&short).ends_with("unknown: too few requests for p99"));
+    }
+
+    #[test]
+    fn text_without_kept_rate_names_missed_rate_or_failures() {
+        let mut result = CapacityResult { kept_rps: None, confirmed: false, ..settled() };
         assert!(
             text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s")
         );
@@ -271,9 +278,7 @@ mod tests {
             "{}",
             text(&result)
         );
-        (result.missed_rps, result.settled, result.ended) = (None, false, None);
-        (result.connections_taken, result.limited_by_generator, result.percentile_unknown) =
-            (false, false, 0);
+        (result.missed_rps, result.settled) = (None, false);
         result.failures_at_any_rate = Some(FailureShares {
             failed_below: 2,
             requests_below: 3460,
@@ -289,9 +294,6 @@ mod tests {
             output.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"),
             "{output}"
         );
-        let short =
-            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
-        assert!(line(&short).ends_with("unknown: too few requests for p99"));
     }
 
     /// A longer load would not help, so the text must not suggest one.

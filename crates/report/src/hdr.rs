@@ -88,7 +88,8 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
     let _ = writeln!(out, "#[BaseTime: {began_unix_s:.3} (seconds since epoch)]");
     out.push_str(
-        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"\n",
     );
     for interval in intervals.iter().filter(|i| !i.times.response.is_empty()) {
         let tag = if interval.phase == Phase::Warmup { "Tag=warmup," } else { "" };
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn hlog_has_a_line_per_interval_with_its_histogram() {
+    fn hlog_has_one_line_per_interval_with_histogram() {
         let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
         interval.times.response = times([1_000_000, 3_000_000]);
         let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };

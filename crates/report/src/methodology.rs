@@ -41,8 +41,8 @@ impl Section {
 
     /// Converts the text to HTML. Links to sections in `shown` are kept. All other links become
     /// plain text.
-    pub(crate) fn html(&self, shown: &[Section]) -> String {
-        let names: Vec<String> = shown.iter().map(Section::name).collect();
+    pub(crate) fn html(&self, shown_sections: &[Section]) -> String {
+        let names: Vec<String> = shown_sections.iter().map(Section::name).collect();
         let mut is_link = false;
         let events =
             Parser::new_ext(self.text, Options::ENABLE_TABLES).filter_map(|event| match event {
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn links_to_hidden_sections_become_text() {
-        let own = caveat_section(Code::AtOnce).unwrap();
-        let page = own.html(&[own]);
+        let section = caveat_section(Code::AtOnce).unwrap();
+        let page = section.html(&[section]);
         assert!(
             page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),
             "{page}"

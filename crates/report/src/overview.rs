@@ -222,7 +222,10 @@ pub(crate) fn place_text(r: &OverviewRow) -> String {
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| peak_text(r)),
     column("at", "At", |_, r| {
-        let at = r.highest_throughput().map(|(_, at)| at).or(r.invalid.and_then(|of| of.peak_at));
+        let at = r
+            .highest_throughput()
+            .map(|(_, at)| at)
+            .or(r.invalid.and_then(|invalid| invalid.peak_at));
         or_dash(at, label)
     }),
     column("range", "Range", |_, r| {

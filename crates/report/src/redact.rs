@@ -194,8 +194,8 @@ pub fn withheld_note(withheld: Withheld) -> Option<String> {
         Withheld(n) => format!("{n} values that look like secrets are"),
     };
     Some(format!(
-        "{subject} left out of this report and replaced by {MARK}. To run the suite again, put your \
-         values there. The run's own folder (run.json) has them."
+        "{subject} left out of this report and replaced by {MARK}. To run the suite again, put \
+         your values there. The run's own folder (run.json) has them."
     ))
 }
 
@@ -214,8 +214,8 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// Withholds a value that is or may be a secret, and returns the text in its place. An ambiguous
-    /// value is erased elsewhere only if it cannot be an ordinary word.
+    /// Withholds a value that is or may be a secret, and returns the text in its place. An
+    /// ambiguous value is erased elsewhere only if it cannot be an ordinary word.
     fn withhold_if(&mut self, is_secret: bool, may_be_secret: bool, value: &str) -> String {
         if is_secret || may_be_secret {
             self.note_placeholders(value);
@@ -235,8 +235,8 @@ impl Secrets {
         }
     }
 
-    /// Withholds an environment variable or a request value if its name, its content or its use in a
-    /// request shows that it is a secret.
+    /// Withholds an environment variable or a request value if its name, its content or its use in
+    /// a request shows that it is a secret.
     fn setting(&mut self, name: &str, value: &str) -> String {
         let is_known = is_secret(name) || self.request_values.contains(name);
         match is_known || may_be_secret(name) || holds_secret(value) {

@@ -352,7 +352,7 @@ fn request_line(request: &RequestResult) -> String {
 }
 
 fn errors_line(result: &LoadResult) -> String {
-    let shown: Vec<String> = result
+    let outcomes: Vec<String> = result
         .outcomes
         .not_ok()
         .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
@@ -362,9 +362,9 @@ fn errors_line(result: &LoadResult) -> String {
     let mut kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
     kinds.extend(result.timeouts.iter().flat_map(timeout_kinds));
     if kinds.is_empty() {
-        shown.join("   ")
+        outcomes.join("   ")
     } else {
-        format!("{}   ({})", shown.join("   "), kinds.join("; "))
+        format!("{}   ({})", outcomes.join("   "), kinds.join("; "))
     }
 }
 

@@ -54,10 +54,10 @@ fn calls_text(record: &WatchRecord, most: usize) -> String {
 
 /// Returns system calls with their rates, the most frequent first.
 fn calls_by_rate(record: &WatchRecord) -> Vec<(&str, f64)> {
-    let all = record.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
-    let mut all: Vec<(&str, f64)> = all.map(|(name, rate)| (name.as_str(), *rate)).collect();
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all
+    let calls = record.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
+    let mut calls: Vec<(&str, f64)> = calls.map(|(name, rate)| (name.as_str(), *rate)).collect();
+    calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    calls
 }
 
 /// Formats the totals over the whole time for a terminal.
@@ -82,7 +82,7 @@ pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
 
 /// Returns the known values with their labels.
 fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
-    let mut all = vec![
+    let mut facts = vec![
         ("watched", seconds(whole.end_s)),
         ("CPUs", or_dash(whole.cpus, number)),
         (
@@ -106,7 +106,7 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
         ("stolen", or_dash(whole.steal_share, percent)),
     ];
     if let Some(syscalls) = &whole.syscalls {
-        all.push((
+        facts.push((
             "system calls/s",
             format!(
                 "{}{}: {}",
@@ -120,39 +120,39 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
             or_dash(syscalls.bytes_read_per_s, bytes),
             or_dash(syscalls.bytes_written_per_s, bytes)
         );
-        all.push(("per second", transfers));
+        facts.push(("per second", transfers));
     }
-    all.extend(network_facts(whole));
-    all
+    facts.extend(network_facts(whole));
+    facts
 }
 
 /// Returns the connections of the server and the network counters of the machine, with their
 /// labels.
 fn network_facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
-    let mut all = Vec::new();
+    let mut facts = Vec::new();
     if let Some(sockets) = &whole.sockets {
         let queues: Vec<String> = sockets
             .listeners
             .iter()
             .map(|l| format!("port {}: {} of {} queued", l.port, l.queued, l.backlog))
             .collect();
-        all.push((
+        facts.push((
             "connections",
             format!("{} ({})", count(sockets.connections), queues.join(", ")),
         ));
-        all.push((
+        facts.push((
             "TCP_NODELAY",
             or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share))),
         ));
     }
     if let Some(network) = &whole.network {
-        all.push(("queue overflows", or_dash(network.listen_overflows, count)));
-        all.push((
+        facts.push(("queue overflows", or_dash(network.listen_overflows, count)));
+        facts.push((
             "sent again",
             or_dash(network.segments_retransmitted, |n| format!("{} segments", count(n))),
         ));
     }
-    all
+    facts
 }
 
 fn states_text(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> String {
@@ -316,7 +316,7 @@ fn readings_table(readings: &[WatchRecord]) -> Markup {
                             format!("{}{}", lower_bound_sign(calls), number(calls.per_s))
                         }))
                     }
-                    td.n { (or_dash(record.sockets.as_ref(), |sockets| count(sockets.connections))) }
+                    td.n { (or_dash(record.sockets.as_ref(), |s| count(s.connections))) }
                 }
             } }
         } }

@@ -9,8 +9,8 @@ use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::html;
 
-/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, in one workload. The
-/// slow one is the baseline. A third server, `absent`, was skipped.
+/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, in one workload.
+/// The slow one is the baseline. A third server, `absent`, was skipped.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
@@ -234,7 +234,7 @@ fn columns_without_content_are_left_out() {
 }
 
 #[test]
-fn lifetimes_with_data_have_a_chart() {
+fn lifetimes_with_data_have_chart() {
     let with = page(|_| {});
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
     let priced = page(|r| {

@@ -19,8 +19,9 @@ use super::{count_cell, figure, noise_note, note, repeats_cell, step_table, swat
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
 pub(super) fn cost(report: &Report) -> Markup {
+    let cpu_note = noise_note(report, CPU.key);
     html! {
-        (figure("cpu", "Server CPU per request", noise_note(report, CPU.key).trim_start(), &cpu_table(report)))
+        (figure("cpu", "Server CPU per request", cpu_note.trim_start(), &cpu_table(report)))
         (price(report))
         (figure(
             "split",

@@ -36,8 +36,9 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
     );
     let legend = "From exec to the first response with the status that the subject's file names. \
                 Bar: the median. Dots: repeats.";
+    let legend = format!("{legend}{}", noise_note(report, STARTUP));
     html! {
-        (figure("startup", "Start-up", &format!("{legend}{}", noise_note(report, STARTUP)), &startup))
+        (figure("startup", "Start-up", &legend, &startup))
         (backends(report))
         (programs(report))
         h3 { "Checks" } "\n"
@@ -190,7 +191,9 @@ fn failures(report: &Report) -> Markup {
         @if has_failures {
             h3 { "Failures" } "\n"
             @for s in &report.subjects {
-                @if let Some(reason) = &s.skipped { p { b { (s.title) } " was skipped: " (reason) } "\n" }
+                @if let Some(reason) = &s.skipped {
+                    p { b { (s.title) } " was skipped: " (reason) } "\n"
+                }
                 @for f in &s.failures { (failure(s, f)) }
             }
         }

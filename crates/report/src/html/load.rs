@@ -225,9 +225,9 @@ pub(super) fn response(report: &Report) -> Markup {
                 20 lie beyond the percentile). Below a percentile of one step: its 95 % interval \
                 by order statistics. It assumes independent requests, so the true interval is at \
                 least as wide.";
-    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each line ends \
-                    where fewer than 20 samples lie beyond, or where requests without a correct \
-                    response begin.";
+    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each \
+                           line ends where fewer than 20 samples lie beyond, or where requests \
+                           without a correct response begin.";
     html! {
         (figure("response", "Response time", &format!("{legend}{}", noise_of_p99(report)), &times))
         (figure("spectrum", "Response time by percentile", spectrum_legend, &trial_times))

@@ -133,7 +133,8 @@ fn noise_note(report: &Report, metric: &str) -> String {
     let Some(floor) = report.noise.get(metric) else { return omitted };
     let unit = if metric == STARTUP { "subject" } else { "step" };
     let scatter = format!(
-        "{omitted} Noise: repeats of one {unit} differ by {} (standard deviation, the median of {})",
+        "{omitted} Noise: repeats of one {unit} differ by {} (standard deviation, the median of \
+         {})",
         percent(floor.scatter),
         plural(floor.steps as u64, unit)
     );

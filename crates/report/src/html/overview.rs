@@ -96,8 +96,8 @@ fn table_note(report: &Report) -> String {
          the 95 % interval of their median), and the step, to which place and limit also belong. \
          ≥: a lower bound, because repeats that do not count may hide a higher peak. Place: the \
          ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
-         Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the sum of \
-         all steps. Hover a number for its ratio to the reference. Click a column to sort."
+         Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the \
+         sum of all steps. Hover a number for its ratio to the reference. Click a column to sort."
     );
     if report.run.workloads.len() > 1 {
         text.push_str(" Bars are scaled within each workload.");
@@ -132,8 +132,8 @@ impl BarScales {
             report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
         let scale = |pick: fn(&OverviewRow) -> Option<f64>| {
             let most = |control| {
-                let own = rows.iter().filter(|r| r.control == control);
-                own.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
+                let matching = rows.iter().filter(|r| r.control == control);
+                matching.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
             };
             full_bar_value(most(false), most(true))
         };

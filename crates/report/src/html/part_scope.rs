@@ -33,8 +33,8 @@ impl PartScope {
             .with_workloads(report, [cell.workload])
     }
 
-    /// Scope of a row of the overview. If its subject or its workload has no numbers at all, the row
-    /// belongs to every workload, so that it is always shown.
+    /// Scope of a row of the overview. If its subject or its workload has no numbers at all, the
+    /// row belongs to every workload, so that it is always shown.
     pub(super) fn row(report: &Report, row: &OverviewRow) -> PartScope {
         let key = row.reference_cell;
         let has_summary =

@@ -114,7 +114,9 @@ fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>)
     let (unfolded, folded_rows) = rows.split_at(rows.len().min(UNFOLDED_CALLS));
     html! {
         @if !unfolded.is_empty() { (table("counters", &head, unfolded)) }
-        @if !folded_rows.is_empty() { (folded("Other system calls", &table("counters", &head, folded_rows))) }
+        @if !folded_rows.is_empty() {
+            (folded("Other system calls", &table("counters", &head, folded_rows)))
+        }
     }
 }
 

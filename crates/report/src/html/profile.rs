@@ -137,8 +137,8 @@ fn samples_note(flame: &Flame, side: SampleKind) -> String {
         String::new()
     };
     format!(
-        "{} samples: {} {unit}{per_response}. {} of them reach the start of the thread, and {} have names for \
-         all functions.{lost}",
+        "{} samples: {} {unit}{per_response}. {} of them reach the start of the thread, and {} \
+         have names for all functions.{lost}",
         count(flame.samples),
         seconds(flame.seconds),
         percent(flame.whole_share),

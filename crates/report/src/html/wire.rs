@@ -164,8 +164,8 @@ fn by_protocol_table(report: &Report) -> Markup {
 
 /// Returns the workloads of a comparison, over HTTP/2 and over HTTP/1.1.
 fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item = usize> {
-    let all = report.run.workloads.iter().enumerate();
-    all.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
+    let workloads = report.run.workloads.iter().enumerate();
+    workloads.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
 }
 
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [

@@ -91,8 +91,8 @@ impl Strings {
     }
 }
 
-/// Writes a compressed profile. `period_ns`: time that a sample stands for. `length_ns`: duration of
-/// the profile.
+/// Writes a compressed profile. `period_ns`: time that a sample stands for. `length_ns`: duration
+/// of the profile.
 ///
 /// # Errors
 /// Never occurs in practice, because the profile is written to memory.

@@ -165,8 +165,8 @@ impl Secrets {
         self.without_spans(&text, |_| true)
     }
 
-    /// Withholds secrets in a text of a server or a compiler. Names are less reliable there, so only
-    /// values that cannot be ordinary words are erased elsewhere.
+    /// Withholds secrets in a text of a server or a compiler. Names are less reliable there, so
+    /// only values that cannot be ordinary words are erased elsewhere.
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {
@@ -175,7 +175,8 @@ impl Secrets {
         })
     }
 
-    /// Withholds the secrets that [`scan::spans`] finds. Those with `is_certain` are erased elsewhere.
+    /// Withholds the secrets that [`scan::spans`] finds. Those with `is_certain` are erased
+    /// elsewhere.
     fn without_spans(&mut self, text: &str, is_certain: impl Fn(&str) -> bool) -> String {
         let mut redacted = String::with_capacity(text.len());
         let mut end = 0;

@@ -79,8 +79,8 @@ impl SecretOption {
 }
 
 impl Secrets {
-    /// Withholds secrets in a command. A word that is itself a command, such as the value of `--curl`,
-    /// is searched word by word.
+    /// Withholds secrets in a command. A word that is itself a command, such as the value of
+    /// `--curl`, is searched word by word.
     pub(super) fn command(&mut self, words: &[String]) -> Vec<String> {
         self.redact_words(words, &OPTIONS)
     }

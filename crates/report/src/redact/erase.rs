@@ -54,8 +54,8 @@ impl Secrets {
         renamed
     }
 
-    /// Erases secrets from a name. It may end with the query of a URL. Fresh `Secrets` search it, so
-    /// that its secrets are not counted twice.
+    /// Erases secrets from a name. It may end with the query of a URL. Fresh `Secrets` search it,
+    /// so that its secrets are not counted twice.
     fn erase_from_name(&self, name: &str) -> String {
         let mut fresh = Secrets::default();
         let name_without_query_secrets = fresh.without_password(name);
@@ -106,8 +106,8 @@ impl Secrets {
         redacted
     }
 
-    /// Erases secrets from a text by dyno. If it begins with a text of `quoting`, the part after the
-    /// first colon is foreign.
+    /// Erases secrets from a text by dyno. If it begins with a text of `quoting`, the part after
+    /// the first colon is foreign.
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // Of texts with the same beginning, the longest comes first in reverse order.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
@@ -134,8 +134,8 @@ fn unused_name(name: String, used: &BTreeSet<String>) -> String {
 }
 
 /// Replaces a value by [`MARK`]. A value that may be an ordinary word is kept within a longer word.
-/// Any other value is replaced there too, because the colour code or escape before it may end with a
-/// letter or digit.
+/// Any other value is replaced there too, because the colour code or escape before it may end with
+/// a letter or digit.
 fn replace_value(text: &str, value: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;

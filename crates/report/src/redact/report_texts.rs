@@ -14,7 +14,8 @@ pub(super) fn user_texts(report: &mut Report) -> impl Iterator<Item = &mut Strin
     run.command.iter_mut().chain([&mut run.suite_source])
 }
 
-/// All other texts by a user, a server or a compiler. Servers log requests, so logs may hold secrets.
+/// All other texts by a user, a server or a compiler. Servers log requests, so logs may hold
+/// secrets.
 pub(super) fn foreign_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
         let checks = subject.checks.iter_mut();

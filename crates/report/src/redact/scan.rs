@@ -331,7 +331,8 @@ fn form_part_spans(text: &str) -> Vec<Span> {
     text.match_indices("form-data").filter_map(value_of).collect()
 }
 
-/// Finds values in dyno's sentences on expectations: `JSON /token "hunter"`, `header Cookie is not "a"`.
+/// Finds values in dyno's sentences on expectations: `JSON /token "hunter"`,
+/// `header Cookie is not "a"`.
 fn expectation_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
         let rest = &text[at + found.len()..];
@@ -366,7 +367,8 @@ fn expectation_spans(text: &str) -> Vec<Span> {
     places.filter_map(value_of).collect()
 }
 
-/// Finds values of headers in a list of names and values: `('cookie', 'a=b')`, `['Cookie', 'a=b', …]`.
+/// Finds values of headers in a list of names and values: `('cookie', 'a=b')`,
+/// `['Cookie', 'a=b', …]`.
 fn listed_header_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, _): (usize, &str)| {
         let name = name_at_end(&text[..at]).filter(|name| name.quote.is_some())?;
@@ -414,11 +416,11 @@ fn credential_spans(text: &str) -> Vec<Span> {
         let is_escaped = text[..range.start].ends_with('\\') && word.starts_with(['n', 'r', 't']);
         let from = usize::from(is_escaped);
         let plain = word[from..].trim_end_matches('.');
-        let place = range.start + from..range.start + from + plain.len();
+        let token_range = range.start + from..range.start + from + plain.len();
         if is_token(plain) {
-            found.push(Span { range: place, is_sure: true });
+            found.push(Span { range: token_range, is_sure: true });
         } else if is_scheme(plain) {
-            found.extend(scheme_word_span(text, plain, place.end));
+            found.extend(scheme_word_span(text, plain, token_range.end));
         }
     }
     found

@@ -7,8 +7,8 @@ use dyno_archive::secret::{holds_secret, is_credential, may_be_secret};
 use super::{MIN_CHARS, Secrets};
 
 impl Secrets {
-    /// Withholds the string values of secret names in TOML. The file is searched as text, because it
-    /// may be invalid TOML.
+    /// Withholds the string values of secret names in TOML. The file is searched as text, because
+    /// it may be invalid TOML.
     pub(super) fn source(&mut self, source: &str) -> String {
         let settings = secret_settings(source);
         let mut redacted = String::with_capacity(source.len());

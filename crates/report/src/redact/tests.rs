@@ -510,7 +510,8 @@ fn check_texts_withhold_secrets() {
     assert_eq!(Secrets::default().text(asked), redacted);
     let expected =
         r#"status 418, location: http://u:a@h/, JSON /token "b", JSON /jwt matching ^c, JSON /n 1"#;
-    let redacted = r#"status 418, location: http://u:(withheld)@h/, JSON /token "(withheld)", JSON /jwt matching (withheld), JSON /n 1"#;
+    let redacted = "status 418, location: http://u:(withheld)@h/, JSON /token \"(withheld)\", \
+                    JSON /jwt matching (withheld), JSON /n 1";
     assert_eq!(Secrets::default().text(expected), redacted);
 }
 
@@ -570,7 +571,7 @@ fn command_in_any_spelling_withholds_bodies() {
 }
 
 #[test]
-fn ambiguous_secret_is_erased_elsewhere_unless_a_word() {
+fn ambiguous_secret_is_erased_elsewhere_unless_word() {
     let mut secrets = Secrets::default();
     assert_eq!(secrets.fields("pin=swordfish&key=Zq7x001d"), "pin=(withheld)&key=(withheld)");
     assert_eq!(secrets.erase("got swordfish and Zq7x001d"), "got swordfish and (withheld)");
