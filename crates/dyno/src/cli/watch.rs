@@ -33,7 +33,7 @@ pub struct WatchArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Which server: one of these.
+/// The server to watch, given by one of these options.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct WatchTarget {

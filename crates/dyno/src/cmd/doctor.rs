@@ -269,11 +269,11 @@ fn subjects_finding(subjects: &SubjectFolders, guard: &Guard) -> Finding {
     match definitions {
         Some(Ok(definitions)) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
-            let here = Prerequisites::new(&supervision);
+            let prerequisites = Prerequisites::new(&supervision);
             let is_unavailable = |definition: &Result<Definition, FileError>| match definition {
-                Ok(definition) => folders
-                    .iter()
-                    .any(|folders| folders.unavailable_reason(definition, &here).is_some()),
+                Ok(definition) => folders.iter().any(|folders| {
+                    folders.unavailable_reason(definition, &prerequisites).is_some()
+                }),
                 Err(_) => true,
             };
             let unavailable: Vec<&str> = definitions

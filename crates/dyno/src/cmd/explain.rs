@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn list_has_every_code_within_the_width() {
+    fn list_has_every_code_within_width() {
         let text = list_codes(Style::Plain);
         for code in ExplainedCode::all() {
             assert!(text.contains(&format!("\n  {} ", code.name)), "{}", code.name);

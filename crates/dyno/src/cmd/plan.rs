@@ -35,10 +35,10 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let resolve_suite = |suite: SuiteFile| {
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-            here.unmet_need(subject)
+            prerequisites.unmet_need(subject)
         })
     };
     if let Some(Ns(ns)) = args.budget {

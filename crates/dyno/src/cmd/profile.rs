@@ -41,20 +41,20 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         terminal::print_text(&list_profiles(&run))?;
         return Ok(Exit::Valid);
     };
-    let here = ChosenProfile::from_run(&run, &args.run, trial)?;
+    let chosen = ChosenProfile::from_run(&run, &args.run, trial)?;
     let other = args
         .beside
         .as_ref()
         .map(|path| super::open_run(path)?.read().map_err(anyhow::Error::from))
         .transpose()?;
-    let there = match (&other, args.beside_trial) {
+    let other_chosen = match (&other, args.beside_trial) {
         (None, None) => None,
         (other, n) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
             Some(ChosenProfile::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
         }
     };
-    write(args, &here, there.as_ref())?;
+    write(args, &chosen, other_chosen.as_ref())?;
     Ok(Exit::Valid)
 }
 
@@ -124,22 +124,24 @@ fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
 
 fn write(
     args: &ProfileArgs,
-    here: &ChosenProfile<'_>,
-    there: Option<&ChosenProfile<'_>>,
+    chosen: &ChosenProfile<'_>,
+    other_chosen: Option<&ChosenProfile<'_>>,
 ) -> anyhow::Result<()> {
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
-    let period_ns = side.select_stacks(here.profile).period_ns;
-    let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
-        (ProfileFormat::Collapsed, None) => collapse(&here.lines(side)),
-        (ProfileFormat::Collapsed, Some(there)) => {
-            collapse_pair(&here.lines(side), &there.lines(side))
+    let period_ns = side.select_stacks(chosen.profile).period_ns;
+    let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), other_chosen) {
+        (ProfileFormat::Collapsed, None) => collapse(&chosen.lines(side)),
+        (ProfileFormat::Collapsed, Some(other_chosen)) => {
+            collapse_pair(&chosen.lines(side), &other_chosen.lines(side))
         }
-        (ProfileFormat::Html, there) => html_page(here, there, side)?,
-        (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
+        (ProfileFormat::Html, other_chosen) => html_page(chosen, other_chosen, side)?,
+        (ProfileFormat::Speedscope, None) => {
+            speedscope(&chosen.title, &chosen.lines(side), period_ns)
+        }
         (ProfileFormat::Pprof, None) => {
             return write_bytes(
                 args,
-                &pprof(&here.lines(side), side, period_ns, here.profile.length_ns)?,
+                &pprof(&chosen.lines(side), side, period_ns, chosen.profile.length_ns)?,
             );
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
@@ -153,14 +155,16 @@ fn write(
 }
 
 fn html_page(
-    here: &ChosenProfile<'_>,
-    there: Option<&ChosenProfile<'_>>,
+    chosen: &ChosenProfile<'_>,
+    other_chosen: Option<&ChosenProfile<'_>>,
     side: SampleKind,
 ) -> anyhow::Result<String> {
     let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
-    let none = || bad(format!("{}: has no samples of {kind} threads", here.title));
-    let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
-    let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
+    let none = || bad(format!("{}: has no samples of {kind} threads", chosen.title));
+    let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(none)?;
+    let Some(other_chosen) = other_chosen else {
+        return Ok(page(&chosen.title, side, &flame, None));
+    };
     if side == SampleKind::Waiting {
         return Err(bad(
             "--off-cpu: cannot be compared as a page. One long wait is many samples, so a \
@@ -168,9 +172,9 @@ fn html_page(
              has the counts of both",
         ));
     }
-    let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
-    let compared = ComparedProfile { title: &there.title, difference: &difference };
-    Ok(page(&here.title, side, &flame, Some(compared)))
+    let difference = difference(chosen.profile, other_chosen.profile, side).ok_or_else(none)?;
+    let compared = ComparedProfile { title: &other_chosen.title, difference: &difference };
+    Ok(page(&chosen.title, side, &flame, Some(compared)))
 }
 
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {

@@ -215,8 +215,8 @@ fn compare_files(
     plan.files.iter().filter_map(changed).collect()
 }
 
-/// Returns the present SHA-256 of each file that requests of the suite name. `Err`: the reason why it
-/// cannot be read.
+/// Returns the present SHA-256 of each file that requests of the suite name. `Err`: the reason why
+/// it cannot be read.
 fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
     let folder = Folder::from_suite(Path::new(&plan.suite.path));
     let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
@@ -230,7 +230,8 @@ struct EarlierPart<'a> {
     build: &'a Option<Build>,
 }
 
-/// Returns the differences in the start of a subject and in the inputs of its build, without a build.
+/// Returns the differences in the start of a subject and in the inputs of its build, without a
+/// build.
 fn compare_definition(
     before: &EarlierPart<'_>,
     definition: &Definition,

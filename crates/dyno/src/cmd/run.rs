@@ -109,7 +109,7 @@ fn begin(
 /// Checks the CPU use of other programs. With --wait-quiet, waits until they are idle.
 fn wait_for_quiet(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     let is_interrupted = || supervision.interrupts.count() > 0;
-    other_programs::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
+    other_programs::check_or_wait(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
 /// Maximum number of repeats of the run that measures capacities.
@@ -136,8 +136,8 @@ impl<'a> RunContext<'a> {
         RunContext { path, folders, cache, runs, cpus: dyno_launch::allowed_cpus() }
     }
 
-    /// Measures the capacity of the slowest subject in closed loops, in a separate run. The rates of
-    /// the suite are shares of this capacity.
+    /// Measures the capacity of the slowest subject in closed loops, in a separate run. The rates
+    /// of the suite are shares of this capacity.
     fn measure_first(
         &self,
         suite: &SuiteFile,
@@ -222,8 +222,8 @@ impl<'a> RunContext<'a> {
         overrides: &Overrides,
         supervision: &Supervision<'_>,
     ) -> anyhow::Result<Planned> {
-        let here = Prerequisites::new(supervision);
-        let unmet = |subject: &Definition| here.unmet_need(subject);
+        let prerequisites = Prerequisites::new(supervision);
+        let unmet = |subject: &Definition| prerequisites.unmet_need(subject);
         Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
 }

@@ -173,8 +173,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Builds the Rust server in the cache, so that it is compiled only once. Copies it and dyno to a
-    /// folder from which the ordinary user may run them.
+    /// Builds the Rust server in the cache, so that it is compiled only once. Copies it and dyno to
+    /// a folder from which the ordinary user may run them.
     fn build_testkit(&self) -> anyhow::Result<()> {
         let (programs, target) = (self.programs(), self.cache.join("testkit"));
         fs::create_dir(&programs)?;
@@ -337,8 +337,8 @@ impl Bench<'_> {
             false => String::new(),
         };
         format!(
-            "{background}{user_change}{dyno} run suite.toml --subjects subjects --runs runs --cache \
-             cache\n"
+            "{background}{user_change}{dyno} run suite.toml --subjects subjects --runs runs \
+             --cache cache\n"
         )
     }
 }

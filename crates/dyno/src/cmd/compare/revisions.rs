@@ -116,7 +116,8 @@ fn print_gaps(
     }
     if has_failed && is_complete && wrong.is_none() {
         terminal::say(&format!(
-            "\nA server failed in some of its starts\nhint: see the reason with: dyno report {folder}"
+            "\nA server failed in some of its starts\nhint: see the reason with: dyno report \
+             {folder}"
         ));
     }
 }

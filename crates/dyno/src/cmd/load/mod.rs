@@ -125,8 +125,8 @@ impl PreparedLoad {
         if let Some(note) = self.tracking_note() {
             terminal::say(&note);
         }
-        // Opened before Ctrl-C is caught, because opening may wait for a reader, and Ctrl-C must end
-        // dyno meanwhile.
+        // Opened before Ctrl-C is caught, because opening may wait for a reader, and Ctrl-C must
+        // end dyno meanwhile.
         let stream = args
             .stream
             .as_deref()

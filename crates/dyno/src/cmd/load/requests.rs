@@ -21,8 +21,8 @@ use crate::terminal;
 
 /// Returns the server, its requests, and the changes that an import made.
 ///
-/// Connection settings of an imported command are stored in `args`. `files` records the names of the
-/// files that were read.
+/// Connection settings of an imported command are stored in `args`. `files` records the names of
+/// the files that were read.
 pub fn read_requests(
     args: &mut LoadArgs,
     files: &ReadableFiles,
@@ -115,15 +115,15 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     ))
 }
 
-/// Returns the streams per connection. A page has as many as servers usually allow, because browsers
-/// request all its resources concurrently.
+/// Returns the streams per connection. A page has as many as servers usually allow, because
+/// browsers request all its resources concurrently.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
     args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
-/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate request, so `auto`
-/// is HTTP/1.1 there.
+/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate request, so
+/// `auto` is HTTP/1.1 there.
 fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,

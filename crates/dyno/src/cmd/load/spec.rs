@@ -343,12 +343,12 @@ pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
 
 /// Whether a usable CPU stays free for a server on this machine while all generator threads poll.
 /// `own`: CPUs of the threads, or empty for any.
-fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
+fn leaves_a_cpu(threads: u32, thread_cpus: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
-    if own.is_empty() {
+    if thread_cpus.is_empty() {
         allowed.len() > threads as usize
     } else {
-        allowed.iter().any(|cpu| !own.contains(cpu))
+        allowed.iter().any(|cpu| !thread_cpus.contains(cpu))
     }
 }
 

@@ -159,7 +159,7 @@ enum Addresses {
 }
 
 fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
-    let mut given = Vec::new();
+    let mut overridden = Vec::new();
     for text in overrides {
         let (host, port, address) = parse_resolve(text).map_err(bad)?;
         // With a mistyped override the load would go to the real server.
@@ -174,21 +174,21 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
                 address.ip()
             )));
         }
-        if !given.contains(&address) {
-            given.push(address);
+        if !overridden.contains(&address) {
+            overridden.push(address);
         }
     }
     if let Ok(address) = url.host.parse::<IpAddr>()
-        && given.is_empty()
+        && overridden.is_empty()
     {
         return Ok(Addresses::Given(
             with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?,
         ));
     }
-    match given[..] {
+    match overridden[..] {
         [address] => return Ok(Addresses::Given(address)),
         [] => {}
-        _ => return Ok(Addresses::Found(given)),
+        _ => return Ok(Addresses::Found(overridden)),
     }
     let (host, port) = (url.host.as_str(), url.port);
     let resolved = (host, port).to_socket_addrs().map_err(|error| {
@@ -354,24 +354,24 @@ mod tests {
     #[test]
     fn first_accepting_address_is_chosen_in_order() {
         let url = Url::parse("http://dual.test:81/").unwrap();
-        let all: Vec<SocketAddr> =
+        let both: Vec<SocketAddr> =
             ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
         let choose_among = |accepts: &[SocketAddr]| {
-            first_accepting(&url, Addresses::Found(all.clone()), |address| {
+            first_accepting(&url, Addresses::Found(both.clone()), |address| {
                 match accepts.contains(&address) {
                     true => Ok(()),
                     false => Err(io::ErrorKind::ConnectionRefused.into()),
                 }
             })
         };
-        assert_eq!(choose_among(&all).unwrap(), all[0]);
-        assert_eq!(choose_among(&all[1..]).unwrap(), all[1]);
+        assert_eq!(choose_among(&both).unwrap(), both[0]);
+        assert_eq!(choose_among(&both[1..]).unwrap(), both[1]);
         let none = choose_among(&[]).unwrap_err().to_string();
         for part in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
             assert!(none.contains(part), "{none}");
         }
         // A given address is not tried before the load, because its failures are counted.
         let never = |_: SocketAddr| -> io::Result<()> { panic!("it is not tried") };
-        assert_eq!(first_accepting(&url, Addresses::Given(all[1]), never).unwrap(), all[1]);
+        assert_eq!(first_accepting(&url, Addresses::Given(both[1]), never).unwrap(), both[1]);
     }
 }

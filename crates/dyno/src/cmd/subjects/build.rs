@@ -16,20 +16,20 @@ use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
     for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
         // Most variants share their subject's build.
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(earlier) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
             // The variant may have other unmet requirements.
-            match here.unmet_need(d) {
+            match prerequisites.unmet_need(d) {
                 None => chosen.row(id, &format!("as {}", earlier.id))?,
                 Some(reason) => chosen.row(id, &format!("skipped: {reason}"))?,
             }
             continue;
         }
-        if let Some(reason) = here.unmet_need(d) {
+        if let Some(reason) = prerequisites.unmet_need(d) {
             chosen.row(id, &format!("skipped: {reason}"))?;
             exit = chosen.selection.exit_with_skipped(exit);
             continue;

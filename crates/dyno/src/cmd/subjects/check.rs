@@ -29,14 +29,14 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     let interrupts =
         catch_interrupts("stopping: shutting down this subject", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
     let mut rows = Vec::new();
     for subject in &chosen.subjects {
         if interrupts.count() > 0 {
             break;
         }
-        let outcome = check(chosen, subject, cache, &here, &supervision)?;
+        let outcome = check(chosen, subject, cache, &prerequisites, &supervision)?;
         exit = more_severe(exit, outcome.exit(chosen));
         rows.push((subject, outcome));
     }
@@ -93,14 +93,15 @@ fn check(
     chosen: &ChosenSubjects,
     subject: &Subject,
     cache: &Path,
-    here: &Prerequisites<'_>,
+    prerequisites: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<CheckOutcome> {
     print_text(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &check_suite(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
-    let resolved =
-        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet_need(d));
+    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| {
+        prerequisites.unmet_need(d)
+    });
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
@@ -133,8 +134,8 @@ fn check(
     Ok(outcome)
 }
 
-/// Returns a suite with very short loads, in which the subject is started, checked and stopped as in
-/// a run. Each protocol has a workload, so that every subject takes part.
+/// Returns a suite with very short loads, in which the subject is started, checked and stopped as
+/// in a run. Each protocol has a workload, so that every subject takes part.
 fn check_suite(subject: &Subject) -> String {
     let path = match &subject.definition.ready.by {
         ReadyBy::Answer { path, .. } => path.as_str(),

@@ -16,13 +16,14 @@ use crate::terminal::print_text;
 pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
-        let state = chosen.folders.unavailable_reason(d, &here).map_or("yes".into(), |reason| {
-            format!("no: {}", reason.lines().next().unwrap_or_default())
-        });
+        let state =
+            chosen.folders.unavailable_reason(d, &prerequisites).map_or("yes".into(), |reason| {
+                format!("no: {}", reason.lines().next().unwrap_or_default())
+            });
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let row = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", escape_controls(&row));
@@ -36,7 +37,7 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         );
     }
     print_text(&table)?;
-    if let Some(command) = install_command(chosen, &here) {
+    if let Some(command) = install_command(chosen, &prerequisites) {
         print_text(&format!("\nInstall missing Debian packages with: {command}\n"))?;
     }
     Ok(chosen.print_mistakes())
@@ -44,12 +45,12 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
 
 /// Returns the command that installs the Debian packages of all unmet requirements, including those
 /// of back ends.
-fn install_command(chosen: &ChosenSubjects, here: &Prerequisites<'_>) -> Option<String> {
+fn install_command(chosen: &ChosenSubjects, prerequisites: &Prerequisites<'_>) -> Option<String> {
     let definitions =
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = definitions
         .flat_map(|definition| {
-            let unmet = here.all_unmet(&definition);
+            let unmet = prerequisites.all_unmet(&definition);
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();

@@ -95,7 +95,8 @@ impl Selection {
 }
 
 impl ChosenSubjects {
-    /// Chooses subjects: `NAME` with its variants, or `NAME/VARIANT`. Without names, all are chosen.
+    /// Chooses subjects: `NAME` with its variants, or `NAME/VARIANT`. Without names, all are
+    /// chosen.
     fn from_names(
         folder_options: &FolderOptions,
         names: &[String],

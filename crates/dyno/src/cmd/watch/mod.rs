@@ -137,8 +137,8 @@ fn watch(
     }
 }
 
-/// Returns the time of the next sample. Samples keep their interval, however long one takes. A missed
-/// sample is skipped.
+/// Returns the time of the next sample. Samples keep their interval, however long one takes. A
+/// missed sample is skipped.
 const fn next_sample_ns(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
     // Rounded to the nearest interval, so that a slightly early sample is not repeated immediately.
     let done = (last_ns - began_ns + interval_ns / 2) / interval_ns;
