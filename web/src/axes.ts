@@ -1,11 +1,11 @@
-// What charts share: their frame, their axes, and texts that stand in them.
+// The frame, the axes and the texts that charts share.
 import { type Choice, hasSeveralWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Show } from "./quantity.ts";
 import type { Report } from "./schema.ts";
 
-/** What charts with lines share. */
-export function base(name: string): Option {
+/** Options that all charts with lines have in common. */
+export function chartBase(name: string): Option {
   return {
     animation: false,
     aria: { enabled: true, label: { description: name } },
@@ -14,11 +14,8 @@ export function base(name: string): Option {
   };
 }
 
-/**
- * The place of the one panel of a chart, with room on the right for the names at the ends of the
- * lines.
- */
-export const ALONE = { left: 70, right: 110, top: 24, bottom: 84 };
+/** The grid of a chart with a single panel. The names of lines stand on the right. */
+export const SINGLE_PANEL = { left: 70, right: 110, top: 24, bottom: 84 };
 
 /** Room for the values of controls between the name of a panel and its axis. */
 export const roomAbove = { grid: { top: 40 }, axis: { nameGap: 28 } };
@@ -48,33 +45,33 @@ export function yAxis(report: Report, name: string, show: Show, choice: Choice):
 }
 
 /**
- * In CSS pixels. Left to itself, ECharts takes it from the width of a letter that few servers have
- * a font for.
+ * In CSS pixels. Without it ECharts measures a letter, for which few machines that render pages
+ * have a font.
  */
 const LABEL_HEIGHT = 13;
 
-/** Of so many lines the names still find room beside each other. */
-export const NAMES_MOVED = 8;
+/** The most lines whose names are moved apart. The names of more lines have no room. */
+export const MOVABLE_NAMES = 8;
 
-/** How lines have their names at their ends, of so many. */
+/** Options that put its name at the end of a line, in a chart of `lines` lines. */
 export function namesOfLines(choice: Choice, lines: number): (name: string) => object {
   return (name) => ({
     endLabel: {
       show: true,
       formatter: name,
-      color: ink(choice),
+      color: textColour(choice),
       fontSize: 11,
       lineHeight: LABEL_HEIGHT,
       distance: 6,
     },
-    // Names of a few lines move apart. Those of many would end up far from their lines: better some
-    // than wrong ones.
-    labelLayout: lines > NAMES_MOVED ? { hideOverlap: true } : { moveOverlap: "shiftY" },
+    // Names of a few lines move apart. Names of many would end up far from their lines, so some of
+    // them are hidden instead.
+    labelLayout: lines > MOVABLE_NAMES ? { hideOverlap: true } : { moveOverlap: "shiftY" },
   });
 }
 
-/** Texts at places of a chart, without marks. */
-export function written(choice: Choice, data: object[]): object {
+/** A series of texts without marks. */
+export function textSeries(choice: Choice, data: object[]): object {
   return {
     type: "scatter",
     silent: true,
@@ -82,25 +79,20 @@ export function written(choice: Choice, data: object[]): object {
     z: 3,
     data,
     tooltip: { show: false },
-    label: { show: true, position: "top", distance: 4, fontSize: 11, color: ink(choice) },
+    label: { show: true, position: "top", distance: 4, fontSize: 11, color: textColour(choice) },
   };
 }
 
-/** What lies above the end of an axis, written there from a place on. */
-export function atEnd(
-  choice: Choice,
-  end: number | null,
-  place: number,
-  texts: string[],
-): object[] {
+/** A label at the end of the y axis for the values above it. It starts at `x`. */
+export function atEnd(choice: Choice, end: number | null, x: number, texts: string[]): object[] {
   if (end === null || texts.length === 0) return [];
   return [
-    written(choice, [
-      { value: [place, end], label: { formatter: `↑ ${texts.join(", ")}`, align: "left" } },
+    textSeries(choice, [
+      { value: [x, end], label: { formatter: `↑ ${texts.join(", ")}`, align: "left" } },
     ]),
   ];
 }
 
-export function ink(choice: Choice): string {
+export function textColour(choice: Choice): string {
   return choice.dark ? "#c9d1d9" : "#24292f";
 }

@@ -1,6 +1,6 @@
-// The bar that stays in sight: which workload, protocol, step and subjects are shown, in charts,
-// tables and cards alike.
-import { choose, offer, Radios } from "./button.ts";
+// The selection bar at the top of the page. It selects the workload, protocol, step and subjects
+// that charts, tables and cards show.
+import { labelledSelect, replaceOptions, Radios } from "./button.ts";
 import {
   type Choice,
   hasProtocols,
@@ -22,13 +22,13 @@ export interface Control {
 
 export type Change = (part: Partial<Choice>) => void;
 
-/** Of more workloads than these the names would fill the bar. */
+/** The most workloads whose names stand in the bar. More would fill it. */
 const WORKLOADS_IN_A_ROW = 8;
 
-/** What stands for all of them. */
+/** The value of the entry for all workloads, protocols or steps. */
 const ALL = "";
 
-/** Fills the bar. Gives what is to be called at every change. */
+/** Fills the bar. The function returned must be called at every change of the choice. */
 export function selectionBar(
   report: Report,
   bar: HTMLElement,
@@ -52,36 +52,36 @@ export function selectionBar(
 }
 
 function workloadControl(report: Report, change: Change): Control {
-  const named = (choice: Pick<Choice, "protocol">): [string, string][] => [
+  const entries = (choice: Pick<Choice, "protocol">): [string, string][] => [
     ...workloadsOfProtocol(report, choice.protocol).map((name): [string, string] => [name, name]),
     [ALL, "all workloads"],
   ];
-  const act = (value: string): void => {
+  const changeWorkload = (value: string): void => {
     change({ workload: value === ALL ? null : value });
   };
-  const all = named({ protocol: null });
+  const allEntries = entries({ protocol: null });
   if (workloadsOf(report).length > WORKLOADS_IN_A_ROW) {
-    const element = choose("Workload", all, ALL, act);
+    const element = labelledSelect("Workload", allEntries, ALL, changeWorkload);
     return {
       element,
       show: (choice) => {
-        offer(element, named(choice), choice.workload ?? ALL);
+        replaceOptions(element, entries(choice), choice.workload ?? ALL);
       },
     };
   }
-  const radios = new Radios("Workload", all, act);
+  const radios = new Radios("Workload", allEntries, changeWorkload);
   return {
     element: radios.element,
     show: (choice) => {
-      const offered = named(choice).map(([value]) => value);
+      const offered = entries(choice).map(([value]) => value);
       radios.show(choice.workload ?? ALL, (value) => offered.includes(value));
     },
   };
 }
 
 function protocolControl(report: Report, change: Change): Control {
-  const named = protocolsOf(report).map((name): [string, string] => [name, name]);
-  const radios = new Radios("Protocol", [...named, [ALL, "all protocols"]], (value) => {
+  const entries = protocolsOf(report).map((name): [string, string] => [name, name]);
+  const radios = new Radios("Protocol", [...entries, [ALL, "all protocols"]], (value) => {
     change({ protocol: value === ALL ? null : value });
   });
   return {
@@ -93,18 +93,18 @@ function protocolControl(report: Report, change: Change): Control {
 }
 
 function stepControl(report: Report, change: Change): Control {
-  const named = (choice: Pick<Choice, "workload" | "protocol">): [string, string][] => [
+  const entries = (choice: Pick<Choice, "workload" | "protocol">): [string, string][] => [
     [ALL, "all steps"],
     ...stepsOf(report, choice).map((s): [string, string] => [String(s.step), stepName(s)]),
   ];
-  const element = choose("Step", [], ALL, (value) => {
+  const element = labelledSelect("Step", [], ALL, (value) => {
     change({ step: value === ALL ? null : Number(value) });
   });
   element.className = "step";
   return {
     element,
     show: (choice) => {
-      offer(element, named(choice), String(choice.step ?? ALL));
+      replaceOptions(element, entries(choice), String(choice.step ?? ALL));
     },
   };
 }

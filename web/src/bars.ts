@@ -1,4 +1,4 @@
-// Charts of bars: what requests cost at the reference step, and how long starts took.
+// Draws charts of bars: CPU time per request at the reference step, and start-up times.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
@@ -14,10 +14,7 @@ interface Row {
   step: Summary;
 }
 
-/**
- * Those of the workloads and subjects to draw of which the CPU time is known, in the overview's
- * order.
- */
+/** Rows of the shown workloads and subjects whose CPU time is known, in the overview's order. */
 function splitRows(report: Report, choice: Choice): Row[] {
   const shown = shownWorkloads(report, choice);
   return report.overview
@@ -33,15 +30,12 @@ function splitRows(report: Report, choice: Choice): Row[] {
     });
 }
 
-/**
- * User and system CPU per request at the reference step of each workload: a bar per row of the
- * overview.
- */
+/** User and system CPU per request at the reference step: a bar for each row of the overview. */
 export const split: Figure = {
   height: (report, choice) => barsHeight(splitRows(report, choice).length),
   option: (report, choice) => {
     const shown = splitRows(report, choice);
-    const part = (kind: string): (number | null)[] =>
+    const cpuMedians = (kind: string): (number | null)[] =>
       shown.map(({ step }) => step.metrics[`server_cpu_${kind}_us_per_request`]?.median ?? null);
     const bar = (name: string, data: (number | null)[], opacity: number): object => ({
       type: "bar",
@@ -89,23 +83,24 @@ export const split: Figure = {
         axisLabel: labelIn(left),
         splitLine: { show: false },
       },
-      series: [bar("user", part("user"), 1), bar("system", part("sys"), 0.45)] as NonNullable<
-        Option["series"]
-      >,
+      series: [
+        bar("user", cpuMedians("user"), 1),
+        bar("system", cpuMedians("sys"), 0.45),
+      ] as NonNullable<Option["series"]>,
     };
   },
 };
 
-function started(report: Report, choice: Choice): SubjectResult[] {
+function startedSubjects(report: Report, choice: Choice): SubjectResult[] {
   return report.subjects.filter(
     (s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null,
   );
 }
 
 export const startup: Figure = {
-  height: (report, choice) => barsHeight(started(report, choice).length),
+  height: (report, choice) => barsHeight(startedSubjects(report, choice).length),
   option: (report, choice) => {
-    const shown = started(report, choice);
+    const shown = startedSubjects(report, choice);
     const colour = (s: SubjectResult): string =>
       subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
     const left = labelRoom(

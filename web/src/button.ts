@@ -1,4 +1,4 @@
-// Controls of the page that are made here.
+// Creates buttons, selects, radio buttons and downloads for the page.
 
 export function button(label: string, act: () => void): HTMLButtonElement {
   const element = document.createElement("button");
@@ -8,16 +8,16 @@ export function button(label: string, act: () => void): HTMLButtonElement {
   return element;
 }
 
-/** A choice of one of several, under its name. */
-export function choose(
+/** A select element with a label before it. Entries are pairs of value and text. */
+export function labelledSelect(
   name: string,
-  named: [string, string][],
-  chosen: string,
+  entries: [string, string][],
+  selected: string,
   act: (value: string) => void,
 ): HTMLElement {
   const label = document.createElement("label");
   const select = document.createElement("select");
-  select.append(...options(named, chosen));
+  select.append(...options(entries, selected));
   select.addEventListener("change", () => {
     act(select.value);
   });
@@ -25,35 +25,39 @@ export function choose(
   return label;
 }
 
-/** Gives a choice other things to choose from. */
-export function offer(choice: HTMLElement, named: [string, string][], chosen: string): void {
-  choice.querySelector("select")?.replaceChildren(...options(named, chosen));
+/** Replaces the options of a select element made by `labelledSelect`. */
+export function replaceOptions(
+  control: HTMLElement,
+  entries: [string, string][],
+  selected: string,
+): void {
+  control.querySelector("select")?.replaceChildren(...options(entries, selected));
 }
 
-function options(named: [string, string][], chosen: string): HTMLOptionElement[] {
-  return named.map(([value, text]) => new Option(text, value, false, value === chosen));
+function options(entries: [string, string][], selected: string): HTMLOptionElement[] {
+  return entries.map(([value, text]) => new Option(text, value, false, value === selected));
 }
 
-/** A row of switches of which one is on. */
+/** A row of radio buttons. */
 export class Radios {
   readonly element = document.createElement("div");
   private readonly radios = new Map<string, HTMLInputElement>();
 
-  constructor(name: string, named: [string, string][], act: (value: string) => void) {
+  constructor(name: string, entries: [string, string][], act: (value: string) => void) {
     this.element.className = "radios";
     this.element.setAttribute("role", "radiogroup");
     this.element.setAttribute("aria-label", name);
     this.element.append(
       name,
-      ...named.map(([value, text]) => this.radio(name.toLowerCase(), value, text, act)),
+      ...entries.map(([value, text]) => this.radio(name.toLowerCase(), value, text, act)),
     );
   }
 
-  /** Shows what is chosen, and what there is to choose from. */
-  show(chosen: string, offered: (value: string) => boolean): void {
+  /** Checks the chosen button and hides those that are not offered. */
+  show(selected: string, isOffered: (value: string) => boolean): void {
     for (const [value, radio] of this.radios) {
-      radio.checked = value === chosen;
-      if (radio.parentElement) radio.parentElement.hidden = !offered(value);
+      radio.checked = value === selected;
+      if (radio.parentElement) radio.parentElement.hidden = !isOffered(value);
     }
   }
 
@@ -70,10 +74,10 @@ export class Radios {
       act(value);
     });
     this.radios.set(value, radio);
-    const shown = document.createElement("span");
-    shown.textContent = text;
+    const caption = document.createElement("span");
+    caption.textContent = text;
     const label = document.createElement("label");
-    label.append(radio, shown);
+    label.append(radio, caption);
     return label;
   }
 }

@@ -1,4 +1,4 @@
-// One chart on the page: its place, its tools, its life through themes, zooms and paper.
+// Draws one chart on the page, with its buttons. It redraws for themes, zooms and print.
 import { button, download } from "./button.ts";
 import type { Choice } from "./choice.ts";
 import { echarts, type EChartsType, type Option } from "./echarts.ts";
@@ -16,21 +16,21 @@ interface Zoom {
   end: number;
 }
 
-/** Charts are drawn when they come near: of a large report, most of them never do. */
-const NEAR = "100% 0px";
+/** Charts are drawn when they come this near to the viewport. */
+const NEAR_MARGIN = "100% 0px";
 
 /**
- * So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none
- * of them.
+ * A chart is drawn after it has been near for this long, in milliseconds. Fast scrolling past
+ * charts draws none of them.
  */
-const STAYS = 40;
+const DRAW_DELAY_MS = 40;
 
 export class Chart {
   private readonly figure: Figure;
   private chart: EChartsType | null = null;
   private logY: boolean;
   private isNear = false;
-  /** Whether something has changed since it was drawn. */
+  /** Whether the choice has changed since the chart was drawn. */
   private isStale = true;
   private isDark = false;
 
@@ -53,9 +53,9 @@ export class Chart {
         if (this.isNear)
           setTimeout(() => {
             if (this.isNear) this.draw();
-          }, STAYS);
+          }, DRAW_DELAY_MS);
       },
-      { rootMargin: NEAR },
+      { rootMargin: NEAR_MARGIN },
     ).observe(plot);
   }
 
@@ -90,12 +90,13 @@ export class Chart {
   }
 
   /**
-   * Light and as wide as the paper, right now: the page is laid out for print when this returns.
+   * Draws the chart for paper or for the screen. For paper it draws at once, because the browser
+   * lays out the printed page when this returns.
    */
-  forPrint(printing: boolean): void {
+  setPrinting(printing: boolean): void {
     this.isStale = true;
     if (printing) {
-      const chart = this.made();
+      const chart = this.ensureChart();
       this.setTheme(chart, false);
       chart.setOption(this.option({ ...this.choice, dark: false }), {
         notMerge: true,
@@ -109,8 +110,8 @@ export class Chart {
     }
   }
 
-  /** The chart, which is made when it is first needed. */
-  private made(): EChartsType {
+  /** The ECharts chart. The first call creates it. */
+  private ensureChart(): EChartsType {
     if (this.chart) return this.chart;
     this.isDark = this.choice.dark;
     const chart = echarts.init(this.plot, chartTheme(this.isDark), { renderer: "svg" });
@@ -120,9 +121,9 @@ export class Chart {
     chart.on("datazoom", () => {
       this.noteZoom();
     });
-    // It calls once at the beginning, too, when there is nothing to draw anew.
+    // The observer also calls at the beginning, when the size already fits.
     new ResizeObserver(() => {
-      if (!this.isFitting(chart)) chart.resize();
+      if (!this.fitsPlot(chart)) chart.resize();
     }).observe(this.plot);
     this.chart = chart;
     return chart;
@@ -133,13 +134,13 @@ export class Chart {
     this.isDark = dark;
   }
 
-  /** Makes room for all rows, or leaves it to the style. */
+  /** Sets the height that the figure asks for, or leaves it to the style. */
   private fit(): void {
     const height = this.figure.height?.(this.report, this.choice) ?? null;
     this.plot.style.height = height === null ? "" : `${height}px`;
   }
 
-  private isFitting(chart: EChartsType): boolean {
+  private fitsPlot(chart: EChartsType): boolean {
     return (
       chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight
     );
@@ -160,22 +161,22 @@ export class Chart {
   private draw(): void {
     if (!this.isStale) return;
     this.isStale = false;
-    // A new theme forgets the zoom without a word, so it is put back.
+    // A new theme resets the zoom, so it is restored.
     const zoom = this.zoom();
-    const chart = this.made();
+    const chart = this.ensureChart();
     this.setTheme(chart, this.choice.dark);
-    const isFitting = this.isFitting(chart);
-    chart.setOption(this.option(this.choice), { notMerge: true, lazyUpdate: !isFitting });
-    // What has another size is drawn once, in that.
-    if (!isFitting) chart.resize();
+    const fitsPlot = this.fitsPlot(chart);
+    chart.setOption(this.option(this.choice), { notMerge: true, lazyUpdate: !fitsPlot });
+    // `lazyUpdate` above leaves the drawing to this resize, so that the chart is drawn once.
+    if (!fitsPlot) chart.resize();
     if (zoom) chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
     else this.noteZoom();
   }
 
   private zoom(): Zoom | null {
     const option = this.chart?.getOption() as { dataZoom?: Zoom[] } | undefined;
-    const first = option?.dataZoom?.[0];
-    return first ? { start: first.start, end: first.end } : null;
+    const firstZoom = option?.dataZoom?.[0];
+    return firstZoom ? { start: firstZoom.start, end: firstZoom.end } : null;
   }
 
   private noteZoom(): void {
@@ -183,21 +184,23 @@ export class Chart {
     if (zoom) this.plot.dataset["zoom"] = `${zoom.start.toFixed(2)}–${zoom.end.toFixed(2)}`;
   }
 
-  /** A picture of its own: light, of one size, with a legend, at the present zoom. */
+  /** Saves a picture in light colours and of a fixed width, at the present zoom. */
   private save(): void {
-    const off = echarts.init(null, chartTheme(false), {
+    const picture = echarts.init(null, chartTheme(false), {
       renderer: "svg",
       ssr: true,
       width: 1000,
       height: this.plot.clientHeight,
     });
-    off.setOption(this.option({ ...this.choice, dark: false }));
+    picture.setOption(this.option({ ...this.choice, dark: false }));
     const zoom = this.zoom();
     const option: Option = { backgroundColor: "#ffffff" };
     if (zoom) option.dataZoom = [{ start: zoom.start, end: zoom.end }, { show: false }];
-    off.setOption(option);
-    const url = URL.createObjectURL(new Blob([off.renderToSVGString()], { type: "image/svg+xml" }));
-    off.dispose();
+    picture.setOption(option);
+    const url = URL.createObjectURL(
+      new Blob([picture.renderToSVGString()], { type: "image/svg+xml" }),
+    );
+    picture.dispose();
     download(url, `${this.report.run.id}-${this.element.dataset["chart"] ?? "chart"}.svg`);
   }
 }

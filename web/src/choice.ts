@@ -1,35 +1,32 @@
-// What the reader has chosen, and what of the report it leaves to be shown.
+// The choice of the reader, and the workloads, steps and trials that it selects.
 import type { Report, Summary, TrialResult, Workload } from "./schema.ts";
 
-/** Percentiles that charts are drawn of. */
+/** Percentiles that charts can show. */
 export type Quantile = "p50" | "p90" | "p99";
 
-/** What the reader has chosen, for charts, tables and cards alike. */
+/** The choice of the reader. Charts, tables and cards follow it. */
 export interface Choice {
   dark: boolean;
   logY: boolean;
-  /** Whether a chart has little room beside it. */
+  /** Whether the chart is too narrow for names beside it. */
   isNarrow: boolean;
   /** Names of hidden subjects. */
   hidden: ReadonlySet<string>;
   percentile: Quantile;
-  /** The one workload that is shown; null: each of them, in charts in a panel of its own. */
+  /** The one workload that is shown; null: all, each in a panel of its own. */
   workload: string | null;
-  /** The one protocol whose workloads are shown; null: any. */
+  /** The one protocol whose workloads are shown; null: all. */
   protocol: string | null;
-  /**
-   * The one step that is shown where there is a row for each, by its index in the plan; null: all
-   * of them.
-   */
+  /** The one step whose rows are shown, by its index in the plan; null: all steps. */
   step: number | null;
-  /** What charts of a single step are of. */
+  /** The workload and the step of the charts of a single step. */
   at: { workload: string; step: number };
   trial: number;
 }
 
-/** How a page begins: with the first workload of the suite, and all of its subjects and steps. */
+/** The first choice of a page: the first workload, with all of its subjects and steps. */
 export function firstChoice(report: Report, dark: boolean): Choice {
-  const [row] = report.overview;
+  const [firstRow] = report.overview;
   const start: Choice = {
     dark,
     logY: false,
@@ -40,19 +37,20 @@ export function firstChoice(report: Report, dark: boolean): Choice {
     protocol: null,
     step: null,
     trial: 0,
-    at: { workload: row?.workload ?? "", step: row?.reference_step ?? 0 },
+    at: { workload: firstRow?.workload ?? "", step: firstRow?.reference_step ?? 0 },
   };
-  const [first] = workloadsOf(report);
-  return first === undefined ? start : chosen(report, start, { workload: first });
+  const [firstWorkload] = workloadsOf(report);
+  return firstWorkload === undefined
+    ? start
+    : changedChoice(report, start, { workload: firstWorkload });
 }
 
-/**
- * The choice after a change of a part of it. What would no longer be shown gives way to what is.
- */
-export function chosen(report: Report, before: Choice, part: Partial<Choice>): Choice {
-  const choice = { ...before, ...part };
-  const of = workloadsOfProtocol(report, choice.protocol);
-  if (choice.workload !== null && !of.includes(choice.workload)) choice.workload = of[0] ?? null;
+/** The choice after a change. A workload, step or trial that it no longer shows is replaced. */
+export function changedChoice(report: Report, previous: Choice, change: Partial<Choice>): Choice {
+  const choice = { ...previous, ...change };
+  const workloads = workloadsOfProtocol(report, choice.protocol);
+  if (choice.workload !== null && !workloads.includes(choice.workload))
+    choice.workload = workloads[0] ?? null;
   if (choice.step !== null && !stepsOf(report, choice).some((s) => s.step === choice.step))
     choice.step = null;
   if (!isStepShown(report, choice)) choice.at = firstStep(report, choice);
@@ -63,8 +61,8 @@ export function chosen(report: Report, before: Choice, part: Partial<Choice>): C
 
 /** Workloads that were run, in the suite's order. */
 export function workloadsOf(report: Report): string[] {
-  const run = new Set(report.summaries.map((s) => s.workload));
-  return report.run.workloads.map((w) => w.name).filter((name) => run.has(name));
+  const names = new Set(report.summaries.map((s) => s.workload));
+  return report.run.workloads.map((w) => w.name).filter((name) => names.has(name));
 }
 
 export function hasSeveralWorkloads(report: Report): boolean {
@@ -73,14 +71,14 @@ export function hasSeveralWorkloads(report: Report): boolean {
 
 /** Protocols of workloads that were run, in the suite's order. */
 export function protocolsOf(report: Report): string[] {
-  const run = workloadsOf(report);
-  return [...new Set(report.run.workloads.filter((w) => run.includes(w.name)).map(protocolOf))];
+  const names = workloadsOf(report);
+  return [...new Set(report.run.workloads.filter((w) => names.includes(w.name)).map(protocolOf))];
 }
 
-/** Whether a choice of the protocol is another than that of the workload. */
+/** Whether a protocol selects several workloads, so that it is worth a control of its own. */
 export function hasProtocols(report: Report): boolean {
-  const all = protocolsOf(report).length;
-  return all > 1 && workloadsOf(report).length > all;
+  const count = protocolsOf(report).length;
+  return count > 1 && workloadsOf(report).length > count;
 }
 
 function protocolOf({ protocol, tls }: Workload): string {
@@ -88,10 +86,10 @@ function protocolOf({ protocol, tls }: Workload): string {
 }
 
 export function workloadsOfProtocol(report: Report, protocol: string | null): string[] {
-  const own = report.run.workloads
+  const matching = report.run.workloads
     .filter((w) => protocol === null || protocolOf(w) === protocol)
     .map((w) => w.name);
-  return workloadsOf(report).filter((name) => own.includes(name));
+  return workloadsOf(report).filter((name) => matching.includes(name));
 }
 
 /** The workloads to show. */
@@ -105,18 +103,18 @@ export function shownWorkloads(
 }
 
 /**
- * The steps of the shown workloads, in the plan's order: of each the first cell that was measured
- * at it.
+ * The steps of the shown workloads, in the plan's order. The first cell measured at a step stands
+ * for it.
  */
 export function stepsOf(report: Report, choice: Pick<Choice, "workload" | "protocol">): Summary[] {
-  const shown = shownWorkloads(report, choice);
-  const first = new Map<number, Summary>();
+  const workloads = shownWorkloads(report, choice);
+  const firstByStep = new Map<number, Summary>();
   for (const s of report.summaries)
-    if (shown.includes(s.workload) && !first.has(s.step)) first.set(s.step, s);
-  return [...first.values()].sort((a, b) => (a.step < b.step ? -1 : 1));
+    if (workloads.includes(s.workload) && !firstByStep.has(s.step)) firstByStep.set(s.step, s);
+  return [...firstByStep.values()].sort((a, b) => (a.step < b.step ? -1 : 1));
 }
 
-/** The cells that charts of a single step may be of: one for each shown workload and step. */
+/** The cells that charts of a single step offer: one for each shown workload and step. */
 export function shownSteps(
   report: Report,
   choice: Pick<Choice, "workload" | "protocol" | "step">,
@@ -131,16 +129,16 @@ function isStepShown(report: Report, choice: Choice): boolean {
   return shownSteps(report, choice).some((s) => s.workload === at.workload && s.step === at.step);
 }
 
-/** The reference step of the first workload that is shown, or the step that is chosen. */
+/** The first reference step among the shown steps, or else the first shown step. */
 function firstStep(report: Report, choice: Choice): Choice["at"] {
-  const shown = shownSteps(report, choice);
+  const steps = shownSteps(report, choice);
   const isReference = (s: Summary): boolean =>
     report.overview.some((row) => row.workload === s.workload && row.reference_step === s.step);
-  const { workload, step } = shown.find(isReference) ?? shown[0] ?? choice.at;
+  const { workload, step } = steps.find(isReference) ?? steps[0] ?? choice.at;
   return { workload, step };
 }
 
-/** Trials that are left to be picked, by their indices. */
+/** Indices of the trials that the choice leaves to pick from. */
 export function shownTrials(report: Report, choice: Choice): number[] {
   const workloads = new Set(shownWorkloads(report, choice));
   const isShown = (t: TrialResult): boolean =>
@@ -150,7 +148,7 @@ export function shownTrials(report: Report, choice: Choice): number[] {
   return report.trials.flatMap((t, index) => (isShown(t) ? [index] : []));
 }
 
-/** The name of a workload before something of it, where there are several. */
+/** The name of a workload as a prefix; empty if the report has a single workload. */
 export function workloadPrefix(report: Report, workload: string, between = ", "): string {
   return hasSeveralWorkloads(report) ? `${workload}${between}` : "";
 }

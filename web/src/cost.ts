@@ -1,13 +1,13 @@
-// What a billion requests cost at the reader's prices, which are known on the page alone.
+// Computes the cost of a billion requests at the prices that the reader enters on the page.
 
-/** The prices of an hour, and the share of its CPUs that a server uses. */
+/** The prices of a CPU and of a GiB for an hour, and the share of its CPUs that a server uses. */
 export interface Prices {
   cpu: number;
   gib: number;
   utilisation: number;
 }
 
-/** What a billion requests cost; `null`: a price that it needs is none. */
+/** The cost of a billion requests; `null`: a price or the utilisation is not valid. */
 export function costOf(
   cpuHours: number,
   gibHours: number,

@@ -1,11 +1,11 @@
 import type { Report } from "./schema.ts";
 
-/** The data that stands in the page: what `dyno report --format json` writes. */
+/** The data in the page: the output of `dyno report --format json`. */
 export function reportData(): string {
   return document.getElementById("dyno-data")?.textContent ?? "";
 }
 
-/** The same, read; null: the page has none. */
+/** The parsed report; null: the page has no data. */
 export function readReport(): Report | null {
   const data = reportData();
   return data === "" ? null : (JSON.parse(data) as Report);

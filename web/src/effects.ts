@@ -1,5 +1,5 @@
-// What the changes of an experiment do: a row for each metric of each change, its pairs as dots and
-// its interval as a line, on a logarithmic axis of ratios.
+// Draws the effects of the changes of an experiment: a row for each metric of each change. Pairs
+// are dots and intervals are lines, on a logarithmic axis of ratios.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
@@ -14,7 +14,7 @@ interface Line {
   arm: number;
 }
 
-/** The rows of the workloads and subjects to draw that have anything to draw. */
+/** The rows of the shown workloads and subjects that have values. */
 function linesOf(report: Report, choice: Choice): Line[] {
   const shown = shownWorkloads(report, choice);
   const effects = report.experiment?.effects ?? [];
@@ -31,8 +31,8 @@ function linesOf(report: Report, choice: Choice): Line[] {
 }
 
 /**
- * Whether its interval holds for these few starts alone: it is told in words, and a line would look
- * like one that holds for others.
+ * Whether the interval holds for these few starts alone. Such an interval is only given in words: a
+ * line would look like an interval that holds for other starts.
  */
 const isOfStarts = ({ row }: Line): boolean => row.over === "rounds";
 
@@ -48,7 +48,7 @@ export const effects: Figure = {
     const ends = ratioEnds(
       lines.flatMap(({ row }) => [...row.pairs, row.estimate?.low ?? 1, row.estimate?.high ?? 1]),
     );
-    const said = ({ name, row }: Line): string => `${name}\n${row.sentence}`;
+    const noteOf = ({ name, row }: Line): string => `${name}\n${row.sentence}`;
     const intervals = lines.flatMap((line, place) => {
       const { estimate } = line.row;
       if (estimate === null || isOfStarts(line)) return [];
@@ -65,7 +65,7 @@ export const effects: Figure = {
         },
       ];
     });
-    // What would have been told from no difference in fewer than four of five such comparisons.
+    // Effects that fewer than four of five such comparisons would distinguish from no effect.
     const floors = lines.flatMap((line, place) => {
       const { estimate } = line.row;
       if (estimate === null || isOfStarts(line)) return [];
@@ -79,7 +79,7 @@ export const effects: Figure = {
         },
       ];
     });
-    const one = {
+    const unityLine = {
       type: "line",
       symbol: "none",
       silent: true,
@@ -96,7 +96,7 @@ export const effects: Figure = {
       line.row.pairs.map((ratio) => ({
         value: [ratio, place],
         itemStyle: { color: colour(line), opacity: 0.5 },
-        note: `${said(line)}\n${number(ratio)} in one pair`,
+        note: `${noteOf(line)}\n${number(ratio)} in one pair`,
       })),
     );
     const means = lines.flatMap((line, place) =>
@@ -106,11 +106,11 @@ export const effects: Figure = {
             {
               value: [line.row.estimate.ratio, place],
               itemStyle: { color: colour(line) },
-              note: said(line),
+              note: noteOf(line),
             },
           ],
     );
-    const noted = {
+    const noteTooltip = {
       tooltip: { formatter: (p: unknown) => (p as { data: { note: string } }).data.note },
     };
     return {
@@ -139,10 +139,10 @@ export const effects: Figure = {
       },
       series: [
         ...floors,
-        one,
+        unityLine,
         ...intervals,
-        { type: "scatter", symbolSize: 6, data: dots, ...noted },
-        { type: "scatter", symbol: "diamond", symbolSize: 11, data: means, ...noted },
+        { type: "scatter", symbolSize: 6, data: dots, ...noteTooltip },
+        { type: "scatter", symbol: "diamond", symbolSize: 11, data: means, ...noteTooltip },
       ] as NonNullable<Option["series"]>,
     };
   },

@@ -1,16 +1,16 @@
-// One trial over time: lanes on one axis.
+// Draws one trial over time: lanes of quantities on one axis.
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
 import { axisNumber, axisSeconds, bytes, micros, number } from "./format.ts";
-import { furthest, LANE_HEIGHT, laneTop, middle } from "./layout.ts";
+import { largest, LANE_HEIGHT, laneTop, middle } from "./layout.ts";
 import { arrow, type Dot, longerThan } from "./marks.ts";
 import type { Show } from "./quantity.ts";
 import type { IntervalResult, ServerInterval } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
 /**
- * A percentile of an interval that lies among what was never answered, in its middle: p99, or p50
- * where few were due.
+ * The mark in the middle of an interval whose percentile lies among the unanswered requests. The
+ * percentile is p99, or p50 if the interval has few requests.
  */
 function unansweredInterval(i: IntervalResult): Dot | null {
   const { longest_wait } = i.response_time_us;
@@ -94,7 +94,7 @@ export const explorer: Figure = {
     const warmup = load.filter((i) => i.phase === "warmup");
     const warmupEnds = warmup.at(-1)?.end_s ?? 0;
     // The last sample lies a little after the window's end.
-    const end = furthest([...load, ...trial.server.intervals].map((i) => i.end_s));
+    const end = largest([...load, ...trial.server.intervals].map((i) => i.end_s));
     return {
       animation: false,
       aria: { enabled: true, label: { description: `${trial.subject_id} over time` } },

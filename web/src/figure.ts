@@ -1,12 +1,12 @@
-// What a chart is: from the report's numbers, and what the reader has chosen, to an ECharts option.
+// The definition of a chart: it makes an ECharts option from the report and the reader's choice.
 import type { Choice } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Report } from "./schema.ts";
 
 export interface Figure {
-  /** Whether the y axis may be switched to logarithmic, and how it starts. */
+  /** Whether the y axis starts logarithmic; undefined: the scale cannot be switched. */
   logY?: boolean;
-  /** In CSS pixels, where the style's height may be too little for all rows; null: it is enough. */
+  /** The height in CSS pixels if the height of the style may be too small; null: it is enough. */
   height?: (report: Report, choice: Choice) => number | null;
   option: (report: Report, choice: Choice) => Option;
 }

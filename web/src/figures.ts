@@ -1,5 +1,5 @@
-// All charts by name. Nothing is computed here, only chosen: eslint.config.js forbids arithmetic
-// outside of the files that know nothing of the report.
+// Lists all charts by name. This file selects values and computes none: eslint.config.js forbids
+// arithmetic outside of the files that do not know the report.
 import { split, startup } from "./bars.ts";
 import type { Choice, Quantile } from "./choice.ts";
 import { effects } from "./effects.ts";
@@ -9,23 +9,21 @@ import { axisNumber, bytes, megabyteSeconds, micros, number, percent } from "./f
 import { lifetimes, overTime, spectrum } from "./lines.ts";
 import { longerThan } from "./marks.ts";
 import type { Bounds, Quantity } from "./quantity.ts";
-import { overSubjects, subjectsHeight } from "./rows.ts";
-import { isOnePlace, overSteps, stepsHeight } from "./steps.ts";
+import { subjectsChart, subjectsHeight } from "./rows.ts";
+import { hasSinglePlace, stepsChart, stepsHeight } from "./steps.ts";
 
-/**
- * A chart over steps, or, of a single one, over subjects; with a linear axis or a logarithmic one
- * to begin with.
- */
-function ofSteps(logY: boolean, quantity: (choice: Choice) => Quantity): Figure {
+/** A chart over steps, or over subjects if there is a single step. `logY` is the first scale. */
+function stepsFigure(logY: boolean, quantity: (choice: Choice) => Quantity): Figure {
   return {
     logY,
-    height: (report, choice) => (isOnePlace(report) ? subjectsHeight : stepsHeight)(report, choice),
+    height: (report, choice) =>
+      (hasSinglePlace(report) ? subjectsHeight : stepsHeight)(report, choice),
     option: (report, choice) =>
-      (isOnePlace(report) ? overSubjects : overSteps)(report, choice, quantity(choice)),
+      (hasSinglePlace(report) ? subjectsChart : stepsChart)(report, choice, quantity(choice)),
   };
 }
 
-const throughput = ofSteps(false, () => ({
+const throughput = stepsFigure(false, () => ({
   name: "requests/s",
   show: axisNumber,
   ofStep: (s) => s.throughput_rps,
@@ -33,14 +31,14 @@ const throughput = ofSteps(false, () => ({
   controls: "cut",
 }));
 
-const errors = ofSteps(false, () => ({
+const errors = stepsFigure(false, () => ({
   name: "share of requests",
   show: percent,
   ofStep: (s) => s.error_share,
   ofTrial: (t) => t.error_share,
 }));
 
-/** A percentile that lies among what was never answered is longer than the longest wait. */
+/** Bounds of a percentile that lies among the unanswered requests: it exceeds the longest wait. */
 function unanswered(q: Quantile): Bounds {
   return {
     ofTrial: ({ load, duet }) =>
@@ -57,7 +55,7 @@ const RESPONSE = {
   p99: "response_p99_us",
 } as const;
 
-const response = ofSteps(true, ({ percentile }) => ({
+const response = stepsFigure(true, ({ percentile }) => ({
   name: `${percentile} response time`,
   show: micros,
   ofStep: (s) => s[RESPONSE[percentile]],
@@ -65,28 +63,28 @@ const response = ofSteps(true, ({ percentile }) => ({
   bounds: unanswered(percentile),
 }));
 
-const cpu = ofSteps(true, () => ({
+const cpu = stepsFigure(true, () => ({
   name: "CPU per request",
   show: micros,
   ofStep: (s) => s.cpu_us_per_request,
   ofTrial: (t) => t.server.cpu_us_per_request,
 }));
 
-const cpus = ofSteps(false, () => ({
+const cpus = stepsFigure(false, () => ({
   name: "CPUs used",
   show: number,
   ofStep: (s) => s.metrics["server_cpus"] ?? null,
   ofTrial: (t) => (t.duet ? null : t.server.cpus),
 }));
 
-const memory = ofSteps(true, () => ({
+const memory = stepsFigure(true, () => ({
   name: "memory",
   show: bytes,
   ofStep: (s) => s.memory_bytes,
   ofTrial: (t) => t.server.memory_held_bytes,
 }));
 
-const memoryTime = ofSteps(true, () => ({
+const memoryTime = stepsFigure(true, () => ({
   name: "memory × time per request",
   show: megabyteSeconds,
   ofStep: (s) => s.memory_mb_s_per_request,

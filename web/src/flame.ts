@@ -1,4 +1,4 @@
-// Flame graphs: a tree of calls from the top down, each as wide as its share of the time.
+// Draws flame graphs: a tree of calls, callers above callees, each as wide as its share of samples.
 import { button, download } from "./button.ts";
 import { micros, number, percent } from "./format.ts";
 import {
@@ -6,9 +6,9 @@ import {
   type Call,
   heightOf,
   neighbour,
-  partOf,
-  type Placed,
-  placed,
+  proportionalAmount,
+  type PlacedCall,
+  placeCalls,
   rectOf,
   samplesFound,
   share,
@@ -17,36 +17,36 @@ import {
 import type { Flame, Report } from "./schema.ts";
 
 export function callsOf(flame: Flame): Call[] {
-  return flame.nodes.map(([place, depth, start, samples], index) => {
-    const { name = "", kind = "native", module = null } = flame.functions[place] ?? {};
+  return flame.nodes.map(([functionIndex, depth, start, samples], index) => {
+    const { name = "", kind = "native", module = null } = flame.functions[functionIndex] ?? {};
     return { index, name, kind, module, depth, start, samples };
   });
 }
 
 /**
- * What a search asks for: a part of a name in small or capital letters, or a regular expression
- * between slashes. null: nothing, or no such thing.
+ * The test of a name that a search text asks for: a part of the name in any case, or a regular
+ * expression between slashes. null: the text is empty or not a regular expression.
  */
 export function matcher(text: string): ((name: string) => boolean) | null {
   const expression = /^\/(.+)\/$/.exec(text);
   if (expression?.[1]) {
     try {
-      const wanted = new RegExp(expression[1]);
-      return (name) => wanted.test(name);
+      const pattern = new RegExp(expression[1]);
+      return (name) => pattern.test(name);
     } catch {
       return null;
     }
   }
-  const wanted = text.toLowerCase();
-  return wanted === "" ? null : (name) => name.toLowerCase().includes(wanted);
+  const pattern = text.toLowerCase();
+  return pattern === "" ? null : (name) => name.toLowerCase().includes(pattern);
 }
 
 class FlameGraph {
   private readonly calls: Call[];
-  private at: Call | null = null;
+  private focusedCall: Call | null = null;
   private isFound: ((name: string) => boolean) | null = null;
-  private readonly found = document.createElement("span");
-  private readonly seen = document.createElement("p");
+  private readonly foundNote = document.createElement("span");
+  private readonly description = document.createElement("p");
 
   constructor(
     private readonly flame: Flame,
@@ -55,23 +55,23 @@ class FlameGraph {
     private readonly file: string,
   ) {
     this.calls = callsOf(flame);
-    this.seen.className = "seen";
-    this.seen.setAttribute("aria-live", "polite");
-    plot.after(this.seen);
+    this.description.className = "seen";
+    this.description.setAttribute("aria-live", "polite");
+    plot.after(this.description);
     this.addTools(tools);
     plot.addEventListener("click", (event) => {
       this.open(this.callOf(event.target));
     });
     plot.addEventListener("mouseover", (event) => {
-      this.tell(this.callOf(event.target));
+      this.describe(this.callOf(event.target));
     });
     plot.addEventListener("focusin", (event) => {
-      this.tell(this.callOf(event.target));
+      this.describe(this.callOf(event.target));
     });
     plot.addEventListener("keydown", (event) => {
-      this.key(event);
+      this.handleKey(event);
     });
-    // A folded part of the page has no width yet.
+    // A closed part of the page has no width yet. It gets one when it is opened.
     new ResizeObserver(() => {
       this.draw();
     }).observe(plot);
@@ -86,9 +86,9 @@ class FlameGraph {
       this.isFound = matcher(search.value);
       this.draw();
     });
-    this.found.className = "note";
+    this.foundNote.className = "note";
     tools.append(
-      this.found,
+      this.foundNote,
       search,
       button("Show all", () => {
         this.open(null);
@@ -100,15 +100,15 @@ class FlameGraph {
   }
 
   private callOf(target: EventTarget | null): Call | null {
-    const place =
+    const index =
       target instanceof HTMLElement && this.plot.contains(target)
         ? target.dataset["call"]
         : undefined;
-    return place === undefined ? null : (this.calls[Number(place)] ?? null);
+    return index === undefined ? null : (this.calls[Number(index)] ?? null);
   }
 
   private open(call: Call | null): void {
-    this.at = call;
+    this.focusedCall = call;
     this.draw();
     if (call) this.focus(call);
   }
@@ -119,7 +119,7 @@ class FlameGraph {
       ?.focus({ preventScroll: true });
   }
 
-  private key(event: KeyboardEvent): void {
+  private handleKey(event: KeyboardEvent): void {
     if (event.key === "Escape") {
       this.open(null);
       return;
@@ -128,7 +128,7 @@ class FlameGraph {
     const to =
       from &&
       neighbour(
-        this.shown().map(({ call }) => call),
+        this.visibleCalls().map(({ call }) => call),
         from,
         event.key,
       );
@@ -137,76 +137,80 @@ class FlameGraph {
     this.plot.querySelector<HTMLElement>(`[data-call="${to.index}"]`)?.focus();
   }
 
-  /** Those that are wide enough to be seen. */
-  private shown(): Placed[] {
+  /** The calls that are wide enough to be drawn. */
+  private visibleCalls(): PlacedCall[] {
     const wide = this.plot.clientWidth;
-    return visible(placed(this.calls, this.flame.samples, this.at), wide);
+    return visible(placeCalls(this.calls, this.flame.samples, this.focusedCall), wide);
   }
 
-  private words({ name, module, kind, samples }: Call): string {
-    const { us_per_request: us, samples: all } = this.flame;
-    const each = us === null ? "" : `, ${micros(partOf(us, samples, all))} per response`;
-    const where = module ?? { kernel: "kernel", jit: "compiled just in time" }[kind];
-    const place = where === undefined ? "" : ` (${where})`;
-    const part = percent(share(samples, all));
-    return `${name}${place}: ${part}, ${number(samples)} samples${each}`;
+  private callText({ name, module, kind, samples }: Call): string {
+    const { us_per_request: us, samples: samplesOfAll } = this.flame;
+    const perResponse =
+      us === null ? "" : `, ${micros(proportionalAmount(us, samples, samplesOfAll))} per response`;
+    const origin = module ?? { kernel: "kernel", jit: "compiled just in time" }[kind];
+    const originText = origin === undefined ? "" : ` (${origin})`;
+    const shareText = percent(share(samples, samplesOfAll));
+    return `${name}${originText}: ${shareText}, ${number(samples)} samples${perResponse}`;
   }
 
-  private tell(call: Call | null): void {
-    this.seen.textContent = call ? this.words(call) : "";
+  private describe(call: Call | null): void {
+    this.description.textContent = call ? this.callText(call) : "";
   }
 
   private draw(): void {
     const wide = this.plot.clientWidth;
     if (wide === 0) return;
-    const shown = this.shown();
-    this.plot.style.height = `${heightOf(shown)}px`;
+    const visibleCalls = this.visibleCalls();
+    this.plot.style.height = `${heightOf(visibleCalls)}px`;
     const focused = this.callOf(document.activeElement);
-    this.plot.replaceChildren(...shown.map((one) => this.box(one, wide)));
+    this.plot.replaceChildren(...visibleCalls.map((placedCall) => this.box(placedCall, wide)));
     if (focused) this.focus(focused);
     this.plot.dataset["drawn"] = "1";
-    const found = this.isFound
+    const foundShare = this.isFound
       ? share(samplesFound(this.calls, this.isFound), this.flame.samples)
       : null;
-    this.found.textContent = found === null ? "" : `found in ${percent(found)}`;
+    this.foundNote.textContent = foundShare === null ? "" : `found in ${percent(foundShare)}`;
   }
 
-  private box(one: Placed, wide: number): HTMLElement {
-    const { call } = one;
-    const { hasText, ...style } = boxOf(one, wide);
+  private box(placedCall: PlacedCall, wide: number): HTMLElement {
+    const { call } = placedCall;
+    const { hasText, ...style } = boxOf(placedCall, wide);
     const box = document.createElement("button");
     box.type = "button";
     box.className = this.flame.levels ? `level${this.flame.levels[call.index] ?? 0}` : call.kind;
     box.dataset["call"] = String(call.index);
     box.tabIndex = call.depth === 0 ? 0 : -1;
-    box.setAttribute("aria-label", this.words(call));
+    box.setAttribute("aria-label", this.callText(call));
     if (this.isFound) box.classList.add(this.isFound(call.name) ? "found" : "not-found");
     Object.assign(box.style, style);
     if (hasText) box.textContent = call.name;
     return box;
   }
 
-  /** The colour of a call in a picture. */
+  /** The colour of a call in a saved picture. */
   private fill({ kind, index }: Call): string {
     const level = this.flame.levels?.[index];
     return (level === undefined ? LIGHT[kind] : LEVELS[String(level)]) ?? "#dddddd";
   }
 
-  /** A picture of its own, light, of what is shown. */
+  /** Saves the calls that are shown as a picture in light colours. */
   private save(): void {
-    const shown = visible(placed(this.calls, this.flame.samples, this.at), PICTURE);
-    const shapes = shown.map((one) => {
-      const { x, y, wide, high, textX, textY, letters } = rectOf(one, PICTURE);
-      const { name } = one.call;
+    const visibleCalls = visible(
+      placeCalls(this.calls, this.flame.samples, this.focusedCall),
+      PICTURE,
+    );
+    const shapes = visibleCalls.map((placedCall) => {
+      const { x, y, wide, high, textX, textY, letters } = rectOf(placedCall, PICTURE);
+      const { name } = placedCall.call;
       const text =
         letters > 0
-          ? `<text x="${textX}" y="${textY}">${escaped(name.slice(0, letters))}</text>`
+          ? `<text x="${textX}" y="${textY}">${escapeXml(name.slice(0, letters))}</text>`
           : "";
       const size = `width="${wide}" height="${high}"`;
-      const rect = `<rect x="${x}" y="${y}" ${size} fill="${this.fill(one.call)}"/>`;
-      return `<g><title>${escaped(this.words(one.call))}</title>${rect}${text}</g>`;
+      const rect = `<rect x="${x}" y="${y}" ${size} fill="${this.fill(placedCall.call)}"/>`;
+      return `<g><title>${escapeXml(this.callText(placedCall.call))}</title>${rect}${text}</g>`;
     });
-    const box = `viewBox="0 0 ${PICTURE} ${heightOf(shown)}"`;
+    const box = `viewBox="0 0 ${PICTURE} ${heightOf(visibleCalls)}"`;
     const font = 'font-family="monospace" font-size="11"';
     const head = `<svg xmlns="http://www.w3.org/2000/svg" ${box} ${font}>`;
     const svg = `${head}${shapes.join("")}</svg>`;
@@ -214,10 +218,10 @@ class FlameGraph {
   }
 }
 
-/** The width of a picture, in pixels. */
+/** The width of a saved picture, in pixels. */
 const PICTURE = 1200;
 
-/** As in the style, where it is light. */
+/** The light colours of the kinds of calls, as in style.css. */
 const LIGHT: Record<string, string> = {
   role: "#d8dee4",
   kernel: "#f2c9a1",
@@ -226,7 +230,7 @@ const LIGHT: Record<string, string> = {
   inlined: "#d9e6f2",
 };
 
-/** The same of differences: much less, less, … */
+/** Colours of levels in a difference of profiles: from much less (-3) to much more (3). */
 const LEVELS: Record<string, string> = {
   "-3": "#6b9bca",
   "-2": "#a2c0de",
@@ -237,7 +241,7 @@ const LEVELS: Record<string, string> = {
   "3": "#d27f77",
 };
 
-function escaped(text: string): string {
+function escapeXml(text: string): string {
   return text
     .replaceAll("&", "&amp;")
     .replaceAll("<", "&lt;")

@@ -1,8 +1,8 @@
-// Long texts above everything else are cut to their first lines; on paper and without a viewer they
-// are whole.
+// Folds long texts at the top of the page to their first lines. On paper and without the viewer
+// they are whole.
 import { button } from "./button.ts";
 
-/** Of so many letters a text is read at a glance. */
+/** The most letters of a text that is not folded. */
 const AT_A_GLANCE = 600;
 
 export function foldLongTexts(): void {

@@ -1,6 +1,5 @@
-// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold
-// tests/data/numbers.json. What is shown comes from the report; nothing in here knows of it, so
-// that there is nothing to compute from.
+// Formats numbers for people, as crates/report/src/format.rs does. The tests of both compare with
+// tests/data/numbers.json. Nothing in this file knows the report.
 
 /** At most three significant digits, thousands apart; an exponent below a millionth. */
 export function number(x: number): string {
@@ -11,9 +10,9 @@ export function number(x: number): string {
 }
 
 /**
- * The first three digits of a number as it is written, rounded half up, and the power of ten of the
- * first of them. Digits of the shortest text that reads as the number are the same in every
- * language; what `toPrecision` makes of 1.125 is not.
+ * The first three digits of a number, rounded half up, and the power of ten of the first digit.
+ * They come from the shortest text of the number, which is the same in every language. The method
+ * `toPrecision` rounds 1.125 differently.
  */
 function threeDigits(x: number): [number, number] {
   const [mantissa = "", exponent = ""] = x.toExponential().split("e");
@@ -24,7 +23,7 @@ function threeDigits(x: number): [number, number] {
   return three === 1000 ? [100, power + 1] : [three, power];
 }
 
-/** Three digits with the point where it belongs if the first of them is of this power of ten. */
+/** Three digits as a decimal number whose first digit has this power of ten. */
 function atPower(digits: string, power: number): string {
   if (power >= 2) return thousands(digits + "0".repeat(power - 2));
   if (power >= 0) return `${digits.slice(0, power + 1)}.${digits.slice(power + 1)}`;
@@ -36,7 +35,7 @@ function thousands(digits: string): string {
   return digits.replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A number of things: in full if it is whole. */
+/** A count: in full if it is an integer. */
 export function amount(x: number): string {
   return Number.isInteger(x) ? thousands(String(x)) : number(x);
 }
@@ -45,7 +44,7 @@ function withUnit(x: number, unit: string): string {
   return Number.isFinite(x) ? `${number(x)} ${unit}` : number(x);
 }
 
-/** A duration given in microseconds. A unit ends where three digits of it would read 1,000. */
+/** A duration given in microseconds. A larger unit begins where three digits would read 1,000. */
 export function micros(us: number): string {
   const u = Math.abs(us);
   if (u < 0.9995) return withUnit(us * 1e3, "ns");
@@ -76,17 +75,17 @@ export function percent(share: number): string {
   return withUnit(share * 100, "%");
 }
 
-/** Longer than the longest wait known: `> 1.20 s (5.9 % not ok)`. */
-export function beyond(longestWait: number | null, share: number): string {
+/** A percentile beyond the longest wait known: `> 1.20 s (5.9 % not ok)`. */
+export function longerThanWait(longestWait: number | null, share: number): string {
   const wait = longestWait === null ? "–" : `> ${micros(longestWait)}`;
-  return `${wait} (${inDigitsThatSaySomething(share)} not ok)`;
+  return `${wait} (${failurePercent(share)} not ok)`;
 }
 
-function inDigitsThatSaySomething(share: number): string {
-  const p = share * 100;
-  if (p >= 9.95) return `${Math.round(p).toFixed(0)} %`;
-  if (p >= 0.1) return `${(Math.round(p * 10) / 10).toFixed(1)} %`;
-  return withUnit(p, "%");
+function failurePercent(share: number): string {
+  const percentage = share * 100;
+  if (percentage >= 9.95) return `${Math.round(percentage).toFixed(0)} %`;
+  if (percentage >= 0.1) return `${(Math.round(percentage * 10) / 10).toFixed(1)} %`;
+  return withUnit(percentage, "%");
 }
 
 export interface Shape {
@@ -98,7 +97,7 @@ export interface Shape {
   pass: number;
 }
 
-/** An open loop whose rate changes; without rates its times were recorded elsewhere. */
+/** An open loop whose rate changes. Without rates, the times were recorded elsewhere. */
 export interface Schedule {
   from_rps: number | null;
   to_rps: number | null;
@@ -119,13 +118,13 @@ function rateText({ rate, schedule }: Shape): string {
   return schedule ? ` at ${scheduleName(schedule)}` : "";
 }
 
-/** A step in words: streams, pipeline, rate and pass only where they say something. */
-export function stepName(at: Shape): string {
-  const connections = at.connections === 1 ? "1 connection" : `${at.connections} connections`;
-  const times = (n: number, what: string): string => (n > 1 ? ` × ${n} ${what}` : "");
-  const rate = rateText(at);
-  const pass = at.pass > 1 ? ` (${at.pass})` : "";
-  const depth = `${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}`;
+/** The name of a step. It has no streams, pipeline, rate or pass that are the default. */
+export function stepName(shape: Shape): string {
+  const connections = shape.connections === 1 ? "1 connection" : `${shape.connections} connections`;
+  const factor = (n: number, noun: string): string => (n > 1 ? ` × ${n} ${noun}` : "");
+  const rate = rateText(shape);
+  const pass = shape.pass > 1 ? ` (${shape.pass})` : "";
+  const depth = `${factor(shape.streams, "streams")}${factor(shape.pipeline, "pipelined")}`;
   return `${connections}${depth}${rate}${pass}`;
 }
 
@@ -136,12 +135,12 @@ export function axisNumber(x: number): string {
   return String(+x.toPrecision(3));
 }
 
-/** Instants on an axis of time. */
+/** A moment on an axis of time. */
 export function axisSeconds(s: number): string {
   return `${+s.toPrecision(3)} s`;
 }
 
-/** A quantile as the percentile that people call it: 0.999 is `99.9 %`. */
+/** A quantile as a percentile: 0.999 is `99.9 %`. */
 export function axisPercentile(quantile: number): string {
   return `${+(quantile * 100).toPrecision(6)} %`;
 }

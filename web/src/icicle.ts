@@ -1,16 +1,16 @@
-// Where calls stand in a flame graph, from the top down: arithmetic on samples and pixels. Nothing
-// in this file knows of the report.
+// Computes positions of calls in a flame graph, callers above callees: arithmetic on samples and
+// pixels. Nothing in this file knows the report.
 
 /** The height of a call in pixels. */
 export const ROW = 19;
-/** The least width in pixels that is drawn, and that is written on. */
-const LEAST = 0.5;
-const LEAST_TEXT = 28;
-/** The width of a letter in a picture, and of the space before the first. */
+/** The least widths, in pixels, of a box that is drawn and of a box that has a text. */
+const MIN_WIDTH = 0.5;
+const MIN_TEXT_WIDTH = 28;
+/** The width of a letter in a saved picture, and of the space before the first, in pixels. */
 const LETTER = 6.6;
 const MARGIN = 3;
 
-/** A call, with its place among all of them. */
+/** A call of the tree. `start` is the number of samples to the left of it. */
 export interface Call {
   index: number;
   name: string;
@@ -21,43 +21,43 @@ export interface Call {
   samples: number;
 }
 
-/** A call where it is drawn: in shares of the width, 0 to 1. */
-export interface Placed {
+/** A call and its position, as shares of the width (0 to 1). */
+export interface PlacedCall {
   call: Call;
   left: number;
   width: number;
 }
 
 /**
- * What is seen when one call takes the whole width: it, those that led to it, and all that it
- * calls. null: everything.
+ * The calls to draw while `focus` takes the whole width: the focus, its callers and its callees;
+ * without a focus all calls.
  */
-export function placed(calls: Call[], samples: number, at: Call | null): Placed[] {
-  const [from, width] = at ? [at.start, at.samples] : [0, samples];
-  const isSeen = (c: Call): boolean =>
+export function placeCalls(calls: Call[], samples: number, focus: Call | null): PlacedCall[] {
+  const [from, width] = focus ? [focus.start, focus.samples] : [0, samples];
+  const isVisible = (c: Call): boolean =>
     c.start < from + width &&
     c.start + c.samples > from &&
-    (at === null || c.depth !== at.depth || c === at);
-  return calls.filter(isSeen).map((call) => {
+    (focus === null || c.depth !== focus.depth || c === focus);
+  return calls.filter(isVisible).map((call) => {
     const left = Math.max(call.start, from);
     const right = Math.min(call.start + call.samples, from + width);
     return { call, left: (left - from) / width, width: (right - left) / width };
   });
 }
 
-/** Samples in which any of the calls that are found takes part. One within another counts once. */
+/** Samples in which any call that is found takes part. Nested calls count once. */
 export function samplesFound(calls: Call[], isFound: (name: string) => boolean): number {
-  let [sum, until] = [0, 0];
+  let [sum, end] = [0, 0];
   for (const call of calls) {
-    // They come depth first: what lies within one that was found ends before it does.
-    if (call.start < until || !isFound(call.name)) continue;
+    // Calls are in depth-first order: those within a call that was found end before it.
+    if (call.start < end || !isFound(call.name)) continue;
     sum += call.samples;
-    until = call.start + call.samples;
+    end = call.start + call.samples;
   }
   return sum;
 }
 
-/** The call that an arrow key leads to. */
+/** The call to which an arrow key moves the focus. */
 export function neighbour(calls: Call[], from: Call, key: string): Call | undefined {
   const within = (outer: Call, inner: Call): boolean =>
     inner.start >= outer.start && inner.start < outer.start + outer.samples;
@@ -80,37 +80,37 @@ export function share(part: number, whole: number): number {
   return part / whole;
 }
 
-/** What falls to a part of the samples where `all` falls to the whole. */
-export function partOf(all: number, samples: number, whole: number): number {
-  return (all * samples) / whole;
+/** The share of `total` that belongs to `samples` of all `whole` samples. */
+export function proportionalAmount(total: number, samples: number, whole: number): number {
+  return (total * samples) / whole;
 }
 
-/** Those that are wide enough to be seen. */
-export function visible(all: Placed[], pixels: number): Placed[] {
-  return all.filter(({ width }) => width * pixels >= LEAST);
+/** The calls that are wide enough to be drawn. */
+export function visible(calls: PlacedCall[], pixels: number): PlacedCall[] {
+  return calls.filter(({ width }) => width * pixels >= MIN_WIDTH);
 }
 
 /** The height that calls take, in pixels. */
-export function heightOf(all: Placed[]): number {
-  return ROW * (1 + Math.max(0, ...all.map(({ call }) => call.depth)));
+export function heightOf(calls: PlacedCall[]): number {
+  return ROW * (1 + Math.max(0, ...calls.map(({ call }) => call.depth)));
 }
 
-/** Where a call stands on the page, as its style says it. */
+/** The position of a call on the page, in CSS. */
 export function boxOf(
-  { call, left, width }: Placed,
+  { call, left, width }: PlacedCall,
   pixels: number,
 ): { left: string; width: string; top: string; hasText: boolean } {
   return {
     left: `${left * 100}%`,
     width: `calc(${width * 100}% - 1px)`,
     top: `${call.depth * ROW}px`,
-    hasText: width * pixels >= LEAST_TEXT,
+    hasText: width * pixels >= MIN_TEXT_WIDTH,
   };
 }
 
-/** Where a call stands in a picture, in pixels, and how much of its name has room. */
+/** The position of a call in a saved picture, in pixels, and how many letters have room. */
 export function rectOf(
-  { call, left, width }: Placed,
+  { call, left, width }: PlacedCall,
   pixels: number,
 ): {
   x: number;

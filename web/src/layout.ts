@@ -1,33 +1,32 @@
-// Where things stand on a page: arithmetic on pixels, letters and places along an axis. What was
-// measured is computed in crates/analysis and only picked here, so nothing in this file knows of
-// the report.
+// Computes positions on the page: arithmetic on pixels, letters and places along an axis. Results
+// are computed in crates/analysis, so nothing in this file knows the report.
 
 /**
- * Response time is drawn over percentiles that are stretched towards 100 %: the place of a
- * quantile, 1 for 0.
+ * The place of a quantile on the axis of percentiles, which is stretched towards 100 %. The
+ * quantile 0 is at place 1.
  */
-export function stretched(quantile: number): number {
-  return stretchedFromEnd(1 - quantile);
+export function percentilePlace(quantile: number): number {
+  return placeFromEnd(1 - quantile);
 }
 
 /** The place of the quantile above which this share lies. */
-export function stretchedFromEnd(share: number): number {
+export function placeFromEnd(share: number): number {
   return 1 / share;
 }
 
-/** The quantile at a place of [`stretched`]. */
+/** The quantile at a place: the inverse of `percentilePlace`. */
 export function quantileAt(place: number): number {
   return 1 - 1 / place;
 }
 
-/** The middle of a stretch of an axis. */
+/** The middle between two places of an axis. */
 export function middle(from: number, to: number): number {
   return (from + to) / 2;
 }
 
-/** The end of an axis that has room for all of these. */
-export function furthest(places: number[]): number {
-  // One by one: there may be more of them than a call has room for.
+/** The largest of these places; 0 if there are none. */
+export function largest(places: number[]): number {
+  // Not `Math.max(...places)`: there may be more of them than a call can have arguments.
   return places.reduce((most, place) => (place > most ? place : most), 0);
 }
 
@@ -39,7 +38,7 @@ export function ends(places: number[]): [number, number] {
   );
 }
 
-/** Room beside the outermost ratios, as a factor. */
+/** Margin of the axis beyond the outermost ratios, as a factor. */
 const BESIDE_RATIOS = 1.02;
 
 /** The ends of a logarithmic axis that has room for all of these ratios, and 1. */
@@ -49,57 +48,60 @@ export function ratioEnds(ratios: number[]): [number, number] {
 }
 
 /**
- * A control that is more than so many times as high as all others would press them to the ground.
+ * Values of controls more than this many times above all others are cut. The axis would leave
+ * too little height for the others.
  */
 const FAR_ABOVE = 2;
 
 /**
- * Where an axis from zero ends that has room for all of `others`, if `controls` are far above them;
- * null: it needs no end.
+ * The end of an axis that has room for all of `others`, if `controls` are far above them; null: the
+ * axis needs no end.
  */
 export function fittedEnd(others: number[], controls: number[]): number | null {
-  const most = furthest(others);
-  return most > 0 && furthest(controls) > FAR_ABOVE * most ? roundEnd(most) : null;
+  const largestOther = largest(others);
+  return largestOther > 0 && largest(controls) > FAR_ABOVE * largestOther
+    ? roundEnd(largestOther)
+    : null;
 }
 
-/** First digits at which an axis may end, so that it has even ticks up to there. */
+/** First digits of ends of an axis at which its ticks are even. */
 const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
-/** A round number that leaves some room above this one. */
-function roundEnd(most: number): number {
-  const wanted = 1.05 * most;
-  const power = 10 ** Math.floor(Math.log10(wanted));
-  return power * (ROUND.find((digits) => digits * power >= wanted) ?? 10);
+/** A round number a little above this value. */
+function roundEnd(value: number): number {
+  const target = 1.05 * value;
+  const power = 10 ** Math.floor(Math.log10(target));
+  return power * (ROUND.find((digits) => digits * power >= target) ?? 10);
 }
 
-/** The length of the longest other bar beside one that is cut. */
-const CUT_AT = 0.8;
+/** The length of the longest bar that is not cut, as a share of the cell, beside a cut bar. */
+const BESIDE_CUT_BAR = 0.8;
 
 /**
- * The value of a bar that fills its cell: the longest one does. Bars of controls far above the
- * others would press those flat; they end a little above them instead. crates/report/src/format.rs
- * has the same for the page without a viewer.
+ * The value of a bar that fills its cell: usually the largest. Bars of controls far above the
+ * others are cut a little above these. crates/report/src/format.rs has the same rule for the page
+ * without a viewer.
  */
 export function barEnd(others: number[], controls: number[]): number {
-  const most = furthest(others);
-  return most > 0 && furthest(controls) > FAR_ABOVE * most
-    ? most / CUT_AT
-    : furthest([...others, ...controls]);
+  const largestOther = largest(others);
+  return largestOther > 0 && largest(controls) > FAR_ABOVE * largestOther
+    ? largestOther / BESIDE_CUT_BAR
+    : largest([...others, ...controls]);
 }
 
-/** The length of a bar in a cell that a bar of `whole` fills, in CSS. */
-export function barLength(of: number, whole: number): string {
-  return `${(whole > 0 ? Math.min(1, of / whole) * 100 : 0).toFixed(1)}%`;
+/** The length of a bar in CSS. A bar of the value `whole` fills the cell. */
+export function barLength(value: number, whole: number): string {
+  return `${(whole > 0 ? Math.min(1, value / whole) * 100 : 0).toFixed(1)}%`;
 }
 
-/** Rows of a page of a table. */
+/** Rows on a page of a table. */
 const PAGE = 50;
 
-/** A page of a table: its rows from one up to before another, and the pages before and after it. */
+/** A page of a table: its rows `from` ≤ row < `to`, and the pages before and after it. */
 export interface PageOf {
   from: number;
   to: number;
-  /** The number of its first row, for people. */
+  /** The number of its first row, counted from 1. */
   first: number;
   before: number | null;
   after: number | null;
@@ -117,108 +119,97 @@ export function pageOf(page: number, rows: number): PageOf {
   };
 }
 
-/**
- * The ends of an axis on which so many stops stand at 0, 1, 2 …, with half a place on either side.
- */
+/** The ends of an axis of stops at 0, 1, 2 …, with half a place on either side. */
 export function stops(count: number): { min: number; max: number } {
   return { min: -0.5, max: count - 0.5 };
 }
 
 /**
- * The places at which a number would stand on an axis of stops, of which each has a number of its
- * own: on the stops that have it, and between stops of which one has less and the other more.
+ * The places of a value on an axis of stops, each of which has a number. The value stands on stops
+ * of the same number, and between neighbours of which one is less and the other more.
  */
-export function placesAmong(stops: number[], at: number): number[] {
-  return stops.flatMap((here, index) => {
+export function placesAmong(stops: number[], value: number): number[] {
+  return stops.flatMap((stop, index) => {
     const next = stops[index + 1];
-    if (here === at) return [index];
-    const isBetween = next !== undefined && (here < at ? at < next : next < at);
-    return isBetween ? [index + Math.log(at / here) / Math.log(next / here)] : [];
+    if (stop === value) return [index];
+    const isBetween = next !== undefined && (stop < value ? value < next : next < value);
+    return isBetween ? [index + Math.log(value / stop) / Math.log(next / stop)] : [];
   });
 }
 
-/**
- * Pixels for the names of bars on the left: what the longest needs, as far as a narrow page has
- * them.
- */
+/** Pixels for the names of bars on the left: enough for the longest, up to a limit. */
 export function labelRoom(names: string[], isNarrow: boolean): number {
   return Math.min(
     isNarrow ? 130 : 320,
-    Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))),
+    Math.max(120, 16 + 7 * largest(names.map((name) => name.length))),
   );
 }
 
-/** How names are shown in so many pixels. */
+/** Options of labels that have `room` pixels. */
 export function labelIn(room: number): { width: number; overflow: "truncate" } {
   return { width: room - 8, overflow: "truncate" };
 }
 
-/** A page on which names beside a chart would leave no room for it. */
+/** Whether a chart of this width has no room for names beside it. */
 export function isNarrow(width: number): boolean {
   return width < 560;
 }
 
-/** Pixels that a chart of so many bars needs. */
+/** The height of a chart of bars, in pixels. */
 export function barsHeight(bars: number): number {
   return Math.max(300, 64 + 20 * bars);
 }
 
-/** Pixels of a row of a chart with a row for each subject. */
+/** The height of a row of a chart with a row for each subject, in pixels. */
 export const ROW_HEIGHT = 20;
 
-/** Pixels above rows, for their axis and its name: of many rows the ends would be out of sight. */
+/** Pixels above rows for their axis. Below many rows, it would be out of sight. */
 const ABOVE_ROWS = 60;
 
-/**
- * Where the panels of a chart of rows stand, given how many each has, and the pixels that all of
- * them need.
- */
+/** Positions of the panels of a chart of rows, and the height of all, in pixels. */
 export function rowPanels(rows: number[]): {
-  all: { top: number; height: number }[];
+  panels: { top: number; height: number }[];
   height: number;
 } {
-  const all: { top: number; height: number }[] = [];
+  const panels: { top: number; height: number }[] = [];
   let top = ABOVE_ROWS;
   for (const count of rows) {
     const height = ROW_HEIGHT * Math.max(1, count);
-    all.push({ top, height });
+    panels.push({ top, height });
     top += height + ABOVE_ROWS;
   }
-  return { all, height: top - ABOVE_ROWS + 12 };
+  return { panels, height: top - ABOVE_ROWS + 12 };
 }
 
-/** The ends of a logarithmic axis: the powers of ten around what stands on it. */
+/** The ends of a logarithmic axis: the powers of ten around its values. */
 export function decades(places: number[]): { min?: number; max?: number } {
-  const own = places.filter((place) => place > 0);
-  if (own.length === 0) return {};
-  const [from, to] = ends(own);
+  const positive = places.filter((place) => place > 0);
+  if (positive.length === 0) return {};
+  const [from, to] = ends(positive);
   const min = 10 ** Math.floor(Math.log10(from));
   return { min, max: Math.max(10 * min, 10 ** Math.ceil(Math.log10(to))) };
 }
 
 export const PANEL_HEIGHT = 200;
 
-/**
- * Pixels above a panel, of several under each other: for its name, and for the ticks of the one
- * above.
- */
+/** The top of a panel in a column of panels, in pixels. Names and ticks stand between panels. */
 export function panelTop(panel: number): number {
   return 44 + panel * (PANEL_HEIGHT + 76);
 }
 
-/** Pixels that a chart of so many panels needs, with the slider below them. */
+/** The height of a chart of `panels` panels with the slider below them, in pixels. */
 export function panelsHeight(panels: number): number {
   return panelTop(panels - 1) + PANEL_HEIGHT + 84;
 }
 
 export const LANE_HEIGHT = 84;
 
-/** Pixels above a lane, of several under each other. */
+/** The top of a lane in a column of lanes, in pixels. */
 export function laneTop(lane: number): number {
   return 20 + lane * (LANE_HEIGHT + 30);
 }
 
-/** Breaks a text into lines of no more letters than these, where its words allow. */
+/** Breaks a text between words into lines of about `width` letters. */
 export function wrap(text: string, width = 60): string {
   const lines: string[] = [""];
   for (const word of text.split(" ")) {
@@ -229,7 +220,7 @@ export function wrap(text: string, width = 60): string {
   return lines.join("\n");
 }
 
-/** The ends of what would not have been told from a ratio of 1, on both sides. */
+/** The range of ratios that the comparison would not have distinguished from 1. */
 export function floorEnds(detectable: number | null): [number, number] | [] {
   if (detectable === null) return [];
   return [1 / detectable, detectable];

@@ -1,6 +1,15 @@
-// Charts of lines that are of trials or starts each: percentiles of one step, its throughput over
-// time, and whole lives.
-import { ALONE, atEnd, base, NAMES_MOVED, namesOfLines, roomAbove, yAxis, zoomOf } from "./axes.ts";
+// Draws charts with a line for each trial or start: percentiles of one step, its throughput over
+// time, and requests over the CPU time since exec.
+import {
+  SINGLE_PANEL,
+  atEnd,
+  chartBase,
+  MOVABLE_NAMES,
+  namesOfLines,
+  roomAbove,
+  yAxis,
+  zoomOf,
+} from "./axes.ts";
 import { type Choice, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
@@ -13,19 +22,19 @@ import {
   number,
   stepName,
 } from "./format.ts";
-import { fittedEnd, furthest, quantileAt, stretched, stretchedFromEnd } from "./layout.ts";
+import { fittedEnd, largest, quantileAt, percentilePlace, placeFromEnd } from "./layout.ts";
 import { arrow, type Dot, longerThan } from "./marks.ts";
 import type { Lifetime, LifePoint, Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
-/** A subject that is shown, with what tells it from the others. */
-interface Drawn {
+/** A subject that is shown, with its colour and dash. */
+interface DrawnSubject {
   subject: SubjectResult;
   colour: string;
   dash: string;
 }
 
-function drawn(report: Report, choice: Choice): Drawn[] {
+function drawnSubjects(report: Report, choice: Choice): DrawnSubject[] {
   return report.subjects
     .map((subject, index) => ({
       subject,
@@ -35,22 +44,24 @@ function drawn(report: Report, choice: Choice): Drawn[] {
     .filter(({ subject }) => !choice.hidden.has(subject.id));
 }
 
-/** A trial of the step that is chosen, with the subject that it is of. */
-interface OfStep extends Drawn {
+/** A trial of the chosen step, with its subject. */
+interface DrawnTrial extends DrawnSubject {
   trial: TrialResult;
 }
 
-function trialsOfStep(report: Report, choice: Choice): OfStep[] {
+function trialsOfStep(report: Report, choice: Choice): DrawnTrial[] {
   const { workload, step } = choice.at;
-  const own = report.trials.filter(
+  const trials = report.trials.filter(
     (t) => !t.duet && t.workload === workload && t.step.index === step,
   );
-  return drawn(report, choice).flatMap((of) =>
-    own.filter((t) => t.subject_id === of.subject.id).map((trial) => ({ ...of, trial })),
+  return drawnSubjects(report, choice).flatMap((drawnSubject) =>
+    trials
+      .filter((t) => t.subject_id === drawnSubject.subject.id)
+      .map((trial) => ({ ...drawnSubject, trial })),
   );
 }
 
-function lineOf({ subject, trial, colour, dash }: OfStep, data: [number, number][]): object {
+function lineOf({ subject, trial, colour, dash }: DrawnTrial, data: [number, number][]): object {
   return {
     type: "line",
     name: `${subject.title}, repeat ${trial.repeat}`,
@@ -61,10 +72,8 @@ function lineOf({ subject, trial, colour, dash }: OfStep, data: [number, number]
   };
 }
 
-/**
- * The workload and the step that a chart is of, before its name, where there are several workloads.
- */
-function stepBefore(report: Report, { at }: Choice): string {
+/** The workload and step before the name of a chart; empty if there is one workload. */
+function stepPrefix(report: Report, { at }: Choice): string {
   const summary = summaryAt(report, at);
   return summary ? workloadPrefix(report, at.workload, `, ${stepName(summary)} · `) : "";
 }
@@ -78,15 +87,15 @@ function summaryAt(report: Report, at: Choice["at"], subject?: string): Summary 
   );
 }
 
-/** So many lines a list beside the pointer has room for. */
-const LISTED = 20;
+/** The most lines that the list beside the pointer has room for. */
+const MAX_LISTED = 20;
 
 /**
- * What is under the pointer, the highest first: a list of all lines of a large report would cover
- * the chart.
+ * The list of values under the pointer, the highest first. A list of all lines of a large report
+ * would cover the chart, so it is limited.
  */
-function listed(
-  of: (place: number) => string,
+function listTooltip(
+  headOf: (place: number) => string,
   show: (value: number) => string,
 ): NonNullable<Option["tooltip"]> {
   return {
@@ -101,16 +110,17 @@ function listed(
       }[];
       const highest = [...points]
         .sort((a, b) => (a.value[1] < b.value[1] ? 1 : -1))
-        .slice(0, LISTED);
-      const cut =
+        .slice(0, MAX_LISTED);
+      const cutNote =
         highest.length < points.length ? [`the highest ${highest.length} of ${points.length}`] : [];
-      const head = points[0] ? [of(points[0].value[0])] : [];
+      const head = points[0] ? [headOf(points[0].value[0])] : [];
       return [
         ...head,
         ...highest.map(
-          (q) => `${q.seriesName}: ${"note" in q.data ? q.data.note : show(q.value[1])}`,
+          (point) =>
+            `${point.seriesName}: ${"note" in point.data ? point.data.note : show(point.value[1])}`,
         ),
-        ...cut,
+        ...cutNote,
       ].join("\n");
     },
   };
@@ -120,13 +130,13 @@ function listed(
 export const spectrum: Figure = {
   logY: true,
   option: (report, choice) => {
-    const all = trialsOfStep(report, choice);
-    const ends = all.flatMap((of) => spectrumEnd(of) ?? []);
+    const drawn = trialsOfStep(report, choice);
+    const ends = drawn.flatMap((entry) => spectrumEnd(entry) ?? []);
     const label = (place: number): string => axisPercentile(quantileAt(place));
     return {
-      ...base("response time"),
-      grid: ALONE,
-      tooltip: listed(label, micros),
+      ...chartBase("response time"),
+      grid: SINGLE_PANEL,
+      tooltip: listTooltip(label, micros),
       xAxis: {
         type: "log",
         name: "percentile",
@@ -134,13 +144,13 @@ export const spectrum: Figure = {
         nameGap: 26,
         axisLabel: { formatter: label, hideOverlap: true },
       },
-      yAxis: yAxis(report, `${stepBefore(report, choice)}response time`, micros, choice),
+      yAxis: yAxis(report, `${stepPrefix(report, choice)}response time`, micros, choice),
       dataZoom: zoomOf([0]),
       series: [
-        ...all.map((of) =>
+        ...drawn.map((entry) =>
           lineOf(
-            of,
-            of.trial.load.spectrum_us.map(([q, us]) => [stretched(q), us]),
+            entry,
+            entry.trial.load.spectrum_us.map(([q, us]) => [percentilePlace(q), us]),
           ),
         ),
         { type: "scatter", name: "not ok", data: ends, tooltip: { show: false } },
@@ -149,8 +159,8 @@ export const spectrum: Figure = {
   },
 };
 
-/** Where the unanswered begin: from there on every percentile is longer than the longest wait. */
-function spectrumEnd({ trial, colour }: OfStep): Dot | null {
+/** The mark where the unanswered requests begin. Higher percentiles exceed the longest wait. */
+function spectrumEnd({ trial, colour }: DrawnTrial): Dot | null {
   const {
     response_time_us: { longest_wait },
     response_unanswered: { share },
@@ -158,7 +168,7 @@ function spectrumEnd({ trial, colour }: OfStep): Dot | null {
   if (share === 0 || longest_wait === null) return null;
   const note = longerThan(trial.load);
   return arrow({
-    value: [stretchedFromEnd(share), longest_wait],
+    value: [placeFromEnd(share), longest_wait],
     itemStyle: { color: colour },
     note,
   });
@@ -168,25 +178,27 @@ function spectrumEnd({ trial, colour }: OfStep): Dot | null {
 export const overTime: Figure = {
   logY: false,
   option: (report, choice) => {
-    const all = trialsOfStep(report, choice);
-    const rates = (isOf: (of: OfStep) => boolean): number[] =>
-      all.filter(isOf).flatMap(({ trial }) => series(trial).map(([, rate]) => rate));
+    const drawn = trialsOfStep(report, choice);
+    const rates = (isIncluded: (entry: DrawnTrial) => boolean): number[] =>
+      drawn.filter(isIncluded).flatMap(({ trial }) => rateSeries(trial).map(([, rate]) => rate));
     const end = choice.logY
       ? null
       : fittedEnd(
           rates(({ subject }) => !subject.control),
           rates(({ subject }) => subject.control),
         );
-    const last = furthest(all.flatMap(({ trial }) => series(trial).map(([at]) => at)));
-    const axis = yAxis(report, `${stepBefore(report, choice)}requests/s`, axisNumber, choice);
+    const lastStart = largest(
+      drawn.flatMap(({ trial }) => rateSeries(trial).map(([start]) => start)),
+    );
+    const axis = yAxis(report, `${stepPrefix(report, choice)}requests/s`, axisNumber, choice);
     return {
-      ...base("requests/s over time"),
-      grid: end === null ? ALONE : { ...ALONE, ...roomAbove.grid },
-      tooltip: listed(axisSeconds, axisNumber),
+      ...chartBase("requests/s over time"),
+      grid: end === null ? SINGLE_PANEL : { ...SINGLE_PANEL, ...roomAbove.grid },
+      tooltip: listTooltip(axisSeconds, axisNumber),
       xAxis: {
         type: "value",
         min: 0,
-        max: last,
+        max: lastStart,
         name: "since the load began",
         nameLocation: "middle",
         nameGap: 26,
@@ -196,8 +208,12 @@ export const overTime: Figure = {
       yAxis: end === null ? axis : { ...axis, max: end, ...roomAbove.axis },
       dataZoom: zoomOf([0]),
       series: [
-        shade(all, choice),
-        ...all.map((of) => ({ ...lineOf(of, series(of.trial)), step: "end", sampling: "lttb" })),
+        warmupShade(drawn, choice),
+        ...drawn.map((entry) => ({
+          ...lineOf(entry, rateSeries(entry.trial)),
+          step: "end",
+          sampling: "lttb",
+        })),
         ...atEnd(choice, end, 0, aboveEnd(report, choice, end)),
       ] as NonNullable<Option["series"]>,
     };
@@ -205,22 +221,22 @@ export const overTime: Figure = {
 };
 
 /**
- * Where each interval begins, and its rate; at last where the load ends. What came in after that
- * was not asked for any more.
+ * The start and rate of each interval, and the end of the load. The drain after it is left out,
+ * because it has no new requests.
  */
-function series({ load }: TrialResult): [number, number][] {
-  const own = load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
-  const last = own.at(-1);
-  const begins = own.map((i): [number, number] => [i.start_s, i.throughput_rps]);
-  return last ? [...begins, [last.end_s, last.throughput_rps]] : begins;
+function rateSeries({ load }: TrialResult): [number, number][] {
+  const intervals = load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
+  const lastInterval = intervals.at(-1);
+  const starts = intervals.map((i): [number, number] => [i.start_s, i.throughput_rps]);
+  return lastInterval ? [...starts, [lastInterval.end_s, lastInterval.throughput_rps]] : starts;
 }
 
-/** The warm-up, which every trial of a step has the same of. */
-function shade(all: OfStep[], choice: Choice): object {
-  const ends = all.flatMap(({ trial }) =>
+/** The shaded area of the warm-up. All trials of a step have the same warm-up. */
+function warmupShade(trials: DrawnTrial[], choice: Choice): object {
+  const ends = trials.flatMap(({ trial }) =>
     trial.load.intervals.filter((i) => i.phase === "warmup").map((i) => i.end_s),
   );
-  const area = [[{ xAxis: 0 }, { xAxis: furthest(ends) }]];
+  const area = [[{ xAxis: 0 }, { xAxis: largest(ends) }]];
   const color = choice.dark ? "#ffffff10" : "#00000008";
   return {
     type: "line",
@@ -230,9 +246,9 @@ function shade(all: OfStep[], choice: Choice): object {
   };
 }
 
-/** Controls whose median lies above the end of the axis, with it. */
+/** Titles and medians of the controls whose median lies above the end of the axis. */
 function aboveEnd(report: Report, choice: Choice, end: number | null): string[] {
-  return drawn(report, choice).flatMap(({ subject }) => {
+  return drawnSubjects(report, choice).flatMap(({ subject }) => {
     const median = subject.control
       ? summaryAt(report, choice.at, subject.id)?.throughput_rps.median
       : null;
@@ -242,17 +258,19 @@ function aboveEnd(report: Report, choice: Choice, end: number | null): string[] 
   });
 }
 
-/** Right answers over CPU time, both since exec: a line for each start. */
+/** Correct responses over CPU time, both since exec: a line for each start. */
 export const lifetimes: Figure = {
   option: (report, choice) => {
-    const all = drawn(report, choice);
-    const lived = all.flatMap((of) => of.subject.lifetimes.starts.map((life) => ({ ...of, life })));
-    const most = (isControl: boolean): number[] =>
-      lived
+    const drawn = drawnSubjects(report, choice);
+    const lives = drawn.flatMap((entry) =>
+      entry.subject.lifetimes.starts.map((life) => ({ ...entry, life })),
+    );
+    const requestCounts = (isControl: boolean): number[] =>
+      lives
         .filter(({ subject }) => subject.control === isControl)
         .flatMap(({ life }) => life.points.map((point) => point.requests));
-    const end = fittedEnd(most(false), most(true));
-    const beyond = all
+    const end = fittedEnd(requestCounts(false), requestCounts(true));
+    const aboveEndTexts = drawn
       .filter(({ subject }) => end !== null && subject.control)
       .flatMap(
         ({ subject }) =>
@@ -261,11 +279,11 @@ export const lifetimes: Figure = {
             .map((p) => `${subject.title} ${axisNumber(p.requests)}`) ?? [],
       );
     const axis = yAxis(report, "requests", axisNumber, choice);
-    // Lines end anywhere: the names of many would lie on the others.
-    const names = all.length > NAMES_MOVED ? () => ({}) : namesOfLines(choice, all.length);
+    // Lines end at different places, so names of many would cover other lines.
+    const names = drawn.length > MOVABLE_NAMES ? () => ({}) : namesOfLines(choice, drawn.length);
     return {
-      ...base("requests over CPU time"),
-      grid: end === null ? ALONE : { ...ALONE, ...roomAbove.grid },
+      ...chartBase("requests over CPU time"),
+      grid: end === null ? SINGLE_PANEL : { ...SINGLE_PANEL, ...roomAbove.grid },
       xAxis: {
         type: "value",
         min: 0,
@@ -278,7 +296,7 @@ export const lifetimes: Figure = {
       yAxis: end === null ? axis : { ...axis, max: end, ...roomAbove.axis },
       dataZoom: zoomOf([0]),
       series: [
-        ...lived.map(({ subject, colour, dash, life }) => ({
+        ...lives.map(({ subject, colour, dash, life }) => ({
           type: "line",
           name: subject.title,
           symbol: "circle",
@@ -293,7 +311,7 @@ export const lifetimes: Figure = {
           tooltip: { formatter: (p: unknown) => (p as { data: Dot }).data.note },
           ...(life === subject.lifetimes.starts[0] ? names(subject.title) : {}),
         })),
-        ...atEnd(choice, end, 0, beyond),
+        ...atEnd(choice, end, 0, aboveEndTexts),
       ] as NonNullable<Option["series"]>,
     };
   },
@@ -307,11 +325,11 @@ function lifeNote(
   index: number,
 ): string {
   const totals = `${amount(point.requests)} requests in ${number(point.cpu_s)} s of CPU time`;
-  return `${subject.title}, repeat ${life.repeat}\n${momentOf(report, point, index)}: ${totals}`;
+  return `${subject.title}, repeat ${life.repeat}\n${momentName(report, point, index)}: ${totals}`;
 }
 
-/** When a start's totals were these: when it was ready, when it was warm, or after which step. */
-function momentOf(report: Report, { workload, step }: LifePoint, index: number): string {
+/** The moment of a point of a start: ready, warm, or after a step. */
+function momentName(report: Report, { workload, step }: LifePoint, index: number): string {
   if (workload === null) return index === 0 ? "ready" : "warm";
   const name = report.run.workloads[workload]?.name ?? "";
   const summary = report.summaries.find((s) => s.step === step);

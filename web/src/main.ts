@@ -1,10 +1,10 @@
 import "./style.css";
 import { selectionBar } from "./bar.ts";
-import { button, choose, download, offer } from "./button.ts";
+import { button, labelledSelect, download, replaceOptions } from "./button.ts";
 import { Chart } from "./chart.ts";
 import {
   type Choice,
-  chosen,
+  changedChoice,
   firstChoice,
   shownSteps,
   shownTrials,
@@ -14,18 +14,18 @@ import { reportData, readReport } from "./data.ts";
 import { addFlames } from "./flame.ts";
 import { foldLongTexts } from "./fold.ts";
 import { stepName } from "./format.ts";
-import { cardsNote, followingParts, shownOf } from "./parts.ts";
+import { cardsNote, partsSelector, selectionOf } from "./parts.ts";
 import { addPrices } from "./prices.ts";
 import type { Report } from "./schema.ts";
-import { followingTables } from "./table.ts";
+import { tablesSelector } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 
-/** Everything the reader can change, in one place; every change redraws what depends on it. */
+/** The page and the choice of the reader. Every change redraws the parts that depend on it. */
 class Page {
   private readonly charts: Chart[] = [];
-  /** Called when something else is to be shown, before the charts are drawn. */
+  /** Called when the selection changes, before the charts are drawn. */
   private readonly followers: ((choice: Choice) => void)[] = [];
-  /** Called at every change. */
+  /** Called at every change of the choice. */
   private readonly pickers: ((choice: Choice) => void)[] = [];
   private choice: Choice;
 
@@ -51,12 +51,12 @@ class Page {
     });
     addEventListener("beforeprint", () => {
       this.charts.forEach((c) => {
-        c.forPrint(true);
+        c.setPrinting(true);
       });
     });
     addEventListener("afterprint", () => {
       this.charts.forEach((c) => {
-        c.forPrint(false);
+        c.setPrinting(false);
       });
     });
   }
@@ -71,16 +71,16 @@ class Page {
     });
   }
 
-  /** Another selection: of subjects, workloads, protocols or steps. */
+  /** Changes the selection of subjects, workloads, protocols or steps. */
   private select(part: Partial<Choice>): void {
-    this.choice = chosen(this.report, this.choice, part);
+    this.choice = changedChoice(this.report, this.choice, part);
     this.followers.forEach((follow) => {
       follow(this.choice);
     });
     this.change({});
   }
 
-  /** One selection for all charts, tables and cards. */
+  /** Connects the selection bar with tables, cards and other parts of the page. */
   private followSelection(): void {
     const bar = document.getElementById("legend");
     if (bar)
@@ -89,11 +89,11 @@ class Page {
           this.select(part);
         }),
       );
-    const [tables, parts, note] = [followingTables(), followingParts(), cardsNote()];
+    const [tables, parts, note] = [tablesSelector(), partsSelector(), cardsNote()];
     this.followers.push((choice) => {
-      const shown = shownOf(this.report, choice);
-      tables(shown);
-      parts(shown);
+      const selection = selectionOf(this.report, choice);
+      tables(selection);
+      parts(selection);
       note();
     });
   }
@@ -105,13 +105,13 @@ class Page {
     const chart = new Chart(this.report, figure, plot, this.choice);
     this.charts.push(chart);
     const name = figure.dataset["chart"];
-    if (name === "response") tools.append(this.percentiles());
-    if (name === "spectrum" || name === "over-time") tools.append(this.steps());
+    if (name === "response") tools.append(this.percentileSelect());
+    if (name === "spectrum" || name === "over-time") tools.append(this.stepSelect());
     chart.addTools(tools);
   }
 
-  private percentiles(): HTMLElement {
-    return choose(
+  private percentileSelect(): HTMLElement {
+    return labelledSelect(
       "Percentile",
       [
         ["p50", "p50"],
@@ -125,20 +125,20 @@ class Page {
     );
   }
 
-  /** What a chart of a single step is of, the same for all of them. */
-  private steps(): HTMLElement {
-    // Workloads may share a step, and their lines would lie on each other.
+  /** The select of the step that all charts of a single step show. */
+  private stepSelect(): HTMLElement {
+    // Workloads may share a step, so the key has both.
     const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
-    const label = choose("Step", [], "", (value) => {
+    const label = labelledSelect("Step", [], "", (value) => {
       const [workload, step] = JSON.parse(value) as [string, number];
       this.change({ at: { workload, step } });
     });
     this.pickers.push((choice) => {
-      const named = shownSteps(this.report, choice).map((s): [string, string] => [
+      const entries = shownSteps(this.report, choice).map((s): [string, string] => [
         key(s),
         `${workloadPrefix(this.report, s.workload)}${stepName(s)}`,
       ]);
-      offer(label, named, key(choice.at));
+      replaceOptions(label, entries, key(choice.at));
     });
     return label;
   }
@@ -160,16 +160,16 @@ class Page {
       this.change({ trial: Number(picker.value) });
       this.showCaveats();
     });
-    const all = [...picker.options];
+    const options = [...picker.options];
     this.followers.push((choice) => {
-      const shown = new Set(shownTrials(this.report, choice).map(String));
-      picker.replaceChildren(...all.filter((option) => shown.has(option.value)));
+      const shownIndices = new Set(shownTrials(this.report, choice).map(String));
+      picker.replaceChildren(...options.filter((option) => shownIndices.has(option.value)));
       picker.value = String(choice.trial);
       this.showCaveats();
     });
   }
 
-  /** The caveats of the trial that is picked, beside it. */
+  /** Shows the caveats of the trial beside its picker. */
   private showCaveats(): void {
     const list = document.createElement("ul");
     list.className = "caveats";
@@ -203,9 +203,9 @@ class Page {
   }
 }
 
-// Whatever happens from here on, the page is as a whole what the style makes of it.
+// The style of the viewer applies from here on, even if an error follows.
 document.documentElement.classList.add("viewed");
 const report = readReport();
-// A profile alone has nothing to choose from.
+// A page of a profile has flame graphs only, and no selection.
 if (report && report.schema === "dyno.profile/1") addFlames(report);
 else if (report) new Page(report).start();

@@ -1,6 +1,6 @@
-// The marks of single values: what limited them, what is not valid, what lies above the place where
-// it stands.
-import { beyond } from "./format.ts";
+// Draws the marks of single values. They show the limiter, trials that are not valid, and values
+// that are only known to exceed a bound.
+import { longerThanWait } from "./format.ts";
 import { wrap } from "./layout.ts";
 import type { IntervalResult, Resource, TrialResult } from "./schema.ts";
 
@@ -18,7 +18,7 @@ export interface Dot {
 const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
 const DOWN = "path://M0,0 L8,0 L4,8 Z";
 
-/** Stands on a lower bound: the truth is above it. */
+/** The mark of a lower bound: the true value is above it. */
 const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
 
 function limiterSymbol(resource: Resource): string {
@@ -55,19 +55,19 @@ export function dot(t: TrialResult, value: [number, number], colour: string, not
   };
 }
 
-/** The mark of a value that is above where it stands. */
-export function arrow(of: Dot): Dot {
-  return { ...of, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
+/** The mark of a value that lies above the place of the mark. */
+export function arrow(mark: Dot): Dot {
+  return { ...mark, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
 }
 
-/** The mark of a value above the end of its axis: it hangs from there. */
-export function hanging(of: Dot): Dot {
-  return { ...arrow(of), symbolOffset: [0, "50%"] };
+/** The mark of a value above the end of its axis. It hangs down from the end. */
+export function hanging(mark: Dot): Dot {
+  return { ...arrow(mark), symbolOffset: [0, "50%"] };
 }
 
-/** What is known of a percentile that lies among what was never answered. */
+/** The text of a percentile that lies among the requests without a response. */
 export function longerThan(
-  of: Pick<IntervalResult, "response_time_us" | "response_unanswered">,
+  result: Pick<IntervalResult, "response_time_us" | "response_unanswered">,
 ): string {
-  return beyond(of.response_time_us.longest_wait, of.response_unanswered.share);
+  return longerThanWait(result.response_time_us.longest_wait, result.response_unanswered.share);
 }

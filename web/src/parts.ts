@@ -1,17 +1,17 @@
-// Parts of the page say what they are of, by indices in the plan: rows, columns, cards and what
-// stands in them. The choice shows and hides them by that alone.
+// Shows and hides rows, columns, cards and other parts of the page. Their data attributes hold the
+// indices of their subject, workload and step in the plan. The choice selects by these alone.
 import { type Choice, shownWorkloads } from "./choice.ts";
 import type { Report } from "./schema.ts";
 
-/** What is shown, by the indices that parts of the page carry. */
-export interface Shown {
+/** The indices of the subjects, workloads and step that are shown. */
+export interface PageSelection {
   subjects: ReadonlySet<string>;
   workloads: ReadonlySet<string>;
   /** null: every step. */
   step: string | null;
 }
 
-export function shownOf(report: Report, choice: Choice): Shown {
+export function selectionOf(report: Report, choice: Choice): PageSelection {
   const workloads = shownWorkloads(report, choice);
   return {
     subjects: indicesOf(report.subjects, ({ id }) => !choice.hidden.has(id)),
@@ -20,67 +20,67 @@ export function shownOf(report: Report, choice: Choice): Shown {
   };
 }
 
-function indicesOf<T>(all: T[], isShown: (one: T) => boolean): Set<string> {
-  return new Set(all.flatMap((one, index) => (isShown(one) ? [String(index)] : [])));
+function indicesOf<T>(items: T[], isShown: (item: T) => boolean): Set<string> {
+  return new Set(items.flatMap((item, index) => (isShown(item) ? [String(index)] : [])));
 }
 
-/** Whether a part is shown. What it does not say, it is not chosen by. */
-export function isShown(part: HTMLElement, shown: Shown): boolean {
+/** Whether a part is shown. An index that the part does not carry does not hide it. */
+export function isShown(part: HTMLElement, selection: PageSelection): boolean {
   const { subject, workload, step } = part.dataset;
   return (
-    (subject === undefined || shown.subjects.has(subject)) &&
-    (workload === undefined || workload.split(" ").some((one) => shown.workloads.has(one))) &&
-    (step === undefined || shown.step === null || shown.step === step)
+    (subject === undefined || selection.subjects.has(subject)) &&
+    (workload === undefined || workload.split(" ").some((name) => selection.workloads.has(name))) &&
+    (step === undefined || selection.step === null || selection.step === step)
   );
 }
 
 /**
- * Everything that is shown and hidden and is no row of a table. Gives what is to be called at every
- * change.
+ * A function to call at every change of the selection. It shows and hides all parts that are not
+ * rows of a table.
  */
-export function followingParts(): (shown: Shown) => void {
+export function partsSelector(): (selection: PageSelection) => void {
   const blocks = new Map<Element | null, HTMLElement[]>();
   for (const part of document.querySelectorAll<HTMLElement>(
     ":is([data-subject], [data-workload], [data-step]):not(tr)",
   )) {
     const block = part.closest("details");
-    const own = blocks.get(block);
-    if (own) own.push(part);
+    const known = blocks.get(block);
+    if (known) known.push(part);
     else blocks.set(block, [part]);
   }
-  const follow = [...blocks].map(([block, parts]) =>
-    whenOpen(block, (shown: Shown) => {
-      for (const part of parts) part.hidden = !isShown(part, shown);
+  const selectors = [...blocks].map(([block, parts]) =>
+    whenOpen(block, (selection: PageSelection) => {
+      for (const part of parts) part.hidden = !isShown(part, selection);
     }),
   );
-  return (shown) => {
-    follow.forEach((one) => {
-      one(shown);
+  return (selection) => {
+    selectors.forEach((select) => {
+      select(selection);
     });
   };
 }
 
 /**
- * Does something now, or, of a folded block, when that is opened: of a large report most is never
- * looked at.
+ * Wraps `act` so that it waits while the element is in a closed block, until the block is opened.
+ * Most blocks of a large report are never opened.
  */
-export function whenOpen<T>(inside: Element | null, act: (of: T) => void): (of: T) => void {
-  const block = inside?.closest("details");
+export function whenOpen<T>(element: Element | null, act: (value: T) => void): (value: T) => void {
+  const block = element?.closest("details");
   if (!block) return act;
-  let due: { of: T } | null = null;
-  const settle = (): void => {
-    if (!block.open || !due) return;
-    act(due.of);
-    due = null;
+  let pending: { value: T } | null = null;
+  const actIfOpen = (): void => {
+    if (!block.open || !pending) return;
+    act(pending.value);
+    pending = null;
   };
-  block.addEventListener("toggle", settle);
-  return (of) => {
-    due = { of };
-    settle();
+  block.addEventListener("toggle", actIfOpen);
+  return (value) => {
+    pending = { value };
+    actIfOpen();
   };
 }
 
-/** Says above the cards how many of them are shown. */
+/** A note above the cards of how many of them are shown. The function returned updates it. */
 export function cardsNote(): () => void {
   const note = document.createElement("p");
   note.className = "note";
@@ -91,9 +91,9 @@ export function cardsNote(): () => void {
     const steps = shown.flatMap((card) => [
       ...card.querySelectorAll<HTMLElement>(".strip li:not([hidden])"),
     ]);
-    const all = document.querySelectorAll("#why .strip li").length;
-    note.hidden = shown.length === cards.length && steps.length === all;
-    const some = `${shown.length} of ${cards.length} subjects`;
-    note.textContent = `${some} and ${steps.length} of ${all} steps are selected.`;
+    const stepCount = document.querySelectorAll("#why .strip li").length;
+    note.hidden = shown.length === cards.length && steps.length === stepCount;
+    const subjectsText = `${shown.length} of ${cards.length} subjects`;
+    note.textContent = `${subjectsText} and ${steps.length} of ${stepCount} steps are selected.`;
   };
 }

@@ -1,9 +1,8 @@
-// Prices that the reader sets: what a billion requests cost is a sum of hours that are paid for,
-// each at its price.
+// Lets the reader set prices, and shows the cost of a billion requests at these prices.
 import { costOf } from "./cost.ts";
 import { number } from "./format.ts";
 
-/** Lets the reader change the prices; the costs in the table below follow. */
+/** Shows the form of prices. The costs in the table below follow its values. */
 export function addPrices(): void {
   const form = document.getElementById("prices");
   if (!(form instanceof HTMLFormElement)) return;
@@ -14,25 +13,25 @@ export function addPrices(): void {
     return input.valueAsNumber;
   };
   const show = (): void => {
-    // Memory is free of charge, and CPUs are used fully, where nothing is said of them.
+    // Without a value, memory is free and CPUs are fully used.
     const prices = {
       cpu: field("cpu") ?? Number.NaN,
       gib: field("gib") ?? 0,
       utilisation: field("utilisation") ?? 1,
     };
     for (const cost of document.querySelectorAll<HTMLElement>("[data-cpu-hours]")) {
-      const of = costOf(
+      const total = costOf(
         Number(cost.dataset["cpuHours"]),
         Number(cost.dataset["gibHours"] ?? 0),
         prices,
       );
-      cost.textContent = of === null ? "–" : number(of);
+      cost.textContent = total === null ? "–" : number(total);
       const cell = cost.closest("td");
       if (!cell) continue;
-      if (of === null) delete cell.dataset["key"];
-      else cell.dataset["key"] = String(of);
+      if (total === null) delete cell.dataset["key"];
+      else cell.dataset["key"] = String(total);
     }
-    // It tells the suite's prices.
+    // The note shows the prices of the suite, which no longer apply.
     const note = document.getElementById("at-prices");
     if (note) note.hidden = true;
   };

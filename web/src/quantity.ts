@@ -1,33 +1,30 @@
-// What charts over steps and over subjects are of.
+// Describes the quantity that a chart over steps or subjects shows.
 import type { Choice } from "./choice.ts";
 import { fittedEnd } from "./layout.ts";
 import type { Repeated, Report, Summary, TrialResult } from "./schema.ts";
 
 export type Show = (value: number) => string;
 
-/** What a chart shows of each step, and of each of its trials. */
+/** The quantity of a chart, with its value for each step and for each trial. */
 export interface Quantity {
   name: string;
   show: Show;
-  /** null: it was not measured there. */
-  ofStep: (s: Summary) => Over | null;
+  /** null: the quantity was not measured at the step. */
+  ofStep: (s: Summary) => RepeatedValue | null;
   ofTrial: (t: TrialResult) => number | null;
   bounds?: Bounds;
-  /**
-   * Whether a linear axis ends where the others do if a control is far above them; else it has room
-   * for all.
-   */
+  /** `cut`: a linear axis ends above the other subjects if a control is far above them. */
   controls?: "cut";
 }
 
 /** A quantity over the repeats of a step. */
-export type Over = Pick<Repeated, "median" | "interval">;
+export type RepeatedValue = Pick<Repeated, "median" | "interval">;
 
-/** What is drawn in place of a value that is only known to be exceeded. */
+/** Lower bounds to draw in place of values that are only known to exceed them. */
 export interface Bounds {
-  /** The bound of a trial, in words and as a number; null if its value is known, or nothing is. */
+  /** The bound of a trial, in words and as a number; null: the value is known, or no bound is. */
   ofTrial: (t: TrialResult) => { at: number; words: string } | null;
-  /** Whether a step has no median because of such trials: the line must not pass over it. */
+  /** Whether a step has no median because of such trials, so that the line must break at it. */
   breaks: (s: Summary) => boolean;
 }
 
@@ -38,8 +35,8 @@ export function isDrawable(choice: Choice, v: number | null): v is number {
   return v !== null && (!choice.logY || v > 0);
 }
 
-/** What is shown of a chart: a quantity of these steps and trials. */
-interface Measured {
+/** The data of a chart: a quantity of these steps and trials. */
+interface ChartData {
   report: Report;
   choice: Choice;
   quantity: Quantity;
@@ -47,8 +44,8 @@ interface Measured {
   trials: TrialResult[];
 }
 
-/** Where an axis ends although controls go on; null: it has room for all. */
-export function endOf({ report, choice, quantity, summaries, trials }: Measured): number | null {
+/** The end of an axis if values of controls are cut; null: it has room for all. */
+export function axisEnd({ report, choice, quantity, summaries, trials }: ChartData): number | null {
   // A logarithmic axis has room for all.
   if (quantity.controls !== "cut" || choice.logY) return null;
   const controls = new Set(report.subjects.filter((s) => s.control).map((s) => s.id));

@@ -1,16 +1,16 @@
-// What charts over steps become where there is but one step: a row for each subject, the best of
-// the overview first.
-import { base } from "./axes.ts";
+// Draws a chart of a single step: a row for each subject, in the order of the overview. Charts over
+// steps become such charts if there is only one step.
+import { chartBase } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import { stepName } from "./format.ts";
 import { decades, labelIn, labelRoom, rowPanels, ROW_HEIGHT } from "./layout.ts";
 import { arrow, dot, type Dot } from "./marks.ts";
-import { endOf, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
+import { axisEnd, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
 import type { Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour } from "./theme.ts";
 
-/** A subject at the step, with its place among the colours. */
+/** A subject at the step. `index` selects its colour. */
 interface Row {
   subject: SubjectResult;
   index: number;
@@ -25,15 +25,15 @@ interface Panel {
   quantity: Quantity;
   workload: string;
   rows: Row[];
-  /** Where the axis ends although controls go on; null: it has room for all. */
+  /** The end of the axis if values of controls are cut; null: it has room for all. */
   end: number | null;
 }
 
 /**
- * A dot per repeat and a bar to the median; on a logarithmic axis, which has no zero for bars to
- * begin at, a mark there.
+ * A dot for each repeat and a bar up to the median. A logarithmic axis has no zero where bars could
+ * begin, so it has a mark at the median.
  */
-export function overSubjects(report: Report, choice: Choice, quantity: Quantity): Option {
+export function subjectsChart(report: Report, choice: Choice, quantity: Quantity): Option {
   const panels = shownWorkloads(report, choice).map((workload) =>
     panelOf(report, choice, quantity, workload),
   );
@@ -43,8 +43,8 @@ export function overSubjects(report: Report, choice: Choice, quantity: Quantity)
     choice.isNarrow,
   );
   return {
-    ...base(quantity.name),
-    grid: places.all.map((place) => ({ ...place, left, right: 70 })),
+    ...chartBase(quantity.name),
+    grid: places.panels.map((place) => ({ ...place, left, right: 70 })),
     xAxis: panels.map((panel, gridIndex) => ({ gridIndex, ...valueAxis(panel) })),
     yAxis: panels.map(({ rows }, gridIndex) => ({
       gridIndex,
@@ -76,18 +76,18 @@ function panelOf(report: Report, choice: Choice, quantity: Quantity, workload: s
     quantity,
     workload,
     rows,
-    end: endOf({ report, choice, quantity, trials, summaries: rows.map(({ step }) => step) }),
+    end: axisEnd({ report, choice, quantity, trials, summaries: rows.map(({ step }) => step) }),
   };
 }
 
-/** In the order of the overview. */
+/** The rows of a workload, in the order of the overview. */
 function rowsOf(report: Report, choice: Choice, workload: string): Row[] {
-  const own = report.overview.filter(
+  const overviewRows = report.overview.filter(
     (row) => row.workload === workload && !choice.hidden.has(row.subject),
   );
   const steps = report.summaries.filter((s) => s.workload === workload);
   const trials = report.trials.filter((t) => t.workload === workload);
-  return own.flatMap(({ reference_cell: { arm } }) =>
+  return overviewRows.flatMap(({ reference_cell: { arm } }) =>
     steps
       .filter((s) => s.cell.arm === arm)
       .flatMap((step): Row[] => {
@@ -98,7 +98,7 @@ function rowsOf(report: Report, choice: Choice, workload: string): Row[] {
   );
 }
 
-/** The subject, with the step where it has several, which differ in streams or pipelines. */
+/** The subject, with its step if it has several (which differ in streams or pipelines). */
 function nameOf({ subject, step }: Row, rows: Row[]): string {
   return rows.filter((row) => row.subject === subject).length > 1
     ? `${subject.title}, ${stepName(step)}`
@@ -133,9 +133,9 @@ function seriesOf(panel: Panel): object[] {
     subjectColour(index, subject.control, choice.dark);
   const median = (row: Row): number | null => quantity.ofStep(row.step)?.median ?? null;
   const data = rows.map((row) => ({
-    value: cut(panel, median(row)),
+    value: cutAtEnd(panel, median(row)),
     itemStyle: { color: colour(row), opacity: 0.35 },
-    label: above(panel, row),
+    label: cutLabel(panel, row),
   }));
   const marks = rows.flatMap((row, place) => {
     const value = median(row);
@@ -159,12 +159,12 @@ function seriesOf(panel: Panel): object[] {
   ];
 }
 
-function cut({ end }: Panel, value: number | null): number | null {
+function cutAtEnd({ end }: Panel, value: number | null): number | null {
   return value !== null && end !== null && value > end ? end : value;
 }
 
-/** The value of a bar that is cut, at its end. */
-function above({ quantity, end }: Panel, { step }: Row): object {
+/** The label with its value at the end of a bar that is cut. */
+function cutLabel({ quantity, end }: Panel, { step }: Row): object {
   const median = quantity.ofStep(step)?.median ?? null;
   if (median === null || end === null || median <= end) return { show: false };
   return { show: true, position: "right", formatter: `→ ${quantity.show(median)}`, fontSize: 11 };
@@ -180,7 +180,7 @@ function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | nul
     return dot(t, [value, place], colour, `${note}${quantity.show(value)}`);
   const bound = (quantity.bounds ?? NO_BOUNDS).ofTrial(t);
   if (!bound) return null;
-  // The truth lies to the right.
+  // The true value lies to the right.
   return {
     ...arrow(dot(t, [bound.at, place], colour, `${note}${bound.words}`)),
     symbolRotate: -90,

@@ -1,13 +1,13 @@
-// Charts over steps: a panel for each workload that is shown, with a y axis of its own; all of them
-// share the x axis.
+// Draws charts over steps: a panel for each workload that is shown. Each panel has its own y axis,
+// and all share the x axis.
 import {
-  ALONE,
-  base,
-  ink,
-  NAMES_MOVED,
+  SINGLE_PANEL,
+  chartBase,
+  textColour,
+  MOVABLE_NAMES,
   namesOfLines,
   roomAbove,
-  written,
+  textSeries,
   yAxis,
   zoomOf,
 } from "./axes.ts";
@@ -24,23 +24,20 @@ import {
   stops,
 } from "./layout.ts";
 import { arrow, dot, type Dot, hanging } from "./marks.ts";
-import { endOf, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
+import { axisEnd, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
 import type { Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
 type StepOf = Summary | TrialResult["step"];
 
 /** The axis over steps. */
-interface Across {
+interface StepAxis {
   name: string;
-  of: (step: StepOf) => number;
-  /**
-   * The names of stops, which stand at 0, 1, 2 …; null: places are numbers of their own, on a
-   * logarithmic axis.
-   */
-  stops: string[] | null;
-  /** Where a marker at so many connections stands. */
-  placesOf: (connections: number) => number[];
+  placeOf: (step: StepOf) => number;
+  /** The names of the stops at 0, 1, 2 …; null: the axis is logarithmic and has no stops. */
+  stopNames: string[] | null;
+  /** The places of a marker at this number of connections. */
+  markerPlaces: (connections: number) => number[];
 }
 
 /** A workload on its axes. */
@@ -48,19 +45,19 @@ interface Panel {
   report: Report;
   choice: Choice;
   quantity: Quantity;
-  x: Across;
+  x: StepAxis;
   workload: string;
   summaries: Summary[];
   trials: TrialResult[];
-  /** The last place that anything stands at. */
+  /** The last place that has a value. */
   last: number;
-  /** Where the y axis ends although controls go on; null: it has room for all. */
+  /** The end of the y axis if values of controls are cut; null: it has room for all. */
   end: number | null;
 }
 
 /** A line through medians, a dot per repeat, a cross per step that is not valid. */
-export function overSteps(report: Report, choice: Choice, quantity: Quantity): Option {
-  const x = xOf(report);
+export function stepsChart(report: Report, choice: Choice, quantity: Quantity): Option {
+  const x = stepAxis(report);
   const panels = shownWorkloads(report, choice).map((workload) =>
     panelOf(report, choice, quantity, x, workload),
   );
@@ -71,75 +68,70 @@ export function overSteps(report: Report, choice: Choice, quantity: Quantity): O
       yAxisIndex: index,
     })),
   );
-  return { ...base(quantity.name), ...axes(panels), series };
+  return { ...chartBase(quantity.name), ...axes(panels), series };
 }
 
-/** Whether all that there is would stand above each other. */
-export function isOnePlace(report: Report): boolean {
-  return new Set(report.summaries.map(xOf(report).of)).size === 1;
+/** Whether all steps would stand at the same place of the x axis. */
+export function hasSinglePlace(report: Report): boolean {
+  return new Set(report.summaries.map(stepAxis(report).placeOf)).size === 1;
 }
 
-/** Pixels for the panels of several workloads; null: what the style gives. */
+/** The height for the panels of several workloads, in pixels; null: the height of the style. */
 export function stepsHeight(report: Report, choice: Choice): number | null {
   const panels = shownWorkloads(report, choice).length;
   return panels > 1 ? panelsHeight(panels) : null;
 }
 
-/**
- * The quantity that varies over the steps, or, where the same steps come again, the steps in the
- * order of the suite.
- */
-function xOf(report: Report): Across {
+/** The x axis: the quantity that varies over the steps, or their order if steps repeat. */
+function stepAxis(report: Report): StepAxis {
   const quantity = quantityOf(report);
-  // A closed loop has no rate to stand at.
+  // A step with a closed loop has no rate, so it has no place on an axis of rates.
   const isMixed = quantity.name === RATE && report.summaries.some((s) => s.rate === null);
-  return isMixed || report.summaries.some((s) => s.pass > 1) ? inOrder(report, quantity) : quantity;
+  return isMixed || report.summaries.some((s) => s.pass > 1)
+    ? suiteOrderAxis(report, quantity)
+    : quantity;
 }
 
 const RATE = "offered requests/s";
 
 /**
- * Connections, or the rate where that varies instead. Where steps of different connections have the
- * same number of requests in flight, that is what makes them comparable; markers stand at
- * connections.
+ * Connections, or the rate if only that varies. If steps with different connections have the same
+ * number of requests in flight, that number. Markers have places only on an axis of connections.
  */
-function quantityOf(report: Report): Across {
-  const different = (of: (s: Summary) => number | null): number =>
-    new Set(report.summaries.map(of)).size;
-  const connections = different((s) => s.connections);
-  const across = (name: string, of: Across["of"]): Across => ({
+function quantityOf(report: Report): StepAxis {
+  const countDistinct = (pick: (s: Summary) => number | null): number =>
+    new Set(report.summaries.map(pick)).size;
+  const connections = countDistinct((s) => s.connections);
+  const axisOver = (name: string, placeOf: StepAxis["placeOf"]): StepAxis => ({
     name,
-    of,
-    stops: null,
-    placesOf: () => [],
+    placeOf,
+    stopNames: null,
+    markerPlaces: () => [],
   });
-  const hasRates = different((s) => s.rate) > 1 || report.summaries.some((s) => s.schedule);
-  if (connections === 1 && hasRates) return across(RATE, (s) => s.rate ?? 0);
-  if (different((s) => s.in_flight) < connections && report.run.markers.length === 0) {
-    return across("requests in flight", (s) => s.in_flight);
+  const hasRates = countDistinct((s) => s.rate) > 1 || report.summaries.some((s) => s.schedule);
+  if (connections === 1 && hasRates) return axisOver(RATE, (s) => s.rate ?? 0);
+  if (countDistinct((s) => s.in_flight) < connections && report.run.markers.length === 0) {
+    return axisOver("requests in flight", (s) => s.in_flight);
   }
-  return { ...across("connections", (s) => s.connections), placesOf: (at) => [at] };
+  return { ...axisOver("connections", (s) => s.connections), markerPlaces: (at) => [at] };
 }
 
-/**
- * A place for each step, one after the other: at the same connections their points would lie on
- * each other.
- */
-function inOrder(report: Report, quantity: Across): Across {
+/** An axis with a place for each step. On an axis of connections, equal steps would overlap. */
+function suiteOrderAxis(report: Report, quantity: StepAxis): StepAxis {
   const nameOf = (s: StepOf): string => {
-    if (quantity.name !== RATE || s.rate !== null) return axisNumber(quantity.of(s));
+    if (quantity.name !== RATE || s.rate !== null) return axisNumber(quantity.placeOf(s));
     return s.schedule ? scheduleName(s.schedule) : "closed loop";
   };
   const stopOf = (s: StepOf): string => `${nameOf(s)}${s.pass > 1 ? ` (${s.pass})` : ""}`;
   const steps = [...report.summaries].sort((a, b) => (a.step < b.step ? -1 : 1));
   const names = [...new Set(steps.map(stopOf))];
   const connections = names.map((name) => steps.find((s) => stopOf(s) === name)?.connections ?? 0);
-  const isOfConnections = quantity.placesOf(1).length > 0;
+  const isOfConnections = quantity.markerPlaces(1).length > 0;
   return {
     name: `${quantity.name}, in the order of the suite`,
-    of: (s) => names.indexOf(stopOf(s)),
-    stops: names,
-    placesOf: (at) => (isOfConnections ? placesAmong(connections, at) : []),
+    placeOf: (s) => names.indexOf(stopOf(s)),
+    stopNames: names,
+    markerPlaces: (at) => (isOfConnections ? placesAmong(connections, at) : []),
   };
 }
 
@@ -147,7 +139,7 @@ function panelOf(
   report: Report,
   choice: Choice,
   quantity: Quantity,
-  x: Across,
+  x: StepAxis,
   workload: string,
 ): Panel {
   const summaries = report.summaries.filter(
@@ -156,7 +148,7 @@ function panelOf(
   const trials = report.trials.filter(
     (t) => t.workload === workload && !choice.hidden.has(t.subject_id),
   );
-  const [, last] = ends(summaries.map(x.of));
+  const [, last] = ends(summaries.map(x.placeOf));
   return {
     report,
     choice,
@@ -166,18 +158,18 @@ function panelOf(
     summaries,
     trials,
     last,
-    end: endOf({ report, choice, quantity, summaries, trials }),
+    end: axisEnd({ report, choice, quantity, summaries, trials }),
   };
 }
 
-/** A grid with its axes for each panel, below each other; zoomed together. */
+/** A column of grids, one for each panel, that zoom together. */
 function axes(panels: Panel[]): Option {
-  const [from, to] = ends(panels.flatMap((p) => p.summaries.map(p.x.of)));
+  const [from, to] = ends(panels.flatMap((p) => p.summaries.map(p.x.placeOf)));
   const shared = panels.length > 1 && from < to ? { min: from, max: to } : {};
   return {
-    grid: panels.length > 1 ? panels.map((_, i) => below(i)) : panels.map(alone),
+    grid: panels.length > 1 ? panels.map((_, i) => stackedGrid(i)) : panels.map(singleGrid),
     xAxis: panels.map((panel, gridIndex) => ({
-      ...(panel.x.stops ? axisOfStops(panel.x.stops) : { ...LOG, ...shared }),
+      ...(panel.x.stopNames ? axisOfStops(panel.x.stopNames) : { ...LOG, ...shared }),
       gridIndex,
       name: panel === panels.at(-1) ? panel.x.name : "",
       nameLocation: "middle",
@@ -195,7 +187,7 @@ const LOG = {
   axisLabel: { formatter: (v: number) => axisNumber(v), hideOverlap: true },
 };
 
-/** Names at whole numbers. An axis of names could not hold a marker between two of them. */
+/** Names at whole numbers. A category axis could not hold a marker between two names. */
 function axisOfStops(names: string[]): object {
   const customValues = [...names.keys()];
   const formatter = (place: number): string => names[place] ?? "";
@@ -207,12 +199,12 @@ function axisOfStops(names: string[]): object {
   };
 }
 
-function below(index: number): object {
-  return { ...ALONE, bottom: "auto", top: panelTop(index), height: PANEL_HEIGHT };
+function stackedGrid(index: number): object {
+  return { ...SINGLE_PANEL, bottom: "auto", top: panelTop(index), height: PANEL_HEIGHT };
 }
 
-function alone({ end }: Panel): object {
-  return end === null ? ALONE : { ...ALONE, ...roomAbove.grid };
+function singleGrid({ end }: Panel): object {
+  return end === null ? SINGLE_PANEL : { ...SINGLE_PANEL, ...roomAbove.grid };
 }
 
 function yAxisOf(panel: Panel): object {
@@ -221,13 +213,13 @@ function yAxisOf(panel: Panel): object {
   const axis = {
     ...yAxis(report, name, quantity.show, choice),
     ...(choice.logY ? decades(valuesOfPanel(panel)) : {}),
-    // At its left end, wherever the first stop is.
+    // Keeps the axis at the left end, even if the first stop is at another place.
     axisLine: { onZero: false },
   };
   return end === null ? axis : { ...axis, max: end, ...roomAbove.axis };
 }
 
-/** What is drawn: medians and their intervals, trials, and bounds. */
+/** All values that are drawn: medians, their intervals, trials, and bounds. */
 function valuesOfPanel({ quantity, summaries, trials }: Panel): number[] {
   const bound = (t: TrialResult): number | undefined =>
     (quantity.bounds ?? NO_BOUNDS).ofTrial(t)?.at;
@@ -241,12 +233,12 @@ function valuesOfPanel({ quantity, summaries, trials }: Panel): number[] {
 }
 
 function seriesOf(panel: Panel): object[] {
-  const all = panel.report.subjects
+  const subjects = panel.report.subjects
     .map((subject, index) => ({ subject, index }))
     .filter(({ subject }) => !panel.choice.hidden.has(subject.id));
   return [
-    ...all.flatMap(({ subject, index }) => linesOf(panel, subject, index)),
-    ...dotsOf(panel, all),
+    ...subjects.flatMap(({ subject, index }) => linesOf(panel, subject, index)),
+    ...dotsOf(panel, subjects),
     ...cutValues(panel),
   ];
 }
@@ -254,18 +246,20 @@ function seriesOf(panel: Panel): object[] {
 /** The bands and lines of a subject. */
 function linesOf(panel: Panel, subject: SubjectResult, index: number): object[] {
   const colour = subjectColour(index, subject.control, panel.choice.dark);
-  const own = panel.summaries.filter((s) => s.subject === subject.id);
+  const summaries = panel.summaries.filter((s) => s.subject === subject.id);
   const key = seriesKey(panel.summaries);
-  const joined = [...new Set(own.map(key))].map((one) => own.filter((s) => key(s) === one));
+  const stepsOfLines = [...new Set(summaries.map(key))].map((value) =>
+    summaries.filter((s) => key(s) === value),
+  );
   return [
-    ...joined.flatMap((steps) => band(panel, colour, steps)),
-    ...joined.flatMap((steps) => line(panel, subject, index, colour, steps)),
+    ...stepsOfLines.flatMap((steps) => band(panel, colour, steps)),
+    ...stepsOfLines.flatMap((steps) => line(panel, subject, index, colour, steps)),
   ];
 }
 
-/** The dots of all subjects at once: a series for each would take several times as long to draw. */
-function dotsOf(panel: Panel, all: { subject: SubjectResult; index: number }[]): object[] {
-  const data = all.flatMap(({ subject, index }) =>
+/** The dots of all subjects in one series: one series each would take several times as long. */
+function dotsOf(panel: Panel, subjects: { subject: SubjectResult; index: number }[]): object[] {
+  const data = subjects.flatMap(({ subject, index }) =>
     dots(panel, subject, subjectColour(index, subject.control, panel.choice.dark)),
   );
   return [
@@ -284,11 +278,11 @@ function dotsOf(panel: Panel, all: { subject: SubjectResult; index: number }[]):
 export const DOTS = "repeats";
 
 /**
- * What one line joins: steps of a workload that differ in connections alone, or, at one number of
- * these, in the rate alone.
+ * The key of the line that a step belongs to. A line joins steps that differ in connections alone,
+ * or, if connections do not vary, in the rate alone.
  */
-function seriesKey(all: Summary[]): (s: Summary) => string {
-  const isOfRates = new Set(all.map((s) => s.connections)).size === 1;
+function seriesKey(summaries: Summary[]): (s: Summary) => string {
+  const isOfRates = new Set(summaries.map((s) => s.connections)).size === 1;
   const rate = (s: Summary): string => (s.schedule ? scheduleName(s.schedule) : String(s.rate));
   return (s) => `${s.streams}·${s.pipeline}·${isOfRates ? "" : rate(s)}`;
 }
@@ -299,11 +293,11 @@ function lineCount(summaries: Summary[]): number {
 }
 
 /** Whether a value lies above the end of the axis. */
-function isBeyond(panel: Panel, v: number | null): boolean {
+function isAboveEnd(panel: Panel, v: number | null): boolean {
   return panel.end !== null && v !== null && v > panel.end;
 }
 
-/** A line through the medians. One of a single step would not be seen. */
+/** A line through the medians. A line of a single step would be invisible, so it is omitted. */
 function line(
   panel: Panel,
   subject: SubjectResult,
@@ -314,16 +308,16 @@ function line(
   const { choice, quantity, x } = panel;
   const median = (s: Summary): number | null => quantity.ofStep(s)?.median ?? null;
   const breaks = (quantity.bounds ?? NO_BOUNDS).breaks;
-  const own = steps.filter((s) => isDrawable(choice, median(s)) || breaks(s));
-  const last = own.at(-1);
-  if (own.length < 2 || !last) return [];
+  const drawable = steps.filter((s) => isDrawable(choice, median(s)) || breaks(s));
+  const last = drawable.at(-1);
+  if (drawable.length < 2 || !last) return [];
   const lines = lineCount(panel.summaries);
-  // The names of many lines that all lie on zero would cover the axis, and say nothing; those of
-  // lines that end before the others would cover these.
+  // Names of lines on zero would cover the axis. Names of lines that end before the others would
+  // cover these.
   const isNamed =
-    own.some((s) => (median(s) ?? 0) > 0) &&
-    !isBeyond(panel, median(last)) &&
-    (lines <= NAMES_MOVED || x.of(last) === panel.last);
+    drawable.some((s) => (median(s) ?? 0) > 0) &&
+    !isAboveEnd(panel, median(last)) &&
+    (lines <= MOVABLE_NAMES || x.placeOf(last) === panel.last);
   return [
     {
       type: "line",
@@ -331,7 +325,7 @@ function line(
       z: 2,
       symbol: "none",
       silent: true,
-      data: own.map((s) => [x.of(s), median(s)]),
+      data: drawable.map((s) => [x.placeOf(s), median(s)]),
       lineStyle: { width: 2, type: subjectDash(index, subject.control), color: colour },
       itemStyle: { color: colour },
       ...(isNamed ? namesOfLines(choice, lines)(subject.title) : {}),
@@ -339,12 +333,14 @@ function line(
   ];
 }
 
-/** The confidence interval, only where there is one. */
+/** The band of the confidence interval over the steps that have one. */
 function band({ quantity, x }: Panel, colour: string, steps: Summary[]): object[] {
-  const own = steps.filter((s) => (quantity.ofStep(s)?.interval ?? null) !== null);
-  if (own.length < 2) return [];
-  const low = own.map((s) => [x.of(s), quantity.ofStep(s)?.interval?.[0] ?? 0]);
-  const high = own.map((s) => [x.of(s), quantity.ofStep(s)?.interval?.[1] ?? 0]).reverse();
+  const withInterval = steps.filter((s) => (quantity.ofStep(s)?.interval ?? null) !== null);
+  if (withInterval.length < 2) return [];
+  const low = withInterval.map((s) => [x.placeOf(s), quantity.ofStep(s)?.interval?.[0] ?? 0]);
+  const high = withInterval
+    .map((s) => [x.placeOf(s), quantity.ofStep(s)?.interval?.[1] ?? 0])
+    .reverse();
   return [
     {
       type: "custom",
@@ -362,93 +358,101 @@ function band({ quantity, x }: Panel, colour: string, steps: Summary[]): object[
 }
 
 function dots(panel: Panel, subject: SubjectResult, colour: string): Dot[] {
-  const own = panel.trials.filter((t) => t.subject_id === subject.id);
-  return own.flatMap((t) => dotOf(panel, subject, colour, t) ?? []);
+  const trials = panel.trials.filter((t) => t.subject_id === subject.id);
+  return trials.flatMap((t) => dotOf(panel, subject, colour, t) ?? []);
 }
 
 function dotOf(panel: Panel, subject: SubjectResult, colour: string, t: TrialResult): Dot | null {
   const { report, choice, quantity, x, end } = panel;
   const y = quantity.ofTrial(t);
-  const where = `${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}`;
-  const note = `${subject.title}\n${where}: `;
+  const stepText = `${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}`;
+  const note = `${subject.title}\n${stepText}: `;
   if (y !== null && end !== null && y > end) {
     return hanging(
-      dot(t, [x.of(t.step), end], colour, `${note}${quantity.show(y)}, above the end of this axis`),
+      dot(
+        t,
+        [x.placeOf(t.step), end],
+        colour,
+        `${note}${quantity.show(y)}, above the end of this axis`,
+      ),
     );
   }
-  if (isDrawable(choice, y)) return dot(t, [x.of(t.step), y], colour, `${note}${quantity.show(y)}`);
+  if (isDrawable(choice, y))
+    return dot(t, [x.placeOf(t.step), y], colour, `${note}${quantity.show(y)}`);
   const bound = (quantity.bounds ?? NO_BOUNDS).ofTrial(t);
-  return bound ? arrow(dot(t, [x.of(t.step), bound.at], colour, `${note}${bound.words}`)) : null;
+  return bound
+    ? arrow(dot(t, [x.placeOf(t.step), bound.at], colour, `${note}${bound.words}`))
+    : null;
 }
 
 /** The value of a control above the end of the axis. */
-interface Cut {
+interface CutValue {
   place: number;
   title: string;
   value: string;
 }
 
-/**
- * The values of controls above the end of the axis, written there; the last of them with whose they
- * are.
- */
+/** Labels at the end of the axis for the values above it. The last label names the subjects. */
 function cutValues(panel: Panel): object[] {
   const { choice, x, end } = panel;
   if (end === null) return [];
-  const cut = panel.summaries.flatMap((s) => cutOf(panel, s) ?? []);
-  const places = [...new Set(cut.map((c) => c.place))];
-  const [, last] = ends(places);
-  const [first] = ends(panel.summaries.map(x.of));
+  const values = panel.summaries.flatMap((s) => cutValueOf(panel, s) ?? []);
+  const places = [...new Set(values.map((c) => c.place))];
+  const [, lastPlace] = ends(places);
+  const [firstPlace] = ends(panel.summaries.map(x.placeOf));
   const labelled = places.map((place) => {
-    const own = cut.filter((c) => c.place === place);
-    // Left of the axis stand its numbers.
-    const align = place === first ? "left" : "center";
+    const sameStop = values.filter((c) => c.place === place);
+    // A centred label would cover the numbers left of the axis.
+    const align = place === firstPlace ? "left" : "center";
     return {
       value: [place, end],
-      label: { formatter: place === last ? namedValues(own) : valuesOf(own), align },
+      label: { formatter: place === lastPlace ? namedValues(sameStop) : valuesOf(sameStop), align },
     };
   });
-  return [written(choice, labelled)];
+  return [textSeries(choice, labelled)];
 }
 
-function valuesOf(cut: Cut[]): string {
-  return cut.map((c) => c.value).join(", ");
+function valuesOf(values: CutValue[]): string {
+  return values.map((c) => c.value).join(", ");
 }
 
-function namedValues(cut: Cut[]): string {
-  const titles = [...new Set(cut.map((c) => c.title))];
+function namedValues(values: CutValue[]): string {
+  const titles = [...new Set(values.map((c) => c.title))];
   return titles
-    .map((title) => `${title} ${valuesOf(cut.filter((c) => c.title === title))}`)
+    .map((title) => `${title} ${valuesOf(values.filter((c) => c.title === title))}`)
     .join(", ");
 }
 
-function cutOf(panel: Panel, s: Summary): Cut | null {
+function cutValueOf(panel: Panel, s: Summary): CutValue | null {
   const value = valueAbove(panel, s);
   if (value === null) return null;
   const subject = panel.report.subjects.find(({ id }) => id === s.subject);
   return {
-    place: panel.x.of(s),
+    place: panel.x.placeOf(s),
     title: subject?.title ?? s.subject,
     value: panel.quantity.show(value),
   };
 }
 
 /**
- * What is written of a step above the end of the axis: its median, or else the first trial that
- * lies there; null: none does.
+ * The value of a step above the end of the axis: its median, or else the first such trial; null:
+ * none lies above the end.
  */
 function valueAbove(panel: Panel, s: Summary): number | null {
-  const own = panel.trials
+  const trialValues = panel.trials
     .filter((t) => t.subject_id === s.subject && t.step.index === s.step)
     .map(panel.quantity.ofTrial);
-  return [panel.quantity.ofStep(s)?.median ?? null, ...own].find((v) => isBeyond(panel, v)) ?? null;
+  return (
+    [panel.quantity.ofStep(s)?.median ?? null, ...trialValues].find((v) => isAboveEnd(panel, v)) ??
+    null
+  );
 }
 
-/** The user's own vertical lines. */
-function withMarkers(report: Report, choice: Choice, x: Across, series: object[]): object[] {
-  const [first, ...rest] = series;
+/** The series with the vertical lines of the markers from the suite. */
+function withMarkers(report: Report, choice: Choice, x: StepAxis, series: object[]): object[] {
+  const [first, ...others] = series;
   const data = report.run.markers.flatMap((m) =>
-    x.placesOf(m.connections).map((xAxis) => ({ xAxis, label: { formatter: m.label } })),
+    x.markerPlaces(m.connections).map((xAxis) => ({ xAxis, label: { formatter: m.label } })),
   );
   if (!first || data.length === 0) return series;
   return [
@@ -458,9 +462,9 @@ function withMarkers(report: Report, choice: Choice, x: Across, series: object[]
         symbol: "none",
         silent: true,
         data,
-        lineStyle: { type: "dotted", color: ink(choice) },
+        lineStyle: { type: "dotted", color: textColour(choice) },
       },
     },
-    ...rest,
+    ...others,
   ];
 }

@@ -1,11 +1,11 @@
-// Who is shown: a toggle for each subject, in a row where they are few, and else in a panel that
-// can be searched.
+// Shows and hides subjects: a toggle for each, in a row if they are few, or else in a panel with a
+// search.
 import type { Change, Control } from "./bar.ts";
 import { button } from "./button.ts";
 import type { Choice } from "./choice.ts";
 import type { Report, SubjectResult } from "./schema.ts";
 
-/** So many toggles still find room in the bar. */
+/** The most toggles that have room in the bar. */
 const IN_A_ROW = 12;
 
 export function subjectsControl(report: Report, change: Change): Control {
@@ -50,11 +50,11 @@ class Toggles {
       control.setAttribute("aria-pressed", String(!hidden.has(subject.id)));
   }
 
-  /** Hides all but those for which this holds. */
-  showOnly(is: (subject: SubjectResult) => boolean): void {
+  /** Hides all subjects but those for which `isKept` holds. */
+  showOnly(isKept: (subject: SubjectResult) => boolean): void {
     this.change({
       hidden: new Set(
-        this.all.filter(({ subject }) => !is(subject)).map(({ subject }) => subject.id),
+        this.all.filter(({ subject }) => !isKept(subject)).map(({ subject }) => subject.id),
       ),
     });
   }
@@ -157,10 +157,10 @@ class SubjectsPanel implements Control {
     });
   }
 
-  private open(is: boolean): void {
-    this.panel.hidden = !is;
-    this.opener.setAttribute("aria-expanded", String(is));
-    if (is) this.search.focus();
+  private open(isOpen: boolean): void {
+    this.panel.hidden = !isOpen;
+    this.opener.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) this.search.focus();
   }
 
   private find(): void {

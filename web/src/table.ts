@@ -1,24 +1,24 @@
-// Tables that sort by a click on a column, show what is chosen, and show that by pages where there
-// is much of it. Without a viewer and on paper all rows are there.
+// Adds sorting, selection and pages to the tables of the page. Without the viewer and on paper,
+// tables have all of their rows.
 import { button } from "./button.ts";
 import { amount } from "./format.ts";
 import { barEnd, barLength, pageOf, type PageOf } from "./layout.ts";
-import { isShown, type Shown, whenOpen } from "./parts.ts";
+import { isShown, type PageSelection, whenOpen } from "./parts.ts";
 
-/** All tables that follow the choice. Gives what is to be called at every change. */
-export function followingTables(): (shown: Shown) => void {
-  const all = [
+/** A function to call at every change of the selection. It selects the rows of all tables. */
+export function tablesSelector(): (selection: PageSelection) => void {
+  const selectors = [
     ...document.querySelectorAll<HTMLTableElement>("table:is(.sortable, .checks, .facts)"),
   ].map((table) => {
-    let made: Table | undefined;
-    return whenOpen(table, (shown: Shown) => {
-      made ??= new Table(table);
-      made.select(shown);
+    let created: Table | undefined;
+    return whenOpen(table, (selection: PageSelection) => {
+      created ??= new Table(table);
+      created.select(selection);
     });
   });
-  return (shown) => {
-    all.forEach((follow) => {
-      follow(shown);
+  return (selection) => {
+    selectors.forEach((select) => {
+      select(selection);
     });
   };
 }
@@ -45,27 +45,29 @@ export class Table {
     (table.closest(".scroll") ?? table).after(this.pager.element);
   }
 
-  select(shown: Shown): void {
-    for (const row of this.rows) row.hidden = !isShown(row, shown);
+  select(selection: PageSelection): void {
+    for (const row of this.rows) row.hidden = !isShown(row, selection);
     this.page = 0;
     this.draw();
   }
 
   private draw(): void {
     this.selected = this.rows.filter((row) => !row.hidden);
-    const at = pageOf(this.page, this.selected.length);
-    const here = new Set(this.isWhole ? this.selected : this.selected.slice(at.from, at.to));
-    // A class of its own: on paper what is selected is there as a whole.
-    for (const row of this.rows) row.classList.toggle("elsewhere", !here.has(row));
-    this.pager.draw(at, this.selected.length, this.isWhole);
-    this.say();
+    const range = pageOf(this.page, this.selected.length);
+    const visibleRows = new Set(
+      this.isWhole ? this.selected : this.selected.slice(range.from, range.to),
+    );
+    // Not `hidden`: paper shows all selected rows, on whichever page they are.
+    for (const row of this.rows) row.classList.toggle("elsewhere", !visibleRows.has(row));
+    this.pager.draw(range, this.selected.length, this.isWhole);
+    this.showRowCount();
     if (this.table.classList.contains("overview")) scaleBars(this.selected);
   }
 
   private turnTo(page: number): void {
     this.page = page;
     this.draw();
-    // The pager stands below the table; who turns a page wants to read on at its top.
+    // The pager stands below the table, and the next page is read from its top.
     if (this.table.getBoundingClientRect().top < 0) this.table.scrollIntoView();
   }
 
@@ -75,12 +77,12 @@ export class Table {
     this.draw();
   }
 
-  /** How many rows are selected, where not all are. */
-  private say(): void {
+  /** Shows how many rows are selected, unless all are. */
+  private showRowCount(): void {
     this.table.deleteCaption();
-    const [some, all] = [this.selected.length, this.rows.length];
-    const note = `${amount(some)} of ${amount(all)} rows are selected`;
-    if (some !== all) this.table.createCaption().textContent = note;
+    const [selectedCount, rowCount] = [this.selected.length, this.rows.length];
+    const note = `${amount(selectedCount)} of ${amount(rowCount)} rows are selected`;
+    if (selectedCount !== rowCount) this.table.createCaption().textContent = note;
   }
 
   private makeSortable(): void {
@@ -106,13 +108,13 @@ export class Table {
   }
 }
 
-/** What turns the pages of a table; it is not there where all rows are on one. */
+/** The controls that turn the pages of a table. They are hidden if it has a single page. */
 class Pager {
   readonly element = document.createElement("div");
-  private readonly said = document.createElement("span");
+  private readonly status = document.createElement("span");
   private readonly whole: HTMLButtonElement;
   private readonly turns: { control: HTMLButtonElement; to: "before" | "after" }[];
-  private at: PageOf = pageOf(0, 0);
+  private current: PageOf = pageOf(0, 0);
 
   constructor(turnTo: (page: number) => void, showWhole: () => void) {
     const turn = (
@@ -121,34 +123,31 @@ class Pager {
     ): { control: HTMLButtonElement; to: "before" | "after" } => ({
       to,
       control: button(label, () => {
-        turnTo(this.at[to] ?? 0);
+        turnTo(this.current[to] ?? 0);
       }),
     });
     this.turns = [turn("‹ Previous", "before"), turn("Next ›", "after")];
     this.whole = button("Show all", showWhole);
-    this.said.setAttribute("role", "status");
+    this.status.setAttribute("role", "status");
     this.element.className = "pager";
-    this.element.append(...this.turns.map(({ control }) => control), this.said, this.whole);
+    this.element.append(...this.turns.map(({ control }) => control), this.status, this.whole);
   }
 
-  draw(at: PageOf, rows: number, isWhole: boolean): void {
-    this.at = at;
-    this.element.hidden = at.before === null && at.after === null;
+  draw(current: PageOf, rows: number, isWhole: boolean): void {
+    this.current = current;
+    this.element.hidden = current.before === null && current.after === null;
     for (const { control, to } of this.turns) {
       control.hidden = isWhole;
-      control.disabled = at[to] === null;
+      control.disabled = current[to] === null;
     }
-    this.said.textContent = isWhole
+    this.status.textContent = isWhole
       ? `all ${amount(rows)} rows`
-      : `rows ${amount(at.first)}–${amount(at.to)} of ${amount(rows)}`;
+      : `rows ${amount(current.first)}–${amount(current.to)} of ${amount(rows)}`;
     this.whole.textContent = isWhole ? "Show by pages" : "Show all";
   }
 }
 
-/**
- * Makes the longest bar among these rows fill its cell, column by column, for each workload by
- * itself.
- */
+/** Scales the bars of each workload and column so that the longest bar fills its cell. */
 export function scaleBars(rows: HTMLTableRowElement[]): void {
   for (const workload of new Set(rows.map((row) => row.dataset["workload"]))) {
     const cells = rows
@@ -174,7 +173,7 @@ function scale(cells: HTMLTableCellElement[]): void {
   }
 }
 
-/** What a cell sorts by: its number, or else its text. */
+/** The sort key of a cell: its number, or else its text. */
 function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   const key = cell?.dataset["key"];
   return key === undefined ? (cell?.textContent ?? "") : Number(key);
@@ -183,7 +182,7 @@ function keyOf(cell: HTMLTableCellElement | undefined): number | string {
 function compare(x: number | string, y: number | string, descending: boolean): number {
   const [first, second] = descending ? [y, x] : [x, y];
   if (typeof first === "string" && typeof second === "string") return first.localeCompare(second);
-  // What has no number comes last, whichever way it goes.
+  // Cells without a number come last in both directions.
   if (typeof x === "string") return 1;
   if (typeof y === "string") return -1;
   if (first === second) return 0;

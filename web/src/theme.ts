@@ -1,5 +1,5 @@
-// Colours: one per subject everywhere, told apart by the colour-blind too (Okabe and Ito, "Color
-// Universal Design").
+// Chooses colours and dashes. A subject has the same colour everywhere. Colour-blind people can
+// distinguish them (Okabe and Ito, "Color Universal Design").
 
 const LIGHT = [
   "#0072B2",
@@ -23,17 +23,17 @@ const DARK = [
 ];
 const DASHES = ["solid", "dashed", "dotted"] as const;
 
-// No double quote in it: the SVG renderer writes it unescaped into an attribute.
+// Without double quotes: the SVG renderer writes it unescaped into an attribute.
 export const FONT = "system-ui, DejaVu Sans, sans-serif";
 
 const media = matchMedia("(prefers-color-scheme: dark)");
 
 export function isDark(): boolean {
-  const chosen = document.documentElement.dataset["theme"];
-  return chosen ? chosen === "dark" : media.matches;
+  const chosenTheme = document.documentElement.dataset["theme"];
+  return chosenTheme ? chosenTheme === "dark" : media.matches;
 }
 
-/** Calls back when the reader or the system changes between light and dark. */
+/** Calls `callback` when the reader or the system changes between light and dark. */
 export function onThemeChange(callback: () => void): void {
   media.addEventListener("change", callback);
   new MutationObserver(callback).observe(document.documentElement, {
@@ -53,7 +53,7 @@ export function subjectDash(index: number, control: boolean): (typeof DASHES)[nu
   return DASHES[Math.floor(index / LIGHT.length) % DASHES.length] ?? "solid";
 }
 
-/** The ECharts theme: inks and rules only, series bring their own colours. */
+/** The ECharts theme: colours of texts and lines. Series have their own colours. */
 export function chartTheme(dark: boolean): object {
   const ink = dark ? "#c9d1d9" : "#24292f";
   const rule = dark ? "#30363d" : "#e1e4e8";

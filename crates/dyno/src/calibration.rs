@@ -1,4 +1,4 @@
-//! The ceilings that `dyno calibrate` measured, kept for comparison with later loads.
+//! Stores the ceilings that `dyno calibrate` measured, for comparison with later loads.
 
 use std::path::{Path, PathBuf};
 
@@ -17,50 +17,50 @@ const FILE: &str = "calibration.json";
 /// The contents of `calibration.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CalibrationFile {
-    /// The machine that the ceilings are true of: its CPUs and kernel.
+    /// The machine on which the ceilings were measured: its CPUs and kernel.
     pub machine: String,
     pub ceilings: Vec<KindCeiling>,
 }
 
 impl CalibrationFile {
-    /// Where the ceilings are kept in a cache folder.
-    pub fn place(folder: &Path) -> PathBuf {
+    /// Path of the ceilings in a cache folder.
+    pub fn path(folder: &Path) -> PathBuf {
         folder.join(FILE)
     }
 
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
-        let path = CalibrationFile::place(folder);
+        let path = CalibrationFile::path(folder);
         write_whole(&path, serde_json::to_string_pretty(self)?.as_bytes())
             .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }
 
-    /// `None`: no readable file is there, or it is of another machine.
+    /// Reads the ceilings. `None`: there is no readable file, or it belongs to another machine.
     fn read(folder: &Path) -> Option<CalibrationFile> {
-        let text = std::fs::read_to_string(CalibrationFile::place(folder)).ok()?;
-        let kept: CalibrationFile = serde_json::from_str(&text).ok()?;
-        (kept.machine == machine()).then_some(kept)
+        let text = std::fs::read_to_string(CalibrationFile::path(folder)).ok()?;
+        let file: CalibrationFile = serde_json::from_str(&text).ok()?;
+        (file.machine == machine()).then_some(file)
     }
 }
 
-/// The name of this machine, which a calibration is true of.
+/// Name of this machine, for calibrations.
 pub fn machine() -> String {
     let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
     this_machine::machine_name(&facts)
 }
 
-/// The kept ceiling to compare a load with, if there is one.
-pub fn ceiling_for(asked: &LoadConfig, record: &LoadRecord) -> Option<Ceiling> {
-    ceiling::find_for_load(&CalibrationFile::read(&cache_folder())?.ceilings, asked, record)
+/// Returns the stored ceiling for the kind of load, if there is one.
+pub fn ceiling_for(config: &LoadConfig, record: &LoadRecord) -> Option<Ceiling> {
+    ceiling::find_for_load(&CalibrationFile::read(&cache_folder())?.ceilings, config, record)
         .cloned()
 }
 
-/// The file of the kept ceilings.
+/// Path of the stored ceilings.
 pub fn ceilings_file() -> PathBuf {
-    CalibrationFile::place(&cache_folder())
+    CalibrationFile::path(&cache_folder())
 }
 
 fn cache_folder() -> PathBuf {
-    let named = std::env::var_os("DYNO_CACHE").filter(|folder| !folder.is_empty());
-    named.map_or_else(default_cache_folder, PathBuf::from)
+    let folder = std::env::var_os("DYNO_CACHE").filter(|folder| !folder.is_empty());
+    folder.map_or_else(default_cache_folder, PathBuf::from)
 }

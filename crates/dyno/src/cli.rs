@@ -1,5 +1,5 @@
-//! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`,
-//! `-n`, `-r`.
+//! Defines the command line. Options have the names that are common in other load generators: `-c`,
+//! `-d`, `-t`, `-n`, `-r`.
 
 mod compare;
 #[cfg(test)]
@@ -49,14 +49,14 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line. `Err`: what to print, with the status that goes with it.
+    /// Parses the command line. `Err`: the message to print, with its exit status.
     pub fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
         let mut command = Cli::command();
         command.build();
         let load = |command: &mut clap::Command| {
             command.find_subcommand("load").cloned().unwrap_or_default()
         };
-        if let Some(hint) = habits::one_dash(words, &load(&mut command)) {
+        if let Some(hint) = habits::single_dash_hint(words, &load(&mut command)) {
             return Err(load(&mut command).error(ErrorKind::UnknownArgument, hint));
         }
         let matches = command.try_get_matches_from_mut(words).map_err(|error| {
@@ -67,15 +67,15 @@ impl Cli {
                 None => error,
             }
         })?;
-        refuse_subjects_of_a_resumed_run(&mut command, &matches)?;
-        refuse_to_measure_runs(&mut command, &matches)?;
+        refuse_subjects_with_resume(&mut command, &matches)?;
+        refuse_measurement_options(&mut command, &matches)?;
         Cli::from_arg_matches(&matches)
     }
 }
 
-/// Refuses `--subjects` with `--resume`: the folder is in the archive. One from the environment is
-/// ignored, because it may be there for other runs.
-fn refuse_subjects_of_a_resumed_run(
+/// Refuses `--subjects` with `--resume`, because the archive has the folder. A folder from the
+/// environment is ignored, because it may be meant for other runs.
+fn refuse_subjects_with_resume(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,
 ) -> Result<(), clap::Error> {
@@ -90,14 +90,14 @@ fn refuse_subjects_of_a_resumed_run(
     Ok(())
 }
 
-/// Refuses options of measurements in comparisons of existing runs.
-fn refuse_to_measure_runs(
+/// Refuses options for measurements when existing runs are compared.
+fn refuse_measurement_options(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,
 ) -> Result<(), clap::Error> {
     let Some(("compare", compare)) = matches.subcommand() else { return Ok(()) };
     let is_given = |name: &&&str| compare.value_source(name) == Some(ValueSource::CommandLine);
-    match compare::OF_REVISIONS.iter().find(is_given) {
+    match compare::REVISION_OPTIONS.iter().find(is_given) {
         Some(name) if !compare.contains_id("rev") => {
             let name = if *name == "folders" { "subjects" } else { name };
             let message = format!(
@@ -130,7 +130,7 @@ pub enum Command {
     Subjects(SubjectsArgs),
     /// Check what this machine can measure and how to fix what it can't.
     #[command(after_help = examples::DOCTOR)]
-    Doctor(SubjectsPlace),
+    Doctor(SubjectFolders),
     /// Explain a caveat, a limiter or an exit status; without a code, list them all.
     Explain(ExplainArgs),
     /// Measure what the generator can reach on this machine, and how late it is.
@@ -193,7 +193,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
-    pub places: FolderOptions,
+    pub folder_options: FolderOptions,
 }
 
 /// Changes of the command line to a suite, for a run and for its plan.
@@ -219,7 +219,7 @@ pub struct Choices {
     /// I/O backend [default: the suite's, else io_uring if available].
     #[arg(long, value_enum)]
     pub driver: Option<DriverArg>,
-    // Help text: made from the list of probes.
+    // The help text is made from the list of probes.
     #[arg(
         long,
         value_name = "PROBES",
@@ -232,14 +232,14 @@ pub struct Choices {
 #[derive(Debug, Args)]
 pub struct FolderOptions {
     #[command(flatten)]
-    pub subjects: SubjectsPlace,
+    pub subjects: SubjectFolders,
     /// Folder for builds [default: dyno in the user's cache folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE", global = true)]
     pub cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub struct SubjectsPlace {
+pub struct SubjectFolders {
     /// Folder with subjects; may be repeated.
     ///
     /// Further subjects are searched for in DYNO_SUBJECTS (folders separated by colons), in the
@@ -294,7 +294,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
     #[command(flatten)]
-    pub places: FolderOptions,
+    pub folder_options: FolderOptions,
 }
 
 #[derive(Debug, Args)]
@@ -303,7 +303,7 @@ pub struct SubjectsArgs {
     #[command(subcommand)]
     pub command: Option<SubjectsCommand>,
     #[command(flatten)]
-    pub places: FolderOptions,
+    pub folder_options: FolderOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -316,12 +316,12 @@ pub enum SubjectsCommand {
     /// Build them.
     Build {
         #[command(flatten)]
-        which: SubjectSelection,
+        selection: SubjectSelection,
     },
     /// Build and start them, and check their responses.
     Check {
         #[command(flatten)]
-        which: SubjectSelection,
+        selection: SubjectSelection,
     },
     /// Draft a subject.toml from another collection, and list the remaining work.
     Import(ImportArgs),

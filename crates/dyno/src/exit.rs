@@ -1,4 +1,4 @@
-//! Exit status: part of the contract for scripts.
+//! Defines the exit statuses, which scripts rely on, and the errors that lead to them.
 
 use std::process::ExitCode;
 use std::{fmt, io};
@@ -16,11 +16,10 @@ pub enum Exit {
     Invalid,
     /// 2: wrong usage or a bad file.
     Usage,
-    /// 3: the machine or a subject failed, work was ended before it was done, or a gate is
-    /// undecided.
+    /// 3: the machine or a subject failed, the work was ended early, or a gate is undecided.
     Failed = 3,
-    /// 141: standard output was not read to its end. It is the status of a program that SIGPIPE
-    /// ends: 128 + 13.
+    /// 141: standard output was closed early. A program that SIGPIPE ends has this status (128 +
+    /// 13).
     Unread = 141,
 }
 
@@ -28,7 +27,7 @@ impl Exit {
     pub const ALL: [Exit; 5] =
         [Exit::Valid, Exit::Invalid, Exit::Usage, Exit::Failed, Exit::Unread];
 
-    /// The meaning, the observation, its consequence and the action, as Markdown.
+    /// Returns the meaning, the observation, its consequence and the action, as Markdown.
     pub const fn explanation(self) -> &'static str {
         match self {
             Exit::Valid => include_str!("../explain/exit/0.md"),
@@ -39,7 +38,7 @@ impl Exit {
         }
     }
 
-    /// The meaning, as a sentence.
+    /// Returns the meaning as a sentence.
     pub fn meaning(self) -> &'static str {
         self.explanation().lines().next().unwrap_or_default()
     }
@@ -51,7 +50,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error whose fault is the user's input.
+/// An error in the user's input.
 #[derive(Debug)]
 pub struct BadInput(pub String);
 
@@ -63,12 +62,12 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Bad input as an error.
+/// Returns an error about the user's input. Its exit status is 2.
 pub fn bad(message: impl Into<String>) -> anyhow::Error {
     BadInput(message.into()).into()
 }
 
-/// Standard output was closed before everything was written.
+/// The error that standard output was closed before everything was written.
 #[derive(Debug)]
 pub struct Unread;
 
@@ -80,7 +79,7 @@ impl fmt::Display for Unread {
 
 impl std::error::Error for Unread {}
 
-/// Why standard output could not be written, as an error.
+/// Converts a write error of standard output.
 pub fn unwritten(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Unread.into()
@@ -90,8 +89,8 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
 }
 
 /// Returns the first of several errors, and prints the others.
-pub fn first_error(all: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let mut errors = all.into_iter().filter_map(Result::err);
+pub fn first_error(results: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut errors = results.into_iter().filter_map(Result::err);
     let Some(first) = errors.next() else { return Ok(()) };
     errors.for_each(|error| print_error(&error));
     Err(first)
@@ -102,7 +101,7 @@ pub fn print_error(error: &anyhow::Error) {
     terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
 }
 
-/// The status for an error: 141 for unread output, 2 for bad input, 3 for everything else.
+/// Returns the status for an error: 141 for unread output, 2 for bad input, 3 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> Exit {
     if error.is::<Unread>() {
         return Exit::Unread;
@@ -110,7 +109,7 @@ pub fn exit_status(error: &anyhow::Error) -> Exit {
     let is_input = error.is::<BadInput>()
         || error.is::<dyno_workload::text::FileError>()
         || error.downcast_ref::<ArchiveError>().is_some_and(|e| match e {
-            // A folder that is no run is the user's mistake; a disk that is full is not.
+            // A folder without a run is a mistake of the user. A full disk is not.
             ArchiveError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
             ArchiveError::Write { .. } => false,
             ArchiveError::Format { .. }

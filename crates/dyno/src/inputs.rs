@@ -1,4 +1,4 @@
-//! Files that a command reads. An output that is one of them would overwrite it.
+//! Records the files that a command reads, because an output must not overwrite them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,25 +7,26 @@ use std::path::{Path, PathBuf};
 use crate::exit::bad;
 use crate::result_file::{self, FileIdentity};
 
-/// Files by their identity, so that links and hard links to them are recognised.
+/// Files by their identity, so that symbolic and hard links to them are recognised.
 #[derive(Debug, Default)]
 pub struct Inputs(Vec<(FileIdentity, PathBuf)>);
 
 impl Inputs {
-    /// Adds a file; `-` is standard input. Only regular files can be overwritten.
+    /// Adds a file. `-` is standard input. Other than regular files are ignored, because they
+    /// cannot be overwritten.
     pub fn add(&mut self, path: &Path) {
-        let place = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-        if let Ok(is) = fs::metadata(place)
-            && is.is_file()
+        let opened = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+        if let Ok(file) = fs::metadata(opened)
+            && file.is_file()
         {
-            self.0.push((FileIdentity::Present(is.dev(), is.ino()), path.into()));
+            self.0.push((FileIdentity::Present(file.dev(), file.ino()), path.into()));
         }
     }
 
-    /// Adds all files of a folder, and of the folders in it.
+    /// Adds all files of a folder and its subfolders.
     pub fn add_folder(&mut self, folder: &Path) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            // A link to a folder may lead back.
+            // A link to a folder is not followed, because it may lead back.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.add_folder(&entry.path()),
                 _ => self.add(&entry.path()),
@@ -33,7 +34,7 @@ impl Inputs {
         }
     }
 
-    /// Adds the archive of a run, without the reports that are made from it.
+    /// Adds the archive of a run, without its reports.
     pub fn add_run(&mut self, run: &Path) {
         for entry in fs::read_dir(run).into_iter().flatten().flatten() {
             let is_report = entry.file_name().to_string_lossy().starts_with("report.");
@@ -45,17 +46,17 @@ impl Inputs {
         }
     }
 
-    /// Checks that an output can be written and is none of these. `None`: it is a pipe or a device.
+    /// Checks that an output can be written and is not an input. `None`: it is a pipe or a device.
     pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
-        let is = result_file::check(output)?;
-        let input = is.as_ref().and_then(|is| self.0.iter().find(|(known, _)| known == is));
+        let identity = result_file::check(output)?;
+        let input = identity.as_ref().and_then(|id| self.0.iter().find(|(known, _)| known == id));
         match input {
             Some((_, input)) => Err(bad(format!(
                 "{}: an input would be overwritten ({})\nhint: give the output a file of its own",
                 output.display(),
                 input.display()
             ))),
-            None => Ok(is),
+            None => Ok(identity),
         }
     }
 }
@@ -67,7 +68,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn output_that_is_an_input_is_refused() {
+    fn output_that_is_input_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::write(at("body"), "kept").unwrap();
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_of_a_run_is_an_input_and_its_reports_are_not() {
+    fn archive_is_input_but_its_reports_are_not() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::create_dir(at("trials")).unwrap();

@@ -1,5 +1,5 @@
-//! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are
-//! decided.
+//! The dyno program: parses the arguments and calls the command. ARCHITECTURE.md describes where
+//! decisions are made.
 
 // The print macros panic once the output pipe is closed, even in the middle of a run. Use the
 // module `terminal` instead.
@@ -34,20 +34,19 @@ fn main() -> ExitCode {
     }
     match cli::Cli::read(&words) {
         Ok(cli) => cmd::dispatch(cli).unwrap_or_else(|error| print_error(&error)).into(),
-        Err(answer) => print_clap_message(&answer),
+        Err(message) => print_clap_message(&message),
     }
 }
 
-/// Prints clap's answer: help and the version, which are results like others, or an error of the
-/// command line.
-fn print_clap_message(answer: &clap::Error) -> ExitCode {
+/// Prints a message of clap: help or the version on standard output, or an error.
+fn print_clap_message(message: &clap::Error) -> ExitCode {
     let (text, style) =
-        (answer.render(), if answer.use_stderr() { progress_style() } else { style() });
+        (message.render(), if message.use_stderr() { progress_style() } else { style() });
     let text = match style {
         Style::Colour => text.ansi().to_string(),
         Style::Plain => text.to_string(),
     };
-    if answer.use_stderr() {
+    if message.use_stderr() {
         terminal::say(text.trim_end());
         return Exit::Usage.into();
     }
@@ -56,7 +55,7 @@ fn print_clap_message(answer: &clap::Error) -> ExitCode {
 
 fn print_error(error: &anyhow::Error) -> Exit {
     let exit = exit::exit_status(error);
-    // A closed output needs no message. Causes quote files, servers and compilers.
+    // A closed output needs no message.
     if exit != Exit::Unread {
         exit::print_error(error);
     }

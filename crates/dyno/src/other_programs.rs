@@ -1,4 +1,4 @@
-//! Other programs on this machine, before a run: their names, and the wait until they are idle.
+//! Checks the CPU use of other programs before a run, and waits until they are idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,14 +19,14 @@ const QUIET_FOR: Duration = Duration::from_secs(3);
 /// Share above which a run begins with a warning.
 const WARNING_SHARE: f64 = 0.1;
 
-/// Time between two readings of a wait, and of the one look without a wait. The kernel counts CPU
-/// time in ticks of 10 ms.
-const GLANCE: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(300);
+/// Time between two readings, during a wait and for a single check. The kernel counts CPU time in
+/// ticks of 10 ms.
+const WAIT_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Largest number of programs to name, and the lowest CPU share of each.
-const NAMED: usize = 3;
-const WORTH_NAMING: f64 = 0.01;
+/// Maximum number of programs to name, and the minimum CPU share of each.
+const MAX_NAMES: usize = 3;
+const MIN_NAMED_SHARE: f64 = 0.01;
 
 /// The CPU time of this machine and of its programs so far.
 #[derive(Clone, Debug, Default)]
@@ -58,14 +58,14 @@ impl Reading {
 struct ForeignUse {
     /// 0 to 1.
     share: f64,
-    /// Names with their shares, the most first; empty: none is visible from here.
+    /// Names with their shares, the highest first. Empty if none is visible.
     programs: Vec<(String, f64)>,
 }
 
 impl ForeignUse {
     fn from_readings(first: &Reading, last: &Reading) -> ForeignUse {
         let sum = |pick: fn(&CpuUse) -> u64| {
-            let earlier = |cpu: &CpuUse| first.cpus.iter().find(|of| of.cpu == cpu.cpu);
+            let earlier = |cpu: &CpuUse| first.cpus.iter().find(|earlier| earlier.cpu == cpu.cpu);
             last.cpus
                 .iter()
                 .filter_map(|cpu| Some(pick(&cpu.growth_since(earlier(cpu)?))))
@@ -83,13 +83,13 @@ impl ForeignUse {
         let all_ns = all_ns as f64;
         let shares = by_name.into_iter().map(|(name, ns)| (name.to_string(), ns as f64 / all_ns));
         let mut programs: Vec<(String, f64)> =
-            shares.filter(|(_, share)| *share >= WORTH_NAMING).collect();
+            shares.filter(|(_, share)| *share >= MIN_NAMED_SHARE).collect();
         programs.sort_by(|a, b| b.1.total_cmp(&a.1));
-        programs.truncate(NAMED);
+        programs.truncate(MAX_NAMES);
         ForeignUse { share: busy_ns.saturating_sub(own_ns) as f64 / all_ns, programs }
     }
 
-    /// `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
+    /// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
     fn in_words(&self) -> String {
         let each: Vec<String> = self
             .programs
@@ -106,13 +106,13 @@ impl ForeignUse {
 #[derive(Debug)]
 struct QuietWait {
     limit: Duration,
-    /// When the current quiet time began, counted from the beginning of the wait.
+    /// Start of the current quiet time, since the beginning of the wait.
     quiet_since: Option<Duration>,
 }
 
-/// Knowledge after a reading.
+/// State of a wait after a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum WaitState {
     Wait,
     Quiet,
     /// The time is over.
@@ -124,22 +124,22 @@ impl QuietWait {
         QuietWait { limit, quiet_since: None }
     }
 
-    /// Takes the share that other programs used from one instant to another of the wait.
-    fn step(&mut self, from: Duration, to: Duration, share: f64) -> Progress {
+    /// Updates the wait with the share that other programs used between two instants.
+    fn step(&mut self, from: Duration, to: Duration, share: f64) -> WaitState {
         if share < QUIET_SHARE {
             self.quiet_since.get_or_insert(from);
         } else {
             self.quiet_since = None;
         }
         match self.quiet_since {
-            Some(since) if to.saturating_sub(since) >= QUIET_FOR => Progress::Quiet,
-            _ if to >= self.limit => Progress::GiveUp,
-            _ => Progress::Wait,
+            Some(since) if to.saturating_sub(since) >= QUIET_FOR => WaitState::Quiet,
+            _ if to >= self.limit => WaitState::GiveUp,
+            _ => WaitState::Wait,
         }
     }
 }
 
-/// The machine to observe: the real one, or one of a test.
+/// The machine to observe: the real one, or a virtual one in tests.
 trait Machine {
     fn read(&mut self) -> Reading;
     fn rest(&mut self, time: Duration);
@@ -162,12 +162,15 @@ impl Machine for RealMachine {
     }
 }
 
-/// Checks other programs before a run. With a limit it waits until they are idle. Without one it
-/// warns of them.
+/// Checks other programs before a run. With a limit, waits until they are idle. Without a limit,
+/// prints a warning.
 ///
 /// # Errors
-/// They were not idle in time, the user interrupted the wait, or the limit is too short.
-pub fn settle(limit_ns: Option<u64>, is_interrupted: &dyn Fn() -> bool) -> anyhow::Result<()> {
+/// If they were not idle in time, the user interrupted the wait, or the limit is too short.
+pub fn check_or_wait(
+    limit_ns: Option<u64>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
     match limit_ns {
         Some(ns) => wait(&mut RealMachine, Duration::from_nanos(ns), is_interrupted),
         None => {
@@ -184,13 +187,13 @@ pub fn warn_before_calibration() {
     warn(&mut RealMachine, advice);
 }
 
-/// `advice`: the consequence, and what to do.
+/// Prints a warning if other programs are busy. `advice`: the consequence and the action.
 fn warn(machine: &mut dyn Machine, advice: &str) {
     let first = machine.read();
-    machine.rest(LOOK);
-    let seen = ForeignUse::from_readings(&first, &machine.read());
-    if seen.share >= WARNING_SHARE {
-        machine.say(&format!("warning: other programs use {}. {advice}", seen.in_words()));
+    machine.rest(CHECK_INTERVAL);
+    let foreign_use = ForeignUse::from_readings(&first, &machine.read());
+    if foreign_use.share >= WARNING_SHARE {
+        machine.say(&format!("warning: other programs use {}. {advice}", foreign_use.in_words()));
     }
 }
 
@@ -208,30 +211,30 @@ fn wait(
     let mut wait = QuietWait::new(limit);
     let mut last = machine.read();
     let began = last.at;
-    let mut has_said = false;
+    let mut is_reported = false;
     // The latest use above the limit, for its names.
     let mut noisy = ForeignUse::default();
     loop {
-        machine.rest(GLANCE);
+        machine.rest(WAIT_INTERVAL);
         let next = machine.read();
-        let seen = ForeignUse::from_readings(&last, &next);
+        let foreign_use = ForeignUse::from_readings(&last, &next);
         let (from, to) = (last.at.saturating_sub(began), next.at.saturating_sub(began));
-        let progress = wait.step(from, to, seen.share);
-        if seen.share >= QUIET_SHARE {
-            noisy = seen;
+        let state = wait.step(from, to, foreign_use.share);
+        if foreign_use.share >= QUIET_SHARE {
+            noisy = foreign_use;
         }
-        match progress {
-            Progress::Quiet => return Ok(()),
-            Progress::GiveUp => anyhow::bail!(
+        match state {
+            WaitState::Quiet => return Ok(()),
+            WaitState::GiveUp => anyhow::bail!(
                 "other programs: used {} and were not idle for {QUIET_FOR:?} within \
                  {limit:?}\nhint: stop them, or run without --wait-quiet",
                 noisy.in_words()
             ),
-            Progress::Wait if is_interrupted() => {
+            WaitState::Wait if is_interrupted() => {
                 anyhow::bail!("interrupted while waiting for a quiet machine")
             }
-            Progress::Wait if !has_said && noisy.share > 0.0 => {
-                has_said = true;
+            WaitState::Wait if !is_reported && noisy.share > 0.0 => {
+                is_reported = true;
                 machine.say(&format!(
                     "waiting up to {limit:?} until other programs use less than {} for \
                      {QUIET_FOR:?}: they use {}",
@@ -239,7 +242,7 @@ fn wait(
                     noisy.in_words()
                 ));
             }
-            Progress::Wait => {}
+            WaitState::Wait => {}
         }
         last = next;
     }
@@ -249,33 +252,38 @@ fn wait(
 mod tests {
     use super::*;
 
-    /// A machine of two CPUs in virtual time; `share`: what its program uses at each instant.
-    struct Virtual<F> {
+    /// A machine with two CPUs in virtual time. `share`: CPU share of its program at each instant.
+    struct VirtualMachine<F> {
         now: Duration,
         busy: Duration,
         share: F,
-        said: Vec<String>,
+        messages: Vec<String>,
     }
 
-    impl<F: Fn(Duration) -> f64> Virtual<F> {
-        fn new(share: F) -> Virtual<F> {
-            Virtual { now: Duration::ZERO, busy: Duration::ZERO, share, said: Vec::new() }
+    impl<F: Fn(Duration) -> f64> VirtualMachine<F> {
+        fn new(share: F) -> VirtualMachine<F> {
+            VirtualMachine {
+                now: Duration::ZERO,
+                busy: Duration::ZERO,
+                share,
+                messages: Vec::new(),
+            }
         }
     }
 
     const CPUS: u32 = 2;
 
-    impl<F: Fn(Duration) -> f64> Machine for Virtual<F> {
+    impl<F: Fn(Duration) -> f64> Machine for VirtualMachine<F> {
         fn read(&mut self) -> Reading {
             let (all, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
             let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: all - busy, steal_ns: 0 };
-            let of = |pid, name: &str, run_ns| Other {
+            let program = |pid, name: &str, run_ns| Other {
                 pid,
                 name: name.into(),
                 run_ns,
                 ..Other::default()
             };
-            let programs = vec![of(8, "init", 9_000_000_000), of(7, "rustc", busy)];
+            let programs = vec![program(8, "init", 9_000_000_000), program(7, "rustc", busy)];
             Reading { at: self.now, cpus: vec![cpu], programs, ..Reading::default() }
         }
 
@@ -285,86 +293,86 @@ mod tests {
         }
 
         fn say(&mut self, text: &str) {
-            self.said.push(text.into());
+            self.messages.push(text.into());
         }
     }
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waited(
+    fn wait_with(
         share: impl Fn(Duration) -> f64,
         limit: Duration,
     ) -> (Result<(), String>, Duration, Vec<String>) {
-        let mut machine = Virtual::new(share);
+        let mut machine = VirtualMachine::new(share);
         let result = wait(&mut machine, limit, &|| false).map_err(|error| format!("{error:#}"));
-        (result, machine.now, machine.said)
+        (result, machine.now, machine.messages)
     }
 
     #[test]
-    fn quiet_machine_is_waited_for_three_seconds() {
-        let (result, took, said) = waited(|_| 0.04, 300 * SECOND);
+    fn wait_on_quiet_machine_takes_three_seconds() {
+        let (result, took, messages) = wait_with(|_| 0.04, 300 * SECOND);
         assert_eq!((result, took), (Ok(()), 3 * SECOND));
-        assert!(said.is_empty(), "{said:?}");
-        // At the limit itself it is quiet.
-        assert_eq!(waited(|_| 0.0, 3 * SECOND).0, Ok(()));
+        assert!(messages.is_empty(), "{messages:?}");
+        // The quiet time may end exactly at the limit.
+        assert_eq!(wait_with(|_| 0.0, 3 * SECOND).0, Ok(()));
     }
 
     #[test]
-    fn quiet_seconds_are_counted_from_the_last_noise() {
-        // Busy for four seconds, and for a moment two seconds later.
+    fn quiet_time_starts_after_last_activity() {
+        // Busy for four seconds, and again briefly two seconds later.
         let noise = |now: Duration| {
             let ms = now.as_millis();
             if ms < 4000 || (6000..6500).contains(&ms) { 0.61 } else { 0.0 }
         };
-        let (result, took, said) = waited(noise, 300 * SECOND);
+        let (result, took, messages) = wait_with(noise, 300 * SECOND);
         assert_eq!((result, took), (Ok(()), Duration::from_millis(9500)));
-        assert_eq!(said.len(), 1);
-        assert!(said[0].contains("61 % of this machine's CPUs (rustc 61 %)"), "{said:?}");
+        assert_eq!(messages.len(), 1);
+        assert!(messages[0].contains("61 % of this machine's CPUs (rustc 61 %)"), "{messages:?}");
     }
 
     #[test]
-    fn busy_machine_is_given_up_with_names() {
-        let (result, took, _) = waited(|_| 0.61, 300 * SECOND);
+    fn wait_on_busy_machine_fails_with_names() {
+        let (result, took, _) = wait_with(|_| 0.61, 300 * SECOND);
         let error = result.unwrap_err();
         assert!(error.contains("61 % of this machine's CPUs (rustc 61 %)"), "{error}");
         assert!(error.contains("within 300s") && error.contains("hint: stop them"), "{error}");
         assert_eq!(took, 300 * SECOND);
-        // A quiet end that is too short has the names of the noise before it.
+        // If the quiet end is too short, the error names the earlier programs.
         let error =
-            waited(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
+            wait_with(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();
         assert!(error.contains("rustc"), "{error}");
-        let error = waited(|_| 0.0, SECOND).0.unwrap_err();
+        let error = wait_with(|_| 0.0, SECOND).0.unwrap_err();
         assert!(error.contains("must be at least 3s"), "{error}");
     }
 
     #[test]
-    fn interrupt_ends_the_wait() {
-        let mut machine = Virtual::new(|_| 0.5);
+    fn interrupt_ends_wait() {
+        let mut machine = VirtualMachine::new(|_| 0.5);
         let error = wait(&mut machine, 300 * SECOND, &|| true).unwrap_err();
         assert!(error.to_string().contains("interrupted") && machine.now < SECOND);
     }
 
     #[test]
-    fn run_warns_of_busy_programs_alone() {
+    fn warn_is_silent_below_threshold() {
         for (share, is_warned) in [(0.09, false), (0.61, true)] {
-            let mut machine = Virtual::new(|_| share);
+            let mut machine = VirtualMachine::new(|_| share);
             warn(&mut machine, "Stop them.");
-            assert_eq!(machine.said.len(), usize::from(is_warned), "{share}");
+            assert_eq!(machine.messages.len(), usize::from(is_warned), "{share}");
             assert!(
-                machine.said.iter().all(|text| text.contains("rustc 61 %")),
+                machine.messages.iter().all(|text| text.contains("rustc 61 %")),
                 "{:?}",
-                machine.said
+                machine.messages
             );
         }
     }
 
     #[test]
-    fn work_of_dyno_is_no_other_program() {
+    fn work_of_dyno_is_not_foreign_use() {
         let cpu = |busy_ns| vec![CpuUse { cpu: 0, busy_ns, idle_ns: 1000 - busy_ns, steal_ns: 0 }];
         let first = Reading { cpus: cpu(0), ..Reading::default() };
         let last = Reading { cpus: cpu(500), own_ns: 490, ..Reading::default() };
-        let seen = ForeignUse::from_readings(&first, &last);
-        assert!((seen.share - 10.0 / 500.0).abs() < 0.011, "{seen:?}");
-        assert!(seen.in_words().contains("none is visible from here"));
+        let foreign_use = ForeignUse::from_readings(&first, &last);
+        assert!((foreign_use.share - 10.0 / 500.0).abs() < 0.011, "{foreign_use:?}");
+        assert!(foreign_use.in_words().contains("none is visible from here"));
     }
 }

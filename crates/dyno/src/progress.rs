@@ -1,4 +1,5 @@
-//! Progress of a run, on standard error: a live line on a terminal, plain lines elsewhere.
+//! Prints the progress of a run on standard error: a live line on a terminal, plain lines
+//! elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use dyno_analysis::warm_up;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
-use dyno_report::format::{count, micros, number, percent, wait_so_far};
+use dyno_report::format::{count, micros, number, percent, running_percentile_text};
 use dyno_report::terminal::{escape_controls, escape_foreign, line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
@@ -20,10 +21,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::clock::clock;
 use crate::terminal;
 
-/// Shows one run.
+/// The progress of a run.
 pub struct Progress {
     bar: ProgressBar,
-    live: bool,
+    is_live: bool,
     style: Style,
     began: Instant,
     expected: Duration,
@@ -33,15 +34,15 @@ pub struct Progress {
 
 impl Progress {
     pub fn new() -> Progress {
-        let live = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        let bar = if live { ProgressBar::new(1) } else { ProgressBar::hidden() };
+        let is_live = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let bar = if is_live { ProgressBar::new(1) } else { ProgressBar::hidden() };
         bar.set_style(
             ProgressStyle::with_template("{prefix:.dim} {bar:24} {msg}")
                 .expect("a constant template is valid"),
         );
         Progress {
             bar,
-            live,
+            is_live,
             style: terminal::progress_style(),
             began: Instant::now(),
             expected: Duration::ZERO,
@@ -49,14 +50,14 @@ impl Progress {
         }
     }
 
-    /// Starts the clock of the time left. Called once the builds are over.
-    pub fn begin(&mut self, plan: &Plan, already_done: usize) {
+    /// Starts the clock of the remaining time. Called after the builds.
+    pub fn begin(&mut self, plan: &Plan, trials_done: usize) {
         self.began = Instant::now();
         self.expected = Duration::from_nanos(expected_ns(plan));
         let widths = (0..plan.trials.len()).map(|trial| shape(plan, trial).chars().count());
         self.shape_width = widths.max().unwrap_or(0);
         self.bar.set_length(plan.trials.len() as u64);
-        self.bar.set_position(already_done as u64);
+        self.bar.set_position(trials_done as u64);
         self.bar.enable_steady_tick(Duration::from_millis(250));
     }
 
@@ -67,9 +68,9 @@ impl Progress {
         result: impl FnOnce(usize) -> Option<TrialResult>,
     ) {
         match event {
-            RunEvent::Building { name } => self.now(&format!("building {name}")),
-            RunEvent::Printed { name, line } => self.now(&format!("{name} · {line}")),
-            RunEvent::Built { name, result } => self.show_built(name, *result),
+            RunEvent::Building { name } => self.set_message(&format!("building {name}")),
+            RunEvent::Printed { name, line } => self.set_message(&format!("{name} · {line}")),
+            RunEvent::Built { name, result } => self.print_build(name, *result),
             RunEvent::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
                 self.bar.set_prefix(format!(
@@ -77,55 +78,57 @@ impl Progress {
                     names(plan, *launch),
                     plan.repeats
                 ));
-                self.now("starting and checking");
+                self.set_message("starting and checking");
             }
             RunEvent::Warming { slice, .. } => {
-                self.now(&format!("warming up · {}", describe_slice(slice)));
+                self.set_message(&format!("warming up · {}", describe_slice(slice)));
             }
-            RunEvent::Warmed { launch, warmup } => self.show_warmed(plan, *launch, warmup),
+            RunEvent::Warmed { launch, warmup } => self.print_warm_up(plan, *launch, warmup),
             RunEvent::TrialStarted { trial } => {
-                self.now(&format!("{} · starting", shape(plan, *trial)));
+                self.set_message(&format!("{} · starting", shape(plan, *trial)));
             }
             RunEvent::Interval { trial, interval } => self.interval(plan, *trial, interval),
             RunEvent::Profiling { trial } => {
-                self.now(&format!("{} · sampling stacks", shape(plan, *trial)));
+                self.set_message(&format!("{} · sampling stacks", shape(plan, *trial)));
             }
             RunEvent::Searched { trial, tried } => {
-                let judged = if tried.kept { "kept" } else { "missed" };
+                let verdict = if tried.kept { "kept" } else { "missed" };
                 let rate = number(tried.rate_rps);
-                self.now(&format!(
-                    "{} · searching the rate: {rate}/s {judged}",
+                self.set_message(&format!(
+                    "{} · searching the rate: {rate}/s {verdict}",
                     shape(plan, *trial)
                 ));
             }
             RunEvent::Contaminated { trial } => {
-                let what = format!(
+                let message = format!(
                     "{}: the machine or the generator was disturbed, measuring again",
                     shape(plan, *trial)
                 );
-                self.line(&line(&what));
+                self.print_line(&line(&message));
             }
             RunEvent::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {
                     let shape = format!("{:>1$}", shape(plan, *trial), self.shape_width);
-                    self.line(&text::trial_line(&result, &shape, self.style));
+                    self.print_line(&text::trial_line(&result, &shape, self.style));
                 }
             }
             RunEvent::Failed { launch, failure } => {
                 let id = names(plan, *launch);
                 let message = failure.message.lines().next().unwrap_or_default();
-                self.line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
+                self.print_line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
             }
             RunEvent::LaunchEnded { .. } => {}
         }
     }
 
-    fn show_built(&self, name: &str, result: Result<&Built, &String>) {
+    fn print_build(&self, name: &str, result: Result<&Built, &String>) {
         match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
-            Err(why) => self.line(&escape_controls(&format!("{name:<22} build failed: {why}"))),
+            Err(message) => {
+                self.print_line(&escape_controls(&format!("{name:<22} build failed: {message}")));
+            }
             Ok(Some(build)) => {
-                self.line(&format!(
+                self.print_line(&format!(
                     "{:<22} built in {}",
                     line(name),
                     micros(build.wall_ns as f64 / 1e3)
@@ -135,7 +138,7 @@ impl Progress {
         }
     }
 
-    fn show_warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
+    fn print_warm_up(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
         let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
         let last = warmup
@@ -143,14 +146,14 @@ impl Progress {
             .last()
             .map_or(String::new(), |slice| format!(": {}", describe_slice(slice)));
         match warmup.ended {
-            WarmUpEnd::Steady => self.line(&format!("{id:<22} warm after {took}")),
+            WarmUpEnd::Steady => self.print_line(&format!("{id:<22} warm after {took}")),
             WarmUpEnd::Limit => {
-                self.line(&format!(
+                self.print_line(&format!(
                     "{id:<22} not steady after {took}, the limit of its warm-up{last}"
                 ));
             }
             WarmUpEnd::Unanswered => {
-                self.line(&format!("{id:<22} no responses during its warm-up"));
+                self.print_line(&format!("{id:<22} no responses during its warm-up"));
             }
             WarmUpEnd::CutShort => {}
         }
@@ -164,27 +167,28 @@ impl Progress {
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
         let ok = interval.right_answers();
-        let p99 = wait_so_far(
+        let p99 = running_percentile_text(
             &interval_result(interval).response_time_us,
             &interval.times.response,
             0.99,
         );
-        self.now(&format!(
+        self.set_message(&format!(
             "{} · {phase} · {}/s · p99 {p99}",
             shape(plan, trial),
             count((ok as f64 / seconds) as u64)
         ));
     }
 
-    fn now(&self, message: &str) {
+    /// Updates the live line.
+    fn set_message(&self, message: &str) {
         let left = self.expected.saturating_sub(self.began.elapsed());
         let left = if left.is_zero() { String::new() } else { format!(" · {} left", clock(left)) };
         self.bar.set_message(format!("{}{left}", line(message)));
     }
 
-    /// Prints a line.
-    fn line(&self, text: &str) {
-        if self.live {
+    /// Prints a line that stays.
+    fn print_line(&self, text: &str) {
+        if self.is_live {
             self.bar.println(escape_foreign(text));
         } else {
             terminal::say(text);
@@ -208,10 +212,10 @@ fn describe_slice(slice: &WarmUpSlice) -> String {
     format!("{}/s{cpu}{jit}", count(point.throughput_rps as u64))
 }
 
-/// The names of a launch's arms, safe for a terminal.
+/// Returns the names of the arms of a launch, safe for a terminal.
 fn names(plan: &Plan, launch: usize) -> String {
-    let all: Vec<&str> = plan.arms_of(launch).map(|arm| arm.name.as_str()).collect();
-    line(&all.join(", "))
+    let arm_names: Vec<&str> = plan.arms_of(launch).map(|arm| arm.name.as_str()).collect();
+    line(&arm_names.join(", "))
 }
 
 /// Describes the workload and the step of a trial.
@@ -223,7 +227,7 @@ pub fn shape(plan: &Plan, trial: usize) -> String {
     let rate = Shape::from_step(step).rate_text(|rate| count(rate as u64));
     let workload = match plan.workloads.as_slice() {
         [_] => String::new(),
-        all => format!("{} · ", all[plan.trials[trial].workload].name),
+        workloads => format!("{} · ", workloads[plan.trials[trial].workload].name),
     };
     let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
     format!("{workload}{} connections{streams}{pipeline}{rate}{pass}", step.connections)

@@ -1,4 +1,4 @@
-//! Result files. They are written whole or not at all: a failed write leaves the previous file.
+//! Writes result files completely or not at all, so that a failed write leaves the previous file.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Write as _};
@@ -9,8 +9,8 @@ use dyno_launch::may_write;
 
 use crate::exit::bad;
 
-/// Links that may lead from one to the next (path_resolution(7)).
-const LINKS: usize = 40;
+/// Maximum number of links in a chain (path_resolution(7)).
+const MAX_LINKS: usize = 40;
 
 /// Identity of a file, independent of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,23 +21,23 @@ pub enum FileIdentity {
     Absent(PathBuf),
 }
 
-/// The target of a path, links followed.
+/// The target of a path after all links.
 enum Target {
-    /// A regular file, or nothing yet.
+    /// A regular file, or a file that does not exist yet.
     File(PathBuf),
-    /// A pipe or a device, or an open file of a process, as `/dev/stdout` is.
+    /// A pipe, a device, or an open file of a process, such as `/dev/stdout`.
     Special,
 }
 
-/// Checks before anything is measured that a file can be written, and leaves it as it is. `None`:
-/// it is a pipe or a device.
+/// Checks before the measurements that a file can be written, without changing it. `None`: it is a
+/// pipe or a device.
 pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
     try_check(path).map_err(|error| bad(format!("{}: cannot be written: {error}", path.display())))
 }
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     let Target::File(target) = target(path)? else {
-        // Opening a pipe would end its reader, and opening a device may have any effect.
+        // The file is not opened: that would end the reader of a pipe, and may affect a device.
         if fs::metadata(path)?.file_type().is_socket() {
             return Err(io::Error::other("it is a socket\nhint: name a file or a pipe"));
         }
@@ -45,8 +45,8 @@ fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     };
     match fs::metadata(&target) {
         Ok(_) => {
-            let is = fs::File::options().append(true).open(&target)?.metadata()?;
-            Ok(Some(FileIdentity::Present(is.dev(), is.ino())))
+            let file = fs::File::options().append(true).open(&target)?.metadata()?;
+            Ok(Some(FileIdentity::Present(file.dev(), file.ino())))
         }
         Err(_) => {
             let folder = folder(&target).canonicalize()?;
@@ -57,25 +57,27 @@ fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {
     }
 }
 
-/// Writes a file whole or not at all. Pipes and devices are written as they are.
+/// Writes a file completely or not at all. Pipes and devices are written directly.
 ///
 /// # Errors
-/// The file cannot be written. It is unchanged.
+/// If the file cannot be written. It is then unchanged.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Target::File(target) = target(path)? else { return fs::write(path, bytes) };
     let before = fs::metadata(&target).ok();
     if before.is_some() {
-        // A file that may not be written is not to be replaced either.
+        // A file without write permission must not be replaced either.
         may_write(&target)?;
     }
     match replace(&target, bytes, before.as_ref()) {
-        // Its folder takes no new file, or the file is a mount point: it is written in place.
-        Err(error) if before.is_some() && has_no_room_beside(&error) => fs::write(&target, bytes),
-        done => done,
+        // The folder does not accept a new file, or the file is a mount point, so the file is
+        // written in place.
+        Err(error) if before.is_some() && must_write_in_place(&error) => fs::write(&target, bytes),
+        result => result,
     }
 }
 
-fn has_no_room_beside(error: &io::Error) -> bool {
+/// Whether the error means that a file cannot be created next to another, or cannot replace it.
+fn must_write_in_place(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy)
 }
@@ -95,20 +97,20 @@ fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result
         new.as_file().set_permissions(before.permissions())?;
     }
     new.write_all(bytes)?;
-    // Renamed before it is on the disk, it could be empty after a loss of power.
+    // If it was renamed before it is on the disk, it could be empty after a power failure.
     new.as_file().sync_all()?;
     new.persist(target).map_err(io::Error::from).map(drop)
 }
 
 fn target(path: &Path) -> io::Result<Target> {
     let mut path = std::path::absolute(path)?;
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         if path.starts_with("/proc") {
             return Ok(Target::Special);
         }
         match fs::symlink_metadata(&path) {
-            Ok(is) if is.is_symlink() => path = folder(&path).join(fs::read_link(&path)?),
-            Ok(is) if !is.is_file() && !is.is_dir() => return Ok(Target::Special),
+            Ok(file) if file.is_symlink() => path = folder(&path).join(fs::read_link(&path)?),
+            Ok(file) if !file.is_file() && !file.is_dir() => return Ok(Target::Special),
             Ok(_) => return Ok(Target::File(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::File(path)),
             Err(error) => return Err(error),
@@ -132,24 +134,28 @@ mod tests {
     }
 
     #[test]
-    fn result_replaces_the_file_of_before_whole() {
+    fn write_replaces_previous_file_by_rename() {
         let root = tempfile::tempdir().unwrap();
         let (path, link) = (root.path().join("result"), root.path().join("link"));
-        fs::write(&path, "a much longer result of before").unwrap();
+        fs::write(&path, "a much longer previous result.").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         symlink("result", &link).unwrap();
         let (before, opened) = (inode(&path), fs::File::open(&path).unwrap());
         write(&link, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_ne!(inode(&path), before, "it was renamed, not written in place");
-        assert_eq!(opened.metadata().unwrap().len(), 30, "a reader of the old one has it whole");
+        assert_eq!(
+            opened.metadata().unwrap().len(),
+            30,
+            "a reader of the old file still has it completely"
+        );
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn check_leaves_everything_as_it_is() {
+    fn check_changes_nothing() {
         let root = tempfile::tempdir().unwrap();
         let (old, new) = (root.path().join("old"), root.path().join("new"));
         fs::write(&old, "kept").unwrap();
@@ -165,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_or_open_file_is_written_as_it_is() {
+    fn pipe_or_open_file_is_written_directly() {
         let (mut reader, writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         assert_eq!(check(Path::new(&path)).unwrap(), None);
@@ -178,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_may_not_be_written_is_not_replaced() {
+    fn unwritable_file_is_not_replaced() {
         let root = tempfile::tempdir().unwrap();
         assert!(write(root.path(), b"x").is_err());
         let path = root.path().join("loop");

@@ -1,4 +1,4 @@
-//! The terminal: colours, Ctrl-C, and writing to standard output and standard error.
+//! Handles the terminal: colours, Ctrl-C, and writing to standard output and standard error.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
@@ -12,23 +12,23 @@ use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
 
-/// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set and not empty.
+/// Style of standard output. It is coloured on a terminal, unless `NO_COLOR` is set and not empty.
 pub fn style() -> Style {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    if wanted && std::io::stdout().is_terminal() { Style::Colour } else { Style::Plain }
+    let is_allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    if is_allowed && std::io::stdout().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
-/// Colours on standard error, by the same rule.
+/// Style of standard error, by the same rule as [`style`].
 pub fn progress_style() -> Style {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
+    let is_allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    if is_allowed && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
 /// The effect of the third Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThirdInterrupt {
-    /// It ends this process at once. The guard ends what was started, and the archive has what was
-    /// finished.
+    /// It ends this process immediately. The guard ends the started processes, and the archive has
+    /// the finished steps.
     Ends,
     /// It ends this process after [`LAST_CALL`], so that the result can still be written.
     LeavesTimeForTheResult,
@@ -37,25 +37,25 @@ pub enum ThirdInterrupt {
 /// Time for a load to write its result after the third Ctrl-C.
 const LAST_CALL: Duration = Duration::from_secs(3);
 
-/// Counts Ctrl-C and SIGTERM. The first prints `say`. After the second, every wait ends.
+/// Counts Ctrl-C and SIGTERM. The first prints `message`. After the second, every wait ends.
 pub fn catch_interrupts(
-    say: &'static str,
+    message: &'static str,
     third: ThirdInterrupt,
 ) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
-    let counted = Arc::clone(&interrupts);
+    let counter = Arc::clone(&interrupts);
     let is_without_terminal = dyno_launch::ignores_hangup();
-    ctrlc::set_handler(move || match counted.raise() {
+    ctrlc::set_handler(move || match counter.raise() {
         1 => {
-            crate::live::give_back();
-            // In a thread of its own: a terminal that takes no more must not keep the next signal
-            // from being handled.
-            std::thread::spawn(move || self::say(&format!("\n{say}")));
+            crate::live::restore_terminal();
+            // Printed in a separate thread, because a blocked terminal must not delay the next
+            // signal.
+            std::thread::spawn(move || say(&format!("\n{message}")));
         }
         2 => {}
         3 if third == ThirdInterrupt::LeavesTimeForTheResult => {
-            crate::live::give_back();
-            // In a thread of its own: the signals' thread must handle the next one.
+            crate::live::restore_terminal();
+            // Waits in a separate thread, because the thread of signals must handle the next one.
             std::thread::spawn(|| {
                 std::thread::sleep(LAST_CALL);
                 std::process::exit(Exit::Failed as i32)
@@ -63,33 +63,34 @@ pub fn catch_interrupts(
         }
         _ if third == ThirdInterrupt::LeavesTimeForTheResult => {}
         _ => {
-            crate::live::give_back();
+            crate::live::restore_terminal();
             std::process::exit(Exit::Failed as i32)
         }
     })?;
     if is_without_terminal {
-        // As `nohup` asks.
+        // `nohup` requires this.
         dyno_launch::ignore_hangup();
     }
     Ok(interrupts)
 }
 
-/// The wall clock, for time stamps that other tools read. Nothing is measured with it.
+/// Reads the wall clock, for time stamps that other tools read. Nothing is measured with it.
 pub fn unix_seconds() -> f64 {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Prints a line of progress or a note on standard error. Control characters are made visible,
-/// because a terminal would obey those in a path or message. Without a terminal, secrets are
-/// redacted: the output may be a shared CI log. Errors are ignored: the output may have no reader.
+/// because a terminal would interpret those in a path or message. Without a terminal, secrets are
+/// redacted, because the output may be a shared CI log. Errors are ignored, because the output may
+/// have no reader.
 pub fn say(text: &str) {
     let text = redact_unless_terminal(text, std::io::stderr().is_terminal());
     let _ = writeln!(std::io::stderr().lock(), "{}", escape_foreign(&text));
 }
 
-/// Prints a text for people on standard output. A terminal shows it with its colours; elsewhere
-/// it has none, and no secrets.
+/// Prints a text for people on standard output. Unless that is a terminal, colours and secrets are
+/// removed.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
     if std::io::stdout().is_terminal() {
         print(text)
@@ -98,21 +99,21 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A text without secrets, unless it goes to a terminal: anything else is shared.
+/// Removes the secrets of a text, unless it goes to a terminal. Other outputs may be shared.
 pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Borrowed(text) } else { Cow::Owned(redact::text(text)) }
 }
 
 /// Prints a text for programs on standard output. On a terminal, control characters are made
-/// visible. `Err`: it could not be written, which the exit status must show.
+/// visible. `Err`: it could not be written, which affects the exit status.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    let is_seen = std::io::stdout().is_terminal();
-    let text = if is_seen { escape_foreign(text) } else { Cow::Borrowed(text) };
+    let is_terminal = std::io::stdout().is_terminal();
+    let text = if is_terminal { escape_foreign(text) } else { Cow::Borrowed(text) };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }
 
-/// An argument quoted for a shell, for commands in messages that the user may type.
+/// Quotes an argument for a shell, for commands in messages.
 pub fn quote(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
 }
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn argument_is_one_word_for_a_shell() {
+    fn quoted_argument_is_one_word_for_shell() {
         for text in ["runs/a b", "it's", "", "$HOME", "a;b", "plain-1.2/x"] {
             let command = format!("printf %s {}", quote(text));
             let echoed = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();

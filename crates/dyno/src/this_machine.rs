@@ -1,10 +1,10 @@
-//! This dyno, and the machine that it runs on.
+//! Describes this build of dyno and the machine on which it runs.
 
 use std::path::PathBuf;
 
 use dyno_observer::cgroup::Layout;
 
-/// The folder of builds and calibrations, unless the user names another one.
+/// Returns the default folder of builds and calibrations.
 pub fn default_cache_folder() -> PathBuf {
     // An empty or relative path counts as not set (XDG Base Directory Specification).
     let folder =
@@ -17,21 +17,21 @@ pub fn default_cache_folder() -> PathBuf {
     base.join("dyno")
 }
 
-/// How many CPUs dyno may use at a time: by its affinity, and by the quota of its own control
-/// group.
+/// Returns the number of CPUs that dyno may use, given its affinity and the quota of its own
+/// control group.
 pub fn usable_cpus() -> usize {
     let allowed = dyno_launch::allowed_cpus().len();
     let quota = Layout::read().own_quota().and_then(|quota| quota.cpus());
     quota.map_or(allowed, |cpus| (cpus.ceil() as usize).clamp(1, allowed))
 }
 
-/// dyno's own version.
+/// Version of dyno.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that dyno was built from. `None`: `DYNO_COMMIT` was unset in the build.
+/// Commit from which dyno was built. `None`: `DYNO_COMMIT` was unset in the build.
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
 
-/// The machine in one line.
+/// Describes a machine in one line.
 pub fn machine_name(facts: &dyno_archive::Facts) -> String {
     let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
     let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");

@@ -1,5 +1,5 @@
-//! The answer at the head of a report, in sentences. A rate or a ratio comes with its interval or
-//! its number of repeats.
+//! Writes the answer at the head of a report, in sentences. Each rate or ratio comes with its
+//! interval or its number of repeats, so that readers see its uncertainty.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,99 +26,109 @@ use crate::{brackets, compare};
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let is_one_of_another = report.experiment.is_some() || !report.run.at_once.is_empty();
-    let first = if is_one_of_another { None } else { winner(report) };
+    let has_effects = report.experiment.is_some() || !report.run.at_once.is_empty();
+    let winner_sentence = if has_effects { None } else { winner(report) };
     let peaks = [ties(report), noise_floor_sentence(report)]
-        .map(|said| said.filter(|_| !is_one_of_another));
-    let rest = [protocols(report)].into_iter().chain(peaks).chain([twins(report)]);
-    let judged =
+        .map(|sentence| sentence.filter(|_| !has_effects));
+    let comparisons = [protocols(report)].into_iter().chain(peaks).chain([twins(report)]);
+    let validity_sentences =
         [brackets::sentence(report), brackets::shares(report), validity(report), failures(report)];
-    let mut all: Vec<String> = other_programs(report)
+    let mut sentences: Vec<String> = other_programs(report)
         .into_iter()
-        .chain(first)
+        .chain(winner_sentence)
         .chain(effects(report))
         .chain(duets(report))
-        .chain(rest.chain(judged).flatten())
+        .chain(comparisons.chain(validity_sentences).flatten())
         .collect();
-    if all.is_empty() {
-        all.push("No results yet.".into());
+    if sentences.is_empty() {
+        sentences.push("No results yet.".into());
     }
-    all
+    sentences
 }
 
-/// Most effects that an answer lists one by one.
+/// Maximum number of effects that the answer lists one by one.
 const EFFECTS: usize = 3;
 
-/// What the changes of an experiment come to, step by step; of many those in which something is
-/// shown to change, first.
+/// Describes the effects of an experiment, step by step. Significant effects come first.
 fn effects(report: &Report) -> Vec<String> {
     let Some(experiment) = &report.experiment else { return Vec::new() };
-    let all = experiment.effects.iter();
-    let all = all.flat_map(|effect| effect.answers.iter().map(move |of| (effect, of)));
-    let (shown, others): (Vec<_>, Vec<_>) = all.partition(|(effect, of)| effect.is_shown_in(of));
-    let all: Vec<(&Effect, &ComparisonAnswer)> = shown.into_iter().chain(others).collect();
-    let said = |(effect, of): &(&Effect, &ComparisonAnswer)| {
-        format!("{}. {}", compare::answer(of), effect.reason_in(of))
+    let effects = experiment.effects.iter();
+    let effects =
+        effects.flat_map(|effect| effect.answers.iter().map(move |answer| (effect, answer)));
+    let (significant, others): (Vec<_>, Vec<_>) =
+        effects.partition(|(effect, answer)| effect.is_shown_in(answer));
+    let effects: Vec<(&Effect, &ComparisonAnswer)> =
+        significant.into_iter().chain(others).collect();
+    let text = |(effect, answer): &(&Effect, &ComparisonAnswer)| {
+        format!("{}. {}", compare::answer_text(answer), effect.reason_in(answer))
     };
-    let more = match all.len().saturating_sub(EFFECTS) {
+    let more = match effects.len().saturating_sub(EFFECTS) {
         0 => None,
         1 => Some("One more effect is in the table of the experiment.".into()),
         left => Some(format!("{left} more effects are in the table of the experiment.")),
     };
-    all.iter().take(EFFECTS).map(said).chain(more).collect()
+    effects.iter().take(EFFECTS).map(text).chain(more).collect()
 }
 
 /// Sentences on the cost of servers that were loaded at the same time as the baseline.
 fn duets(report: &Report) -> Vec<String> {
     let answers = report.duets.iter().flat_map(|effect| &effect.answers);
-    answers.map(|of| format!("{}.", compare::answer(of))).collect()
+    answers.map(|answer| format!("{}.", compare::answer_text(answer))).collect()
 }
 
-/// The smallest differences that such a run finds.
+/// States the smallest differences that a run like this detects.
 fn noise_floor_sentence(report: &Report) -> Option<String> {
-    let of = |key| Some((key, report.noise.get(key)?.detectable?));
-    let each: Vec<(&str, f64)> = [THROUGHPUT.key, CPU.key].into_iter().filter_map(of).collect();
+    let detectable = |key| Some((key, report.noise.get(key)?.detectable?));
+    let differences_by_key: Vec<(&str, f64)> =
+        [THROUGHPUT.key, CPU.key].into_iter().filter_map(detectable).collect();
     let baseline = &report.comparisons.first()?.baseline;
-    (!each.is_empty()).then(|| {
+    (!differences_by_key.is_empty()).then(|| {
         format!(
             "Smallest detectable difference from {} (power 0.8, median over steps): {}.",
             title(report, baseline),
-            differences(&each)
+            differences(&differences_by_key)
         )
     })
 }
 
 /// Differences between servers and their twins.
 fn twins(report: &Report) -> Option<String> {
-    let of_twin = |twin: &Effect| {
-        let shown: Vec<String> = twin
+    let twin_text = |twin: &Effect| {
+        let differences: Vec<String> = twin
             .answers
             .iter()
-            .filter(|of| twin.is_shown_in(of))
-            .map(|of| format!("{}, {}: {}", of.workload, label_in_words(of.step), of.sentence))
+            .filter(|answer| twin.is_shown_in(answer))
+            .map(|answer| {
+                format!("{}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
+            })
             .collect();
-        let said = match (shown.is_empty(), &twin.answers[..]) {
+        let text = match (differences.is_empty(), &twin.answers[..]) {
             (_, []) => return None,
-            (false, _) => format!("a difference is shown nevertheless: {}", shown.join("; ")),
+            (false, _) => format!("a difference is shown nevertheless: {}", differences.join("; ")),
             (true, [only]) => only.sentence.clone(),
-            (true, all) => match all.iter().filter(|of| twin.is_compared_in(of)).count() {
-                0 => {
-                    format!("not compared at any of {} steps, for lack of valid repeats", all.len())
+            (true, answers) => {
+                match answers.iter().filter(|answer| twin.is_compared_in(answer)).count() {
+                    0 => {
+                        format!(
+                            "not compared at any of {} steps, for lack of valid repeats",
+                            answers.len()
+                        )
+                    }
+                    compared if compared == answers.len() => {
+                        format!("no difference is shown at any of {compared} steps")
+                    }
+                    compared => format!(
+                        "no difference is shown at {compared} of {} steps, and the others have \
+                         too few valid repeats",
+                        answers.len()
+                    ),
                 }
-                compared if compared == all.len() => {
-                    format!("no difference is shown at any of {compared} steps")
-                }
-                compared => format!(
-                    "no difference is shown at {compared} of {} steps, and the others have too few \
-                     valid repeats",
-                    all.len()
-                ),
-            },
+            }
         };
-        Some(format!("{} and its twin: {said}.", twin.from))
+        Some(format!("{} and its twin: {text}.", twin.from))
     };
-    let said: Vec<String> = report.twins.iter().filter_map(of_twin).collect();
-    (!said.is_empty()).then(|| said.join(" "))
+    let texts: Vec<String> = report.twins.iter().filter_map(twin_text).collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
 }
 
 fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
@@ -135,16 +145,19 @@ fn ranked_rows(report: &Report) -> Vec<&OverviewRow> {
     if others.is_empty() { controls } else { others }
 }
 
-/// Names a sentence's workload: ` over h1` if workloads are named by their different protocols,
-/// ` for json` if there are several of other names, else empty.
-fn of_workload(report: &Report, workload: &str) -> String {
-    let all = &report.run.workloads;
-    let are_protocols = || all.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
-    match all.first() {
-        Some(first) if all.iter().any(|w| w.protocol != first.protocol) && are_protocols() => {
+/// Phrase that names the workload of a sentence. It is ` over h1` if workloads are named by their
+/// different protocols, ` for json` if there are several with other names, and else empty.
+fn workload_phrase(report: &Report, workload: &str) -> String {
+    let workloads = &report.run.workloads;
+    let have_protocol_names =
+        || workloads.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
+    match workloads.first() {
+        Some(first)
+            if workloads.iter().any(|w| w.protocol != first.protocol) && have_protocol_names() =>
+        {
             format!(" over {workload}")
         }
-        Some(_) if all.len() > 1 => format!(" for {workload}"),
+        Some(_) if workloads.len() > 1 => format!(" for {workload}"),
         _ => String::new(),
     }
 }
@@ -155,30 +168,31 @@ fn winner(report: &Report) -> Option<String> {
     let [_, second, ..] = ranked.as_slice() else {
         return single_subject_sentence(report, best);
     };
-    let of = |row: &OverviewRow| report.comparison(row.reference_cell);
-    // The baseline has no comparison: if it is the best, the runner-up is compared with it.
-    let comparison = of(best).or_else(|| of(second))?;
+    let comparison_of = |row: &OverviewRow| report.comparison(row.reference_cell);
+    // The baseline has no comparison. If it is the best, the runner-up is compared with it.
+    let comparison = comparison_of(best).or_else(|| comparison_of(second))?;
     if !report.run.load.steps[comparison.step].arrivals.is_closed() {
         return rate_share_sentence(report, comparison);
     }
     if has_known_ratio(comparison) {
         return Some(comparison_sentence(report, comparison));
     }
-    let Some(other) = nearest(report, comparison) else {
+    let Some(other) = nearest_comparison(report, comparison) else {
         return Some(missing_ratio_sentence(report, comparison));
     };
-    let (at, then) =
+    let (missing, nearest_text) =
         (missing_ratio_sentence(report, comparison), comparison_sentence(report, other));
-    Some(format!("{at} {then}"))
+    Some(format!("{missing} {nearest_text}"))
 }
 
-/// Whether a comparison has a ratio, and knows in which direction it is a bound.
+/// Whether a comparison has a ratio, and the direction of its bound is known.
 fn has_known_ratio(c: &Comparison) -> bool {
     !c.throughput_ratio.values.is_empty() && c.throughput_bound != RatioBound::Unknown
 }
 
-/// The comparison of the same two subjects at another closed loop, nearest in requests in flight.
-fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
+/// Returns the comparison of the same two subjects at another closed loop with the nearest number
+/// of requests in flight.
+fn nearest_comparison<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
     let steps = &report.run.load.steps;
     let in_flight = |c: &Comparison| steps[c.step].in_flight();
     let is_other = |other: &&Comparison| {
@@ -195,83 +209,92 @@ fn nearest<'a>(report: &'a Report, c: &Comparison) -> Option<&'a Comparison> {
 
 fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
-    let (at, with) = (step_in_words(c), of_workload(report, &c.workload));
+    let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {at}, repeats of both {subject} and {baseline}{with} do not count, for reasons \
-             outside of the servers."
+            "At {step}, repeats of both {subject} and {baseline}{workload} do not count, for \
+             reasons outside of the servers."
         ),
-        _ => format!("At {at}, {subject} and {baseline} have no valid repeats{with} in common."),
+        _ => format!(
+            "At {step}, {subject} and {baseline} have no valid repeats{workload} in common."
+        ),
     }
 }
 
-/// The closed loop of a comparison.
+/// Describes the closed loop of a comparison.
 fn step_in_words(c: &Comparison) -> String {
     let Comparison { connections, streams, pipeline, pass, .. } = *c;
     label_in_words(Shape { connections, streams, pipeline, rate: None, schedule: None, pass })
 }
 
-/// Shares of an offered rate that two servers kept: no server serves more than is offered.
+/// States the shares of an offered rate that two servers served. A ratio of throughputs would mean
+/// little, because no server serves more than is offered.
 fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
     let rate = Offered::new(report, c.cell).rps;
-    let said = |cell: CellKey| {
+    let share_text = |cell: CellKey| {
         let share = Offered::new(report, cell).kept;
-        let middle =
+        let median =
             share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
-        let range = range(&share, percent).filter(|range| *range != middle);
-        range.map_or_else(|| middle.clone(), |range| format!("{middle} ({range})"))
+        let range = range(&share, percent).filter(|range| *range != median);
+        range.map_or_else(|| median.clone(), |range| format!("{median} ({range})"))
     };
-    let with = of_workload(report, &c.workload);
+    let workload = workload_phrase(report, &c.workload);
     let rate = rate.map_or_else(String::new, |rate| format!("{} ", number(rate)));
-    let levels = mixtures(report, c);
+    let levels = mixture_sentences(report, c);
     Some(format!(
-        "Of the {rate}requests per second{with} offered over {}, {} served {} and {} {}.{levels}",
+        "Of the {rate}requests per second{workload} offered over {}, {} served {} and {} \
+         {}.{levels}",
         plural(u64::from(c.connections), "connection"),
         title(report, &c.subject),
-        said(c.cell),
+        share_text(c.cell),
         title(report, &c.baseline),
-        said(c.cell.with_arm(base))
+        share_text(c.cell.with_arm(base))
     ))
 }
 
 fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String> {
     let (peak, at) = row.highest_throughput()?;
     let repeats = peak.values.len();
-    let over = if repeats == 1 {
+    let uncertainty = if repeats == 1 {
         "one repeat, so no interval".to_string()
     } else {
-        // A lower bound has no interval: its upper end would be no bound.
-        let shown = match row.peak_is_lower_bound {
+        // A lower bound has no interval, because the upper end would not be a bound.
+        let peak_to_show = match row.peak_is_lower_bound {
             true => Repeated { interval: None, ..peak.clone() },
             false => peak.clone(),
         };
-        let what = if shown.interval.is_some() { "95 % interval of" } else { "range of" };
-        format!("{}, {what} {repeats} repeats", range(&shown, number)?)
+        let kind = if peak_to_show.interval.is_some() { "95 % interval of" } else { "range of" };
+        format!("{}, {kind} {repeats} repeats", range(&peak_to_show, number)?)
     };
-    let with = of_workload(report, &row.workload);
-    let (who, rate) = (title(report, &row.subject), number(peak.median?));
-    let most = match (row.peak_is_lower_bound, &row.peak_mixture) {
+    let workload = workload_phrase(report, &row.workload);
+    let (subject, rate) = (title(report, &row.subject), number(peak.median?));
+    let bound = match (row.peak_is_lower_bound, &row.peak_mixture) {
         (true, _) => "at least ",
         (false, Some(_)) => "a mean of ",
-        // An offered rate is the most that any server can serve of it.
+        // No server can serve more than the offered rate.
         (false, None) if row.peak_is_offered => "",
         (false, None) => "at most ",
     };
-    let levels = row.peak_mixture.as_ref().map(|of| mixture("its", of)).unwrap_or_default();
+    let mixture_text = row
+        .peak_mixture
+        .as_ref()
+        .map(|mixture_levels| mixture_sentence("its", mixture_levels))
+        .unwrap_or_default();
     Some(format!(
-        "{who} served {most}{rate} requests per second{with} ({over}), at {}.{levels}",
+        "{subject} served {bound}{rate} requests per second{workload} ({uncertainty}), at \
+         {}.{mixture_text}",
         label_in_words(at)
     ))
 }
 
-/// The levels that a mean is of. `whose`: the server's.
-fn mixture(whose: &str, of: &Mixture) -> String {
-    let (low, high) = (number(of.lowest_rps), number(of.highest_rps));
-    let repeats = match (of.changed, of.repeats) {
-        (1, 1) => format!("In {whose} only repeat"),
-        (changed, repeats) if changed == repeats => format!("In each of {whose} {repeats} repeats"),
-        (changed, repeats) => format!("In {changed} of {whose} {repeats} repeats"),
+/// States the levels that a mean combines. `owner`: a possessive, such as `its`.
+fn mixture_sentence(owner: &str, mixture: &Mixture) -> String {
+    let (low, high) = (number(mixture.lowest_rps), number(mixture.highest_rps));
+    let repeats = match (mixture.changed, mixture.repeats) {
+        (1, 1) => format!("In {owner} only repeat"),
+        (changed, repeats) if changed == repeats => format!("In each of {owner} {repeats} repeats"),
+        (changed, repeats) => format!("In {changed} of {owner} {repeats} repeats"),
     };
     format!(
         " {repeats} throughput changed within the measured window between levels of {low} and \
@@ -279,40 +302,42 @@ fn mixture(whose: &str, of: &Mixture) -> String {
     )
 }
 
-/// The levels of the servers of a comparison whose throughput there is a mean of several.
-fn mixtures(report: &Report, c: &Comparison) -> String {
-    let of = |arm: usize, id: &str| {
+/// States the levels of each server of a comparison whose throughput is a mean of several levels.
+fn mixture_sentences(report: &Report, c: &Comparison) -> String {
+    let sentence = |arm: usize, id: &str| {
         let cell = c.cell.with_arm(arm);
-        let found = Mixture::new(report.trials.iter().filter(|trial| trial.cell == cell))?;
-        Some(mixture(&format!("{}'s", title(report, id)), &found))
+        let mixture = Mixture::new(report.trials.iter().filter(|trial| trial.cell == cell))?;
+        Some(mixture_sentence(&format!("{}'s", title(report, id)), &mixture))
     };
     let base = report.subjects.iter().position(|s| s.id == c.baseline);
-    let both = [of(c.cell.arm, &c.subject), base.and_then(|base| of(base, &c.baseline))];
-    both.into_iter().flatten().collect()
+    let sentences =
+        [sentence(c.cell.arm, &c.subject), base.and_then(|base| sentence(base, &c.baseline))];
+    sentences.into_iter().flatten().collect()
 }
 
-/// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency
-/// would be compared. Without controls, which say nothing about servers.
+/// Compares throughput over HTTP/2 with HTTP/1.1 at equal requests in flight, because otherwise
+/// concurrency would be compared. Controls are excluded, because they are not servers of interest.
 fn protocols(report: &Report) -> Option<String> {
     let is_control =
         |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
-    let measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
-    let all: Vec<&ProtocolComparison> =
-        report.protocols.iter().filter(|c| !is_control(c)).filter(measured).collect();
-    let mut kinds: Vec<Vec<&ProtocolComparison>> = Vec::new();
-    for c in &all {
-        match kinds.iter_mut().find(|k| kind(k[0]) == kind(c)) {
-            Some(known) => known.push(c),
-            None => kinds.push(vec![c]),
+    let is_measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
+    let comparisons: Vec<&ProtocolComparison> =
+        report.protocols.iter().filter(|c| !is_control(c)).filter(is_measured).collect();
+    let mut groups: Vec<Vec<&ProtocolComparison>> = Vec::new();
+    for c in &comparisons {
+        match groups.iter_mut().find(|k| clause_key(k[0]) == clause_key(c)) {
+            Some(group) => group.push(c),
+            None => groups.push(vec![c]),
         }
     }
-    kinds.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
-    let clauses: Vec<String> = kinds.iter().map(|k| protocol_clause(report, k, &kinds)).collect();
-    let over = medians_of(all.iter().map(|c| c.throughput_ratio.values.len()))?;
-    Some(format!("Requests per second by protocol ({over}): {}.", clauses.join("; ")))
+    groups.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
+    let clauses: Vec<String> = groups.iter().map(|k| protocol_clause(report, k, &groups)).collect();
+    let repeats = medians_of(comparisons.iter().map(|c| c.throughput_ratio.values.len()))?;
+    Some(format!("Requests per second by protocol ({repeats}): {}.", clauses.join("; ")))
 }
 
-/// `medians of 3 repeats`, given the number of repeats of each median; `None`: there are none.
+/// Formats the numbers of repeats of several medians: `medians of 3 repeats`. `None`: there are
+/// none.
 fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     Some(match (repeats.clone().min()?, repeats.max()?) {
         (_, 1) => "one repeat, so no interval".into(),
@@ -321,37 +346,38 @@ fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     })
 }
 
-/// Comparisons of several servers with an equal key share one clause.
-fn kind(c: &ProtocolComparison) -> (&str, &str, [u32; 4]) {
+/// Key of a comparison. Comparisons of several servers with an equal key share one clause.
+fn clause_key(c: &ProtocolComparison) -> (&str, &str, [u32; 4]) {
     let shape = [c.connections, c.streams, c.baseline_connections, c.baseline_pipeline];
     (&c.workload, &c.baseline, shape)
 }
 
 fn protocol_clause(
     report: &Report,
-    own: &[&ProtocolComparison],
-    kinds: &[Vec<&ProtocolComparison>],
+    group: &[&ProtocolComparison],
+    groups: &[Vec<&ProtocolComparison>],
 ) -> String {
-    let first = own[0];
-    let ratios: Vec<f64> = own.iter().filter_map(|c| c.throughput_ratio.median).collect();
-    let end =
-        |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).map(ratio).unwrap_or_default();
-    let (low, high) = (end(f64::min), end(f64::max));
-    let times = if low == high { low } else { format!("{low} to {high}") };
-    let mut servers: Vec<&str> = own.iter().map(|c| c.server.as_str()).collect();
+    let first = group[0];
+    let ratios: Vec<f64> = group.iter().filter_map(|c| c.throughput_ratio.median).collect();
+    let extreme = |pick: fn(f64, f64) -> f64| {
+        ratios.iter().copied().reduce(pick).map(ratio).unwrap_or_default()
+    };
+    let (low, high) = (extreme(f64::min), extreme(f64::max));
+    let factor = if low == high { low } else { format!("{low} to {high}") };
+    let mut servers: Vec<&str> = group.iter().map(|c| c.server.as_str()).collect();
     servers.sort_unstable();
     servers.dedup();
-    let subjects: BTreeSet<&str> = own.iter().map(|c| c.subject.as_str()).collect();
-    let who = match (subjects.len(), servers.as_slice()) {
+    let subjects: BTreeSet<&str> = group.iter().map(|c| c.subject.as_str()).collect();
+    let servers_text = match (subjects.len(), servers.as_slice()) {
         (1, _) => title(report, &first.subject).to_string(),
         (n, [server]) => format!("{n} variants of {server}"),
         (_, servers) => format!("{} servers", servers.len()),
     };
-    let same_level = |k: &&Vec<&ProtocolComparison>| {
-        let (level, of) = (k[0].in_flight, (&k[0].workload, &k[0].baseline));
-        level == first.in_flight && of == (&first.workload, &first.baseline)
+    let has_same_level = |k: &&Vec<&ProtocolComparison>| {
+        let key = (k[0].in_flight, &k[0].workload, &k[0].baseline);
+        key == (first.in_flight, &first.workload, &first.baseline)
     };
-    let shape = if kinds.iter().filter(same_level).count() > 1 {
+    let shape = if groups.iter().filter(has_same_level).count() > 1 {
         format!(
             " as {} × {} compared with {} × {}",
             first.connections, first.streams, first.baseline_connections, first.baseline_pipeline
@@ -360,7 +386,7 @@ fn protocol_clause(
         String::new()
     };
     format!(
-        "{} served {times} times as many as {} at {} in flight{shape} ({who})",
+        "{} served {factor} times as many as {} at {} in flight{shape} ({servers_text})",
         first.workload, first.baseline, first.in_flight
     )
 }
@@ -368,8 +394,8 @@ fn protocol_clause(
 fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
-    let with = of_workload(report, &c.workload);
-    let (ends, over) = match interval_of_all_pairs(c.throughput) {
+    let workload = workload_phrase(report, &c.workload);
+    let (ends, uncertainty) = match interval_of_all_pairs(c.throughput) {
         Some((low, high)) if report.run.at_every_look => {
             (ends(low, high, ratio), "95 % interval that allows for early stopping".to_string())
         }
@@ -384,52 +410,55 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
         RatioBound::AtMost => "at most ",
         RatioBound::Exact | RatioBound::Unknown => "",
     };
-    let skewed = c.throughput.filter(|of| of.is_skewed);
+    let skewed = c.throughput.filter(|estimate| estimate.is_skewed);
     let skewed = skewed.map_or(
         "",
         |_| " The pairs are skewed and the interval assumes symmetry, so it covers less than 95 %.",
     );
-    let at = step_in_words(c);
+    let step = step_in_words(c);
     let cpu = cpu_clause(c);
     format!(
-        "At {at}, {subject} served {bound}{ends} times as many requests per second{with} as \
-         {baseline} ({over}){cpu}.{skewed}{}",
-        mixtures(report, c)
+        "At {step}, {subject} served {bound}{ends} times as many requests per second{workload} as \
+         {baseline} ({uncertainty}){cpu}.{skewed}{}",
+        mixture_sentences(report, c)
     )
 }
 
-/// `, for 0.39 (0.37–0.41) times the CPU per request`; nothing where that is not known.
+/// Formats `, with 0.39 (0.37–0.41) times the CPU per request`. The text is empty if the ratio is
+/// unknown.
 fn cpu_clause(c: &Comparison) -> String {
-    let Some(middle) = c.cpu_per_request_ratio.median else { return String::new() };
-    let (middle, range) = match (c.cpu, interval_of_all_pairs(c.cpu)) {
-        (Some(of), Some((low, high))) => (of.estimate.ratio, Some(ends(low, high, ratio))),
-        _ => (middle, range(&c.cpu_per_request_ratio, ratio)),
+    let Some(median) = c.cpu_per_request_ratio.median else { return String::new() };
+    let (median, range) = match (c.cpu, interval_of_all_pairs(c.cpu)) {
+        (Some(estimate), Some((low, high))) => {
+            (estimate.estimate.ratio, Some(ends(low, high, ratio)))
+        }
+        _ => (median, range(&c.cpu_per_request_ratio, ratio)),
     };
-    let middle = ratio(middle);
+    let median = ratio(median);
     let range = range
-        .filter(|range| *range != middle)
+        .filter(|range| *range != median)
         .map_or_else(String::new, |range| format!(" ({range})"));
-    format!(", with {middle}{range} times the CPU per request")
+    format!(", with {median}{range} times the CPU per request")
 }
 
-/// The interval that holds for all pairs of subjects at once, so that it agrees with ties; `None`:
-/// too few launches.
+/// Returns the interval that is corrected for all pairs of subjects, so that it agrees with ties.
+/// `None`: too few launches.
 fn interval_of_all_pairs(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
-    estimate.filter(|of| of.over == PairUnit::Launches)?.interval_of_all
+    estimate.filter(|pairs| pairs.over == PairUnit::Launches)?.interval_of_all
 }
 
 fn interval_text(report: &Report, c: &Comparison) -> &'static str {
-    let is_asked = |row: &&OverviewRow| {
+    let is_compared = |row: &&OverviewRow| {
         !row.control && row.workload == c.workload && row.highest_throughput().is_some()
     };
-    let has_others = report.overview.iter().filter(is_asked).count() > 2;
+    let has_others = report.overview.iter().filter(is_compared).count() > 2;
     if has_others { "95 % interval, corrected for all pairs of subjects" } else { "95 % interval" }
 }
 
 /// Describes the range of a ratio that has no interval of the mean.
 fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
     match c.throughput_ratio.interval {
-        // With a stopping rule at every look, no interval of the median holds.
+        // If the run may stop after every repeat, the interval of the median does not hold.
         Some(_) if report.run.at_every_look => {
             format!("{repeats} repeats, a number that depends on the results")
         }
@@ -449,7 +478,7 @@ fn ratio(r: f64) -> String {
     }
 }
 
-/// `2.1–2.3`, or one value where both ends read the same.
+/// Formats a range: `2.1–2.3`, or one value if both ends read the same.
 fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
     let (low, high) = q.spread()?;
     Some(ends(low, high, show))
@@ -460,23 +489,23 @@ fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
     if low == high { low } else { format!("{low}–{high}") }
 }
 
-/// A subject's title, and how many valid repeats its peak has.
+/// Title of a subject, and the number of valid repeats of its peak.
 type Ranked = (String, usize);
 
 fn ties(report: &Report) -> Option<String> {
     let ranked = ranked_rows(report);
     let first = ranked.first()?;
-    let with = of_workload(report, &first.workload);
-    let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
-    let named = |tie: &Tie, id: &str| {
-        let open = if tie.lower_bounds.iter().any(|one| one == id) {
+    let workload = workload_phrase(report, &first.workload);
+    let workload_ties = report.ties.iter().filter(|tie| tie.workload == first.workload);
+    let name = |tie: &Tie, id: &str| {
+        let note = if tie.lower_bounds.iter().any(|bound| bound == id) {
             " (its peak is a lower bound)"
         } else {
             ""
         };
-        format!("{}{open}", title(report, id))
+        format!("{}{note}", title(report, id))
     };
-    let tie = tie_sentence(&with, own.map(|tie| tie_text(tie, |id| named(tie, id))));
+    let tie = tie_sentence(&workload, workload_ties.map(|tie| tie_text(tie, |id| name(tie, id))));
     // Offered rates give no ranking.
     if !first.is_of_its_own() {
         return None;
@@ -484,11 +513,11 @@ fn ties(report: &Report) -> Option<String> {
     if is_order_fixed(report) {
         return (ranked.len() > 1).then(|| NOT_RANKED.into());
     }
-    let of_row = |row: &&OverviewRow| -> Ranked {
+    let ranked_row = |row: &&OverviewRow| -> Ranked {
         let repeats = row.highest_throughput().map_or(0, |(peak, _)| peak.values.len());
         (title(report, &row.subject).to_string(), repeats)
     };
-    let unranked = unranked_sentence(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
+    let unranked = unranked_sentence(&workload, &ranked.iter().map(ranked_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -496,25 +525,27 @@ fn ties(report: &Report) -> Option<String> {
 const NOT_RANKED: &str = "Subjects are not ranked, because the order of starts was fixed. A drift \
                           of the machine is part of every difference between them.";
 
-/// Whether a drift of the machine may be why subjects differ.
+/// Whether the order of starts was fixed, so that differences may be a drift of the machine.
 fn is_order_fixed(report: &Report) -> bool {
     report.caveats.iter().any(|caveat| caveat.code == Code::FixedOrder)
 }
 
-/// The sentence on ties. `groups`: the result of [`tie_text`] for each tie group; `None`: there are
-/// none.
-fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
-    let (who, from) = groups.next()?;
+/// Joins the results of [`tie_text`] for all tie groups to a sentence. `None`: there are none.
+fn tie_sentence(
+    workload: &str,
+    mut groups: impl Iterator<Item = (String, String)>,
+) -> Option<String> {
+    let (names, from) = groups.next()?;
     let mut sentence =
-        format!("{who} cannot be distinguished{from} by peak throughput{with} (tie)");
-    for (who, from) in groups {
-        let _ = write!(sentence, ", nor can {who}{from}");
+        format!("{names} cannot be distinguished{from} by peak throughput{workload} (tie)");
+    for (names, from) in groups {
+        let _ = write!(sentence, ", nor can {names}{from}");
     }
     Some(sentence + ".")
 }
 
-/// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are
-/// tied with the best may be distinguished from each other.
+/// Returns the names in a tie group, and ` from BEST` unless all members are tied with each other.
+/// Two members that are tied with the best may differ from each other.
 fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
@@ -522,51 +553,54 @@ fn tie_text(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     (list(&names), from)
 }
 
-/// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or
-/// there is only one.
-fn unranked_sentence(with: &str, all: &[Ranked]) -> Option<String> {
-    let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
+/// Names the subjects with too few valid repeats for a rank. `None`: all have enough, or there is
+/// only one subject.
+fn unranked_sentence(workload: &str, subjects: &[Ranked]) -> Option<String> {
+    let maximum = subjects.iter().map(|p| p.1).max().filter(|_| subjects.len() > 1)?;
     let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
-    if most < PAIRS_TO_TELL_APART {
-        let repeats = plural(most as u64, "valid repeat");
+    if maximum < PAIRS_TO_TELL_APART {
+        let repeats = plural(maximum as u64, "valid repeat");
         return Some(format!(
-            "With {repeats}, differences in peak throughput{with} are not significant. The order \
-             is not a ranking."
+            "With {repeats}, differences in peak throughput{workload} are not significant. The \
+             order is not a ranking."
         ));
     }
-    let few: Vec<&Ranked> = all.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
+    let few: Vec<&Ranked> = subjects.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
     match few.as_slice() {
         [] => None,
-        [one] => Some(format!("{} has {}, too few for a rank.", one.0, repeats(one))),
+        [subject] => Some(format!("{} has {}, too few for a rank.", subject.0, repeats(subject))),
         _ => {
-            let each: Vec<String> =
+            let names: Vec<String> =
                 few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
-            Some(format!("{} have too few valid repeats for a rank.", list(&each)))
+            Some(format!("{} have too few valid repeats for a rank.", list(&names)))
         }
     }
 }
 
-/// The other programs of the machine, where most steps are not valid because of them.
+/// States the CPU use of other programs if it made most steps invalid.
 fn other_programs(report: &Report) -> Option<String> {
     let run = &report.run;
-    let of = run.other_programs.as_ref()?;
-    let asked = report.trials.iter().filter(|trial| !trial.refused).count();
-    if 2 * of.trials_invalid <= asked {
+    let programs = run.other_programs.as_ref()?;
+    let steps_run = report.trials.iter().filter(|trial| !trial.refused).count();
+    if 2 * programs.trials_invalid <= steps_run {
         return None;
     }
-    let names =
-        if of.names.is_empty() { String::new() } else { format!(" ({})", of.names.join(", ")) };
-    let used = match of.cpu_share {
+    let names = if programs.names.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", programs.names.join(", "))
+    };
+    let used = match programs.cpu_share {
         Some(share) => {
             format!("Other programs used {} of this machine's CPUs{names}", whole_percent(share))
         }
         None => format!("Other programs used this machine's CPUs{names}"),
     };
-    let steps = match (run.trials_invalid, asked) {
+    let steps = match (run.trials_invalid, steps_run) {
         (1, 1) => "the only step is not valid".to_string(),
-        (invalid, _) => format!("{invalid} of {asked} steps are not valid"),
+        (invalid, _) => format!("{invalid} of {steps_run} steps are not valid"),
     };
-    let others = match run.trials_invalid - of.trials_invalid {
+    let others = match run.trials_invalid - programs.trials_invalid {
         0 => String::new(),
         n => format!(" ({n} of them for other reasons)"),
     };
@@ -576,52 +610,55 @@ fn other_programs(report: &Report) -> Option<String> {
 fn validity(report: &Report) -> Option<String> {
     let run = &report.run;
     let refused = report.trials.iter().filter(|t| t.refused).count();
-    let asked = run.trials_done.checked_sub(refused)?;
-    let is_said = other_programs(report).is_some()
-        && run.other_programs.as_ref().is_some_and(|of| of.trials_invalid == run.trials_invalid);
-    // What was known already was not to be measured again.
+    let steps_run = run.trials_done.checked_sub(refused)?;
+    let is_explained = other_programs(report).is_some()
+        && run
+            .other_programs
+            .as_ref()
+            .is_some_and(|programs| programs.trials_invalid == run.trials_invalid);
+    // A run that ended early because its question was answered has no missing steps.
     let missing =
         if run.answered_after.is_some() { 0 } else { run.trials_planned - run.trials_done };
-    let of_asked = match (asked, run.trials_invalid) {
-        _ if is_said => None,
+    let run_text = match (steps_run, run.trials_invalid) {
+        _ if is_explained => None,
         (0, _) => None,
         (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
         (1, 0) => Some("The step that was run is valid.".into()),
-        (_, 0) => Some(format!("All {asked} steps are valid.")),
+        (_, 0) => Some(format!("All {steps_run} steps are valid.")),
         (1, 1) if missing + refused == 0 => {
             Some(format!("The only step is not valid: {}.", reasons(report)))
         }
         (1, 1) => Some(format!("The step that was run is not valid: {}.", reasons(report))),
-        (_, 1) => Some(format!("1 of {asked} steps is not valid: {}.", reasons(report))),
-        (_, n) => Some(format!("{n} of {asked} steps are not valid: {}.", reasons(report))),
+        (_, 1) => Some(format!("1 of {steps_run} steps is not valid: {}.", reasons(report))),
+        (_, n) => Some(format!("{n} of {steps_run} steps are not valid: {}.", reasons(report))),
     };
-    let of_refused = match refused {
+    let refused_text = match refused {
         0 => None,
         n => {
-            let steps = plural(n as u64, if asked == 0 { "step" } else { "more step" });
+            let steps = plural(n as u64, if steps_run == 0 { "step" } else { "more step" });
             Some(format!("In {steps} all connections were refused, as expected."))
         }
     };
-    let of_missing = match missing {
+    let missing_text = match missing {
         _ if run.trials_done == 0 => None,
         0 => None,
         1 => Some("1 planned step was not run.".into()),
         n => Some(format!("{n} planned steps were not run.")),
     };
-    let of_answer = run.answered_after.map(|repeats| {
+    let stop_text = run.answered_after.map(|repeats| {
         format!(
             "The run ended after {repeats} of {} repeats, when its question was answered.",
             run.repeats
         )
     });
-    let said: Vec<String> =
-        [of_asked, of_refused, of_missing, of_answer].into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join(" "))
+    let sentences: Vec<String> =
+        [run_text, refused_text, missing_text, stop_text].into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// Why steps are not valid that were to be, the most frequent reason first.
+/// Lists the reasons for unexpectedly invalid steps, the most frequent first.
 fn reasons(report: &Report) -> String {
-    // Several codes have the same words.
+    // Several codes share one reason.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| t.is_unexpectedly_invalid()) {
         if let Some(reason) = trial.refusal().map(other_programs::reason) {
@@ -632,8 +669,8 @@ fn reasons(report: &Report) -> String {
         }
     }
     reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    let each: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} ({n})")).collect();
-    list(&each)
+    let texts: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} ({n})")).collect();
+    list(&texts)
 }
 
 fn failures(report: &Report) -> Option<String> {

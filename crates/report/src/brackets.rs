@@ -1,4 +1,4 @@
-//! The rates between which servers stop keeping an objective, in words and cells.
+//! Formats the rates between which servers stop meeting an objective, as sentences and table cells.
 
 use dyno_analysis::capacity::{
     Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
@@ -18,7 +18,7 @@ pub(crate) const HEAD: [&str; 7] = [
     "Rates",
 ];
 
-/// A row of the table.
+/// Formats a bracket as a row of the table.
 pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     let rate = |rps: Option<f64>, none: &str| rps.map_or_else(|| none.into(), number);
     let by = if bracket.limited_by_generator { " (because of the generator)" } else { "" };
@@ -34,7 +34,7 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     [
         bracket.subject.clone(),
         bracket.workload.clone(),
-        width(bracket.connections, bracket.streams, bracket.pipeline, bracket.pass),
+        connections_text(bracket.connections, bracket.streams, bracket.pipeline, bracket.pass),
         format!("{at_least}{}", rate(bracket.kept_rps, "none")),
         format!("{}{by}", rate(bracket.missed_rps, "none")),
         repeats,
@@ -45,12 +45,12 @@ pub(crate) fn cells(bracket: &Bracket) -> [String; 7] {
     ]
 }
 
-/// Whether no start had a load or a failure.
+/// Whether the server was offered no rate: none of its starts had a load or failed.
 fn is_without_starts(bracket: &Bracket) -> bool {
-    bracket.rates.is_empty() && bracket.searched.is_none_or(|of| of.failed_starts == 0)
+    bracket.rates.is_empty() && bracket.searched.is_none_or(|search| search.failed_starts == 0)
 }
 
-/// Why it is not known whether rates above a rate keep the objective.
+/// Reason why it is unknown whether rates above `above_rps` meet the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
         return format!("{failed} of {} starts failed", starts + failed);
@@ -62,27 +62,29 @@ fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     }
 }
 
-/// `64`, `8 × 16`, `64, pass 2`.
-fn width(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
-    let of_each = streams.max(pipeline);
-    let each = if of_each > 1 { format!(" × {of_each}") } else { String::new() };
+/// Connections, with the requests in flight on each and the pass if above 1: `64`, `8 × 16`, `64,
+/// pass 2`.
+fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) -> String {
+    let per_connection = streams.max(pipeline);
+    let factor = if per_connection > 1 { format!(" × {per_connection}") } else { String::new() };
     let pass = if pass > 1 { format!(", pass {pass}") } else { String::new() };
-    format!("{connections}{each}{pass}")
+    format!("{connections}{factor}{pass}")
 }
 
-/// `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
+/// Summarises searches: `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
 fn search_text(searched: &SearchCounts) -> String {
     let SearchCounts { starts, failed_starts, loads, settled, holds_s, .. } = searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
-    let open = starts - settled;
-    let open = if open > 0 { format!(", {open} of them not settled") } else { String::new() };
-    let holds =
+    let unsettled = starts - settled;
+    let unsettled =
+        if unsettled > 0 { format!(", {unsettled} of them not settled") } else { String::new() };
+    let duration =
         holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
     let failed = match failed_starts {
         0 => String::new(),
         failed => format!(", {} failed", plural(*failed as u64, "more start")),
     };
-    format!("searched: {loads} in {by}{open}{holds}{failed}")
+    format!("searched: {loads} in {by}{unsettled}{duration}{failed}")
 }
 
 /// Columns of [`search_cells`].
@@ -96,31 +98,32 @@ pub(crate) const SEARCH_HEAD: [&str; 7] = [
     "Missed condition",
 ];
 
-/// A row of the table of searches.
+/// Formats a search as a row of the table of searches.
 pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     let result = &search.result;
-    let rate = |rps: Option<f64>, of: Votes| {
+    let rate = |rps: Option<f64>, votes: Votes| {
         rps.map_or_else(
             || "none".into(),
-            |rps| format!("{} ({} of {})", number(rps), of.agree, of.loads),
+            |rps| format!("{} ({} of {})", number(rps), votes.agree, votes.loads),
         )
     };
-    let at = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.missed_rps && !trial.kept;
-    let missed = result.trials.iter().find(at).and_then(|trial| trial.missed.clone());
-    let ended = result.ended.as_ref().map(|why| format!("ended early: {why}"));
-    let open = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
+    let is_miss = |trial: &&CapacityTrial| Some(trial.rate_rps) == result.missed_rps && !trial.kept;
+    let missed = result.trials.iter().find(is_miss).and_then(|trial| trial.missed.clone());
+    let ended = result.ended.as_ref().map(|reason| format!("ended early: {reason}"));
+    let unsettled = (!result.settled && ended.is_none()).then(|| "not settled".to_string());
     let failures = result
         .failures_at_any_rate
         .map(|_| "incorrect or missing responses at any rate".to_string());
-    let said: Vec<String> = missed.into_iter().chain(failures).chain(ended).chain(open).collect();
+    let notes: Vec<String> =
+        missed.into_iter().chain(failures).chain(ended).chain(unsettled).collect();
     [
         search.subject.clone(),
         search.workload.clone(),
-        width(search.connections, search.streams, search.pipeline, search.pass),
+        connections_text(search.connections, search.streams, search.pipeline, search.pass),
         search.repeat.to_string(),
         rate(result.kept_rps, result.kept_by),
         rate(result.missed_rps, result.missed_by),
-        said.join("; "),
+        notes.join("; "),
     ]
 }
 
@@ -131,12 +134,13 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         let Bracket { connections, streams, pipeline, pass, .. } = *bracket;
         (connections, streams, pipeline, pass)
     };
-    let has_widths = report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
-    let said = |bracket: &Bracket| {
+    let has_several_shapes =
+        report.brackets.windows(2).any(|pair| shape(&pair[0]) != shape(&pair[1]));
+    let bracket_text = |bracket: &Bracket| {
         let rates = rate_range(bracket)?;
         let searched = bracket.searched.filter(|_| bracket.missed_rps.is_some());
         let by_generator = searched.map_or(0, |searched| searched.limited_by_generator);
-        let by = if bracket.limited_by_generator {
+        let limit = if bracket.limited_by_generator {
             " (limited by the generator: the server may do more)".to_string()
         } else if by_generator > 0 {
             let starts = bracket.searched.map_or(0, |searched| searched.starts);
@@ -147,40 +151,46 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         } else {
             String::new()
         };
-        let with = if report.run.workloads.len() > 1 {
+        let workload = if report.run.workloads.len() > 1 {
             format!(" for {}", bracket.workload)
         } else {
             String::new()
         };
-        let over = if has_widths {
+        let connections = if has_several_shapes {
             let (connections, streams, pipeline, pass) = shape(bracket);
-            let plural =
+            let ending =
                 if (connections, streams.max(pipeline), pass) == (1, 1, 1) { "" } else { "s" };
-            format!(" over {} connection{plural}", width(connections, streams, pipeline, pass))
+            format!(
+                " over {} connection{ending}",
+                connections_text(connections, streams, pipeline, pass)
+            )
         } else {
             String::new()
         };
-        let open = bracket.searched.map_or(0, |searched| searched.starts - searched.settled);
-        let open = if open > 0 {
-            format!(" ({} not settled)", plural(open as u64, "search"))
+        let unsettled = bracket.searched.map_or(0, |searched| searched.starts - searched.settled);
+        let unsettled = if unsettled > 0 {
+            format!(" ({} not settled)", plural(unsettled as u64, "search"))
         } else {
             String::new()
         };
-        let holds =
-            bracket.searched.filter(|of| bracket.kept_rps.is_some() && of.confirmed < of.starts);
-        let holds = holds.and_then(|of| of.holds_s).map_or_else(String::new, |seconds| {
-            format!(" (confirmed only for {} s)", length(seconds))
-        });
-        Some(format!("{}{with}{over} {rates}{by}{open}{holds}", bracket.subject))
+        let duration = bracket
+            .searched
+            .filter(|search| bracket.kept_rps.is_some() && search.confirmed < search.starts)
+            .and_then(|search| search.holds_s)
+            .map_or_else(String::new, |s| format!(" (confirmed only for {} s)", length(s)));
+        Some(format!(
+            "{}{workload}{connections} {rates}{limit}{unsettled}{duration}",
+            bracket.subject
+        ))
     };
     let is_control =
         |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
-    let asked = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
-    let all: Vec<String> = asked.filter_map(said).collect();
-    (!all.is_empty()).then(|| format!("Rates that keep {objective}: {}.", all.join(", ")))
+    let brackets = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
+    let texts: Vec<String> = brackets.filter_map(bracket_text).collect();
+    (!texts.is_empty()).then(|| format!("Rates that keep {objective}: {}.", texts.join(", ")))
 }
 
-/// The rates at which a subject keeps the objective. `None`: it was offered none.
+/// Describes the rates at which a subject meets the objective. `None`: it was offered no rate.
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {
         _ if bracket.failures_at_any_rate => {
@@ -205,32 +215,31 @@ fn rate_range(bracket: &Bracket) -> Option<String> {
     })
 }
 
-/// Names the capacity of which the run's rates are shares. `None`: they are absolute rates.
+/// Names the capacities of which the run's rates are shares. `None`: the rates are absolute.
 pub(crate) fn shares(report: &Report) -> Option<String> {
     let first = report.run.measured_first.as_ref()?;
     let shares: Vec<String> =
         first.shares.iter().map(|share| crate::format::percent(*share)).collect();
-    let each = first
-        .capacities
-        .iter()
-        .map(|of| format!("{} {}/s ({})", of.workload, number(of.rps), of.subject));
+    let capacities = first.capacities.iter().map(|capacity| {
+        format!("{} {}/s ({})", capacity.workload, number(capacity.rps), capacity.subject)
+    });
     Some(format!(
         "Rates are {} of the slowest subject's throughput in closed loops, which run {} measured \
          first: {}.",
         shares.join(", "),
         first.run,
-        each.collect::<Vec<_>>().join(", ")
+        capacities.collect::<Vec<_>>().join(", ")
     ))
 }
 
-pub(crate) const EXPLAINED: &str = "A rate is kept if most of its repeats kept the objective. It \
+pub(crate) const NOTE: &str = "A rate is kept if most of its repeats kept the objective. It \
                                     counts if it is below all rates that were missed. Over \
                                     repeats: the 95 % interval of the rate that each repeat alone \
                                     keeps. With fewer than five repeats: each value. The end of \
                                     each row shows how many repeats kept each rate. A searched \
                                     rate is the median over starts, each with its own search.";
 
-pub(crate) const SEARCHES_EXPLAINED: &str = "One search per start, by open loops of the suite's \
+pub(crate) const SEARCHES_NOTE: &str = "One search per start, by open loops of the suite's \
                                              duration over the connections of the closed loop \
                                              before it. All requests of a rate's loads together \
                                              decide the rate. A load about ten times as long \
@@ -242,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn searched_server_that_did_not_start_is_in_the_sentence() {
+    fn rate_range_with_failed_starts_counts_them() {
         let bracket = |starts: usize, failed_starts: usize, kept_rps: Option<f64>| Bracket {
             subject: "a".into(),
             workload: "w".into(),

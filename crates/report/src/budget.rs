@@ -1,4 +1,5 @@
-//! A plan for a given time, in words.
+//! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences it can
+//! detect.
 
 use dyno_analysis::budget::{Budget, Expected};
 use dyno_analysis::metric::CPU;
@@ -9,18 +10,23 @@ use crate::overview::label_in_words;
 /// The smallest difference that is printed as a number: 0.01 %.
 const LEAST: f64 = 1e-4;
 
-/// `5.2 % in throughput and 1.3 % in CPU time per request`: differences in these two, by key.
+/// Formats differences by the key of their metric: `5.2 % in throughput and 1.3 % in CPU time per
+/// request`.
 #[must_use]
-pub fn differences(all: &[(&str, f64)]) -> String {
-    let one = |(key, by): &(&str, f64)| {
-        let what = if *key == CPU.key { "CPU time per request" } else { "throughput" };
-        let least = if *by < LEAST { format!("{} or less", percent(LEAST)) } else { percent(*by) };
-        format!("{least} in {what}")
+pub fn differences(differences: &[(&str, f64)]) -> String {
+    let text = |(key, difference): &(&str, f64)| {
+        let metric = if *key == CPU.key { "CPU time per request" } else { "throughput" };
+        let amount = if *difference < LEAST {
+            format!("{} or less", percent(LEAST))
+        } else {
+            percent(*difference)
+        };
+        format!("{amount} in {metric}")
     };
-    list(&all.iter().map(one).collect::<Vec<String>>())
+    list(&differences.iter().map(text).collect::<Vec<String>>())
 }
 
-/// The plan, for a terminal.
+/// Formats the plan for a terminal.
 #[must_use]
 pub fn text(budget: &Budget) -> String {
     let Budget {
@@ -49,11 +55,12 @@ pub fn text(budget: &Budget) -> String {
     };
     let width = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let row = |row: &Expected| {
-        let within = row
+        let variation = row
             .within_starts
-            .map_or_else(String::new, |within| format!(", {} within", percent(within)));
+            .map_or_else(String::new, |variation| format!(", {} within", percent(variation)));
         format!(
-            "    {:<width$}  ±{:<7} {} found in 4 of 5   (varies by {} between starts{within})\n",
+            "    {:<width$}  ±{:<7} {} found in 4 of 5   \
+             (varies by {} between starts{variation})\n",
             row.title,
             percent(row.half_width),
             percent(row.detectable),
@@ -62,16 +69,16 @@ pub fn text(budget: &Budget) -> String {
     };
     let cell = |rows: &[Expected]| {
         let first = &rows[0];
-        let of = format!(
+        let title = format!(
             "{} compared with {}, {}, {}",
             first.subject_b,
             first.subject_a,
             first.workload,
             label_in_words(first.step)
         );
-        format!("  {of}\n{}", rows.iter().map(row).collect::<String>())
+        format!("  {title}\n{}", rows.iter().map(row).collect::<String>())
     };
-    let is_one = |a: &Expected, b: &Expected| {
+    let is_same_cell = |a: &Expected, b: &Expected| {
         (&a.subject_a, &a.subject_b, &a.workload, a.step)
             == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
@@ -80,6 +87,6 @@ pub fn text(budget: &Budget) -> String {
          s{before}: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of \
          load in the pilot\n  pilot {pilot}, {pilot_repeats} repeats: so few show the variance \
          only within a factor of two; no line is corrected for the others\n\n{}",
-        rows.chunk_by(is_one).map(cell).collect::<String>()
+        rows.chunk_by(is_same_cell).map(cell).collect::<String>()
     )
 }

@@ -1,10 +1,10 @@
-//! Texts of `dyno calibrate`: its progress and its findings.
+//! Formats the progress and the findings of `dyno calibrate` for a terminal.
 
 use std::fmt::Write as _;
 
 use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
 
-use crate::format::{count, micros, nanos, number, or_dash, percent, wait};
+use crate::format::{count, micros, nanos, number, or_dash, percent, percentile_text};
 use crate::text::Style;
 
 /// Names a measurement, and how long it takes.
@@ -14,7 +14,7 @@ pub fn measuring(m: &Measurement) -> String {
     let scheduled = || {
         format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name())
     };
-    let what = match m.shows {
+    let name = match m.shows {
         MeasurementPurpose::Ceiling => {
             let (driver, protocol) = (load.driver.name(), m.workload.protocol);
             format!("ceiling, {driver} {protocol} × {}", m.in_flight_each())
@@ -24,38 +24,38 @@ pub fn measuring(m: &Measurement) -> String {
         MeasurementPurpose::Refusals => "a closed port".into(),
     };
     match load.set_duration_ns() {
-        Some(ns) => format!("{what} ({})", nanos(ns)),
-        None => what,
+        Some(ns) => format!("{name} ({})", nanos(ns)),
+        None => name,
     }
 }
 
-/// The findings on a terminal. `kept`: the name of the file that the ceilings are in; `None`: they
-/// are in none.
+/// Formats the findings. `stored_in`: the name of the file with the ceilings, or `None` if they
+/// were not stored.
 #[must_use]
-pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
+pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
     if c.shared_cpus {
         out.push_str("  ! Server and generator shared a CPU. All numbers are lower bounds.\n");
     }
-    out.push_str(&ceilings(c));
-    out.push_str(&pacing(c));
-    out.push_str(&stamps(c));
+    out.push_str(&ceilings_table(c));
+    out.push_str(&pacing_table(c));
+    out.push_str(&stamps_table(c));
     let _ = writeln!(
         out,
         "\n  A closed port: {} of {} requests counted as connect_refused.",
         c.refused.counted, c.refused.asked
     );
-    if let Some(kept) = kept {
+    if let Some(stored_in) = stored_in {
         let _ = writeln!(
             out,
             "  `dyno load` compares its results with these ceilings. They are \
-                               stored in {kept}."
+                               stored in {stored_in}."
         );
     }
     out
 }
 
-fn ceilings(c: &Calibration) -> String {
+fn ceilings_table(c: &Calibration) -> String {
     let mut out = String::from(
         "\n  Ceilings of one thread against the null responder, 64 connections\n\n    driver   \
          protocol   in flight on each   requests/s   CPU per request   of its thread\n",
@@ -72,13 +72,13 @@ fn ceilings(c: &Calibration) -> String {
             percent(row.busiest_thread_utilisation)
         );
     }
-    for (name, why) in &c.not_measured {
-        let _ = writeln!(out, "    {name}: not measured, {why}");
+    for (name, reason) in &c.not_measured {
+        let _ = writeln!(out, "    {name}: not measured, {reason}");
     }
     out
 }
 
-fn pacing(c: &Calibration) -> String {
+fn pacing_table(c: &Calibration) -> String {
     let mut out = String::from(
         "\n  How late requests leave on a schedule, 16 connections\n\n    requests/s   spin      \
          send lag p50 / p99        wake lag p99   response p50 / p99       gaps' CV   CPU   of it \
@@ -93,8 +93,8 @@ fn pacing(c: &Calibration) -> String {
             or_dash(row.send_lag_us.p50, micros),
             or_dash(row.send_lag_us.p99, micros),
             or_dash(row.wake_lag_us.p99, micros),
-            wait(&row.response_time_us, 0.5),
-            wait(&row.response_time_us, 0.99),
+            percentile_text(&row.response_time_us, 0.5),
+            percentile_text(&row.response_time_us, 0.99),
             or_dash(row.achieved_cv, |cv| format!("{cv:.2}")),
             percent(row.cpu_s_per_s),
             percent(row.spun_s_per_s)
@@ -103,7 +103,7 @@ fn pacing(c: &Calibration) -> String {
     out
 }
 
-fn stamps(c: &Calibration) -> String {
+fn stamps_table(c: &Calibration) -> String {
     let mut out = String::from(
         "\n  Response time by dyno's time stamps and by the kernel's receive stamps of the same \
          responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno / \
@@ -115,9 +115,9 @@ fn stamps(c: &Calibration) -> String {
             "    {:>10}   {:<7} {:>10} / {:<10} {:>13} / {:<10} {:>16}",
             number(row.rate),
             row.spin.name(),
-            wait(&row.ours_us, 0.5),
+            percentile_text(&row.ours_us, 0.5),
             or_dash(row.kernel_us.p50, micros),
-            wait(&row.ours_us, 0.99),
+            percentile_text(&row.ours_us, 0.99),
             or_dash(row.kernel_us.p99, micros),
             or_dash(row.difference_p50_us, |us| format!("{us:.1} µs"))
         );

@@ -1,20 +1,20 @@
-//! The result of a search for capacity, for a terminal.
+//! Formats the result of a search for capacity (`-r find`) for a terminal.
 
 use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Votes};
 
 use crate::format::{count, length, micros, number, or_dash, plural};
 use crate::terminal;
 
-/// One load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
+/// Formats one load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
 #[must_use]
 pub fn line(trial: &CapacityTrial) -> String {
-    let judged = match &trial.missed {
+    let verdict = match &trial.missed {
         None => "kept".into(),
-        Some(what) if trial.too_short => format!("unknown: {what}"),
-        Some(what) => format!("missed: {what}"),
+        Some(reason) if trial.too_short => format!("unknown: {reason}"),
+        Some(reason) => format!("missed: {reason}"),
     };
     terminal::line(&format!(
-        "{:>12}/s  p50 {:<8} p99 {:<8} {judged}",
+        "{:>12}/s  p50 {:<8} p99 {:<8} {verdict}",
         number(trial.rate_rps),
         or_dash(trial.response_p50_us, micros),
         or_dash(trial.response_p99_us, micros)
@@ -31,8 +31,8 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     ))
 }
 
-/// For how long what was found is known to hold; `None`: no rate was found.
-fn holds(result: &CapacityResult) -> Option<String> {
+/// States for how long the rate is known to meet the objective. `None`: no rate was found.
+fn duration_note(result: &CapacityResult) -> Option<String> {
     let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
     if result.confirmed {
         return Some(format!("  A load of {seconds} s at {kept} requests/s confirmed it."));
@@ -52,25 +52,26 @@ fn holds(result: &CapacityResult) -> Option<String> {
     ))
 }
 
-/// The result.
+/// Formats the result.
 #[must_use]
 pub fn text(result: &CapacityResult) -> String {
-    let votes = |rate: Option<f64>, of: Votes, did: &str| {
-        let of_loads = plural(of.loads as u64, "load");
-        Some(format!("{} of {of_loads} at {}/s {did} it", of.agree, number(rate?)))
+    let votes_text = |rate: Option<f64>, votes: Votes, verb: &str| {
+        let loads = plural(votes.loads as u64, "load");
+        Some(format!("{} of {loads} at {}/s {verb} it", votes.agree, number(rate?)))
     };
-    let kept = votes(result.kept_rps, result.kept_by, "kept");
-    let missed = votes(result.missed_rps, result.missed_by, "missed");
-    let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
+    let kept = votes_text(result.kept_rps, result.kept_by, "kept");
+    let missed = votes_text(result.missed_rps, result.missed_by, "missed");
+    let basis: Vec<String> = [kept, missed].into_iter().flatten().collect();
     let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
-    let how = how.into_iter().collect::<Vec<String>>().join(", ");
-    let how = if how.is_empty() { loads } else { format!("{how}; {loads}") };
-    let mut lines = vec![outcome(result), format!("  {how}")];
-    lines.extend(holds(result));
-    lines.extend(result.failures_at_any_rate.as_ref().map(failures));
-    let failed = failures_at_only_rate(result);
-    let is_too_short = failed.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
-    lines.extend(failed);
+    let basis = basis.join(", ");
+    let basis = if basis.is_empty() { loads } else { format!("{basis}; {loads}") };
+    let mut lines = vec![outcome_line(result), format!("  {basis}")];
+    lines.extend(duration_note(result));
+    lines.extend(result.failures_at_any_rate.as_ref().map(failures_note));
+    let only_rate_failures = only_rate_failures_note(result);
+    let is_too_short =
+        only_rate_failures.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
+    lines.extend(only_rate_failures);
     if let Some(least) = result.least_rps.filter(|_| is_too_short) {
         lines.push(format!(
             "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
@@ -112,8 +113,8 @@ pub fn text(result: &CapacityResult) -> String {
     lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
 }
 
-/// The line on the highest rate that kept the objective.
-fn outcome(result: &CapacityResult) -> String {
+/// First line: the highest rate that met the objective.
+fn outcome_line(result: &CapacityResult) -> String {
     match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
             format!(
@@ -143,9 +144,9 @@ fn outcome(result: &CapacityResult) -> String {
     }
 }
 
-/// Advice if requests failed at the only rate that was tried. `None`: they did not, or other rates
+/// Advice if requests failed at the only rate that was tried. `None`: none failed, or other rates
 /// were tried.
-fn failures_at_only_rate(result: &CapacityResult) -> Option<String> {
+fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);
     is_only.then(|| {
@@ -159,14 +160,15 @@ fn failures_at_only_rate(result: &CapacityResult) -> Option<String> {
     })
 }
 
-fn failures(of: &FailureShares) -> String {
-    let lower = format!("{} of {} requests", count(of.failed_below), count(of.requests_below));
+fn failures_note(shares: &FailureShares) -> String {
+    let lower =
+        format!("{} of {} requests", count(shares.failed_below), count(shares.requests_below));
     format!(
         "  ! Incorrect or missing responses missed the objective. They are not shown to be rarer \
          at lower rates: {lower} there, {} of {} at higher rates. No kept rate is known. Check one \
          response with curl, then fix the server or the expectation.",
-        count(of.failed_above),
-        count(of.requests_above)
+        count(shares.failed_above),
+        count(shares.requests_above)
     )
 }
 
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_told_with_what_they_stand_on() {
+    fn text_of_search_names_votes_and_warnings() {
         let mut result = settled();
         assert_eq!(
             text(&result),
@@ -240,10 +242,10 @@ mod tests {
         let longer =
             CapacityTrial { confirms: true, duration_s: 20.0, ..trial(1010.0, Some("p99 99 ms")) };
         result.trials.push(longer);
-        let said = text(&result);
+        let output = text(&result);
         assert!(
-            said.contains("for 2 s: loads of 20 s missed the objective at 1,010 requests/s."),
-            "{said}"
+            output.contains("for 2 s: loads of 20 s missed the objective at 1,010 requests/s."),
+            "{output}"
         );
         result.trials.pop();
         (result.settled, result.limited_by_generator) = (false, true);
@@ -252,13 +254,20 @@ mod tests {
         );
         (result.ended, result.connections_taken, result.percentile_unknown) =
             (Some("it died".into()), true, 2);
-        let said = text(&result);
+        let output = text(&result);
         assert!(
-            said.contains("Ended early: it died") && said.contains("Use more connections (-c)"),
-            "{said}"
+            output.contains("Ended early: it died") && output.contains("Use more connections (-c)"),
+            "{output}"
         );
-        assert!(said.contains("2 of the loads"), "{said}");
-        (result.kept_rps, result.settled) = (None, true);
+        assert!(output.contains("2 of the loads"), "{output}");
+        let short =
+            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
+        assert!(line(&short).ends_with("unknown: too few requests for p99"));
+    }
+
+    #[test]
+    fn text_without_kept_rate_names_missed_rate_or_failures() {
+        let mut result = CapacityResult { kept_rps: None, confirmed: false, ..settled() };
         assert!(
             text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s")
         );
@@ -269,25 +278,27 @@ mod tests {
             "{}",
             text(&result)
         );
-        (result.missed_rps, result.settled, result.ended) = (None, false, None);
-        (result.connections_taken, result.limited_by_generator, result.percentile_unknown) =
-            (false, false, 0);
+        (result.missed_rps, result.settled) = (None, false);
         result.failures_at_any_rate = Some(FailureShares {
             failed_below: 2,
             requests_below: 3460,
             failed_above: 30,
             requests_above: 45_000,
         });
-        let said = text(&result);
-        assert!(said.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"), "{said}");
-        assert!(said.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"), "{said}");
-        let short =
-            CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
-        assert!(line(&short).ends_with("unknown: too few requests for p99"));
+        let output = text(&result);
+        assert!(
+            output.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"),
+            "{output}"
+        );
+        assert!(
+            output.contains("2 of 3,460 requests there, 30 of 45,000 at higher rates"),
+            "{output}"
+        );
     }
-    /// They are no matter of the load's length.
+
+    /// A longer load would not help, so the text must not suggest one.
     #[test]
-    fn failures_at_the_only_rate_are_named() {
+    fn text_with_failures_at_only_rate_counts_them() {
         let only = CapacityTrial {
             by_failures: true,
             error_share: 0.025,
@@ -304,8 +315,11 @@ mod tests {
             least_rps: Some(1000.0),
             ..settled()
         };
-        let said = text(&alone);
-        assert!(said.contains("at the only rate that was tried: 50 of 2,000 requests"), "{said}");
-        assert!(!said.contains("too short for a percentile"), "{said}");
+        let output = text(&alone);
+        assert!(
+            output.contains("at the only rate that was tried: 50 of 2,000 requests"),
+            "{output}"
+        );
+        assert!(!output.contains("too short for a percentile"), "{output}");
     }
 }

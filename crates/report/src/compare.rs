@@ -1,5 +1,5 @@
-//! Two sides that were compared: as text, as Markdown for pull requests, as JSON, as JUnit's XML
-//! for CI, and as a page.
+//! Formats a comparison as text, as Markdown for pull requests, as JSON, as JUnit XML for CI, and
+//! as a page.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::overview::label_in_words;
 use crate::terminal;
 use crate::text::{Style, align};
 
-/// The forms that a comparison can take.
+/// Output formats of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonFormat {
     Markdown,
@@ -27,16 +27,16 @@ pub enum ComparisonFormat {
     Html,
 }
 
-/// Renders a comparison for programs and pages; [`text`] is for people at a terminal.
+/// Renders a comparison for programs and pages. See [`text`] for a terminal.
 #[must_use]
-pub fn render(compared: &ComparisonResult, form: ComparisonFormat) -> String {
-    match form {
+pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
+    match format {
         ComparisonFormat::Markdown => markdown(compared),
         ComparisonFormat::Json => {
-            serde_json::to_string_pretty(compared).expect("JSON can hold it") + "\n"
+            serde_json::to_string_pretty(compared).expect("JSON can hold every comparison") + "\n"
         }
         ComparisonFormat::Junit => junit(compared),
-        ComparisonFormat::Html => page(compared),
+        ComparisonFormat::Html => html_page(compared),
     }
 }
 
@@ -45,13 +45,13 @@ pub(crate) const HEAD: [&str; 8] =
 
 pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
     let unit = Metric::from_key(row.metric).unit;
-    let shown = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
+    let median = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
     vec![
         subject(row),
         format!("{}, {}", row.workload, label_in_words(row.step)),
         row.title.into(),
-        shown(row.a.median),
-        shown(row.b.median),
+        median(row.a.median),
+        median(row.b.median),
         or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio),
         or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high))),
         row.sentence.clone(),
@@ -66,38 +66,40 @@ fn subject(row: &ComparisonRow) -> String {
     }
 }
 
-/// `A  run hello-1, nginx, begun at …`.
-fn side(name: &str, of: &SideResult) -> String {
-    let subject = of.subject.as_ref().map_or(String::new(), |subject| format!(", {subject}"));
-    format!("{name}: run {}{subject}, started at {}", of.run, of.started)
+/// Describes a side: `A: run hello-1, nginx, started at …`.
+fn side_text(name: &str, side: &SideResult) -> String {
+    let subject = side.subject.as_ref().map_or(String::new(), |subject| format!(", {subject}"));
+    format!("{name}: run {}{subject}, started at {}", side.run, side.started)
 }
 
-/// `h2o against nginx, plaintext, 64 connections: 6.8–12 % less throughput; …`.
-pub(crate) fn answer(of: &ComparisonAnswer) -> String {
-    let who = match of.subject_a == of.subject_b {
-        true => of.subject_a.clone(),
-        false => format!("{} compared with {}", of.subject_b, of.subject_a),
+/// Formats an answer: `h2o compared with nginx, plaintext, 64 connections: 6.8–12 % less
+/// throughput`.
+pub(crate) fn answer_text(answer: &ComparisonAnswer) -> String {
+    let subjects = match answer.subject_a == answer.subject_b {
+        true => answer.subject_a.clone(),
+        false => format!("{} compared with {}", answer.subject_b, answer.subject_a),
     };
-    format!("{who}, {}, {}: {}", of.workload, label_in_words(of.step), of.sentence)
+    format!("{subjects}, {}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
 }
 
-/// `nginx, plaintext, 64 connections: 7 of 14 repeats of B do not count (the server failed: 7)`,
-/// cell by cell.
-fn repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
+/// Describes per cell the repeats that do not count: `nginx, plaintext, 64 connections: 7 of 14
+/// repeats of B do not count (the server failed: 7)`.
+fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
         let control = if cell.control { " (control)" } else { "" };
-        let who = match cell.subject_a == cell.subject_b {
+        let subjects = match cell.subject_a == cell.subject_b {
             true => cell.subject_a.clone(),
             false => format!("{} → {}", cell.subject_a, cell.subject_b),
         };
         let step = label_in_words(cell.step);
-        let said = cell.sentence.as_ref()?;
-        Some(format!("{who}{control}, {}, {step}: {said}", cell.workload))
+        let sentence = cell.sentence.as_ref()?;
+        Some(format!("{subjects}{control}, {}, {step}: {sentence}", cell.workload))
     };
     compared.repeats.iter().filter_map(in_words)
 }
 
-fn how(compared: &ComparisonResult) -> &'static str {
+/// Describes how ratios and intervals were computed.
+fn method_note(compared: &ComparisonResult) -> &'static str {
     if compared.at_every_look {
         "Ratios are geometric means over pairs of repeats of one block. Intervals allow for early \
          stopping. A ratio without an interval is one of medians."
@@ -110,58 +112,58 @@ fn how(compared: &ComparisonResult) -> &'static str {
     }
 }
 
-fn difference(of: &RunDifference) -> String {
-    match (&of.a, &of.b) {
-        (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", of.what),
-        _ => of.what.clone(),
+fn difference_text(difference: &RunDifference) -> String {
+    match (&difference.a, &difference.b) {
+        (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", difference.what),
+        _ => difference.what.clone(),
     }
 }
 
-fn gate(compared: &ComparisonResult, of: &GateResult) -> String {
-    let row = &compared.rows[of.row];
+fn gate_text(compared: &ComparisonResult, gate: &GateResult) -> String {
+    let row = &compared.rows[gate.row];
     format!(
         "{} of {}, {}, {}: {}: {}",
-        of.gate,
+        gate.gate,
         subject(row),
         row.workload,
         label_in_words(row.step),
-        state(of.state),
-        of.sentence
+        state_text(gate.state),
+        gate.sentence
     )
 }
 
-const fn state(of: GateState) -> &'static str {
-    match of {
+const fn state_text(state: GateState) -> &'static str {
+    match state {
         GateState::Held => "held",
         GateState::Missed => "MISSED",
         GateState::Undecided => "undecided",
     }
 }
 
-/// For a terminal.
+/// Formats a comparison for a terminal.
 #[must_use]
 pub fn text(compared: &ComparisonResult, style: Style) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", terminal::line(text));
     };
-    line(&side("A", &compared.a));
-    line(&side("B", &compared.b));
-    for of in &compared.differences {
-        line(&format!("! The sides differ in {}", difference(of)));
+    line(&side_text("A", &compared.a));
+    line(&side_text("B", &compared.b));
+    for difference in &compared.differences {
+        line(&format!("! The sides differ in {}", difference_text(difference)));
     }
-    repeats(compared).for_each(|of| line(&format!("! {of}")));
+    uncounted_repeats(compared).for_each(|text| line(&format!("! {text}")));
     let _ = writeln!(out);
-    for of in &compared.answers {
-        let _ = writeln!(out, "{}", terminal::line(&answer(of)));
+    for answer in &compared.answers {
+        let _ = writeln!(out, "{}", terminal::line(&answer_text(answer)));
     }
     let mut table = vec![HEAD.map(String::from).to_vec()];
     table.extend(compared.rows.iter().map(cells));
     let _ = writeln!(out, "\n{}", align(&table, style));
-    for of in &compared.gates {
-        let _ = writeln!(out, "{}", terminal::line(&gate(compared, of)));
+    for gate in &compared.gates {
+        let _ = writeln!(out, "{}", terminal::line(&gate_text(compared, gate)));
     }
-    for note in compared.notes.iter().map(String::as_str).chain([how(compared)]) {
+    for note in compared.notes.iter().map(String::as_str).chain([method_note(compared)]) {
         let _ = writeln!(out, "{}", style.dim(&terminal::line(&format!("· {note}"))));
     }
     out
@@ -172,37 +174,38 @@ fn markdown(compared: &ComparisonResult) -> String {
     let mut item = |text: &str| {
         let _ = writeln!(out, "- {}", escape(text));
     };
-    item(&side("A", &compared.a));
-    item(&side("B", &compared.b));
-    for of in &compared.differences {
-        item(&format!("The sides differ in {}", difference(of)));
+    item(&side_text("A", &compared.a));
+    item(&side_text("B", &compared.b));
+    for difference in &compared.differences {
+        item(&format!("The sides differ in {}", difference_text(difference)));
     }
-    repeats(compared).for_each(|of| item(&of));
-    compared.gates.iter().for_each(|of| item(&gate(compared, of)));
-    compared.answers.iter().for_each(|of| item(&answer(of)));
+    uncounted_repeats(compared).for_each(|text| item(&text));
+    compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
+    compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
     let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
-    let notes = compared.notes.iter().map(String::as_str).chain([how(compared)]);
+    let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
     let notes: String = notes.map(|note| format!("- {}\n", escape(note))).collect();
     format!("{out}\n{table}\n{notes}")
 }
 
-/// A test case for each gate, or for each row where there are none. An undecided gate is an error,
-/// or skipped where it is to pass: the file agrees with the exit status. The repeats that do not
-/// count are the suite's output.
+/// Renders a test case per gate, or per row without gates. An undecided gate is an error, or
+/// skipped if it may pass, so that the file agrees with the exit status. Repeats that do not count
+/// are in the output of the suite.
 fn junit(compared: &ComparisonResult) -> String {
     let cases: Vec<String> = match compared.gates.is_empty() {
-        true => compared.rows.iter().map(case_of_row).collect(),
-        false => compared.gates.iter().map(|gate| case_of_gate(compared, gate)).collect(),
+        true => compared.rows.iter().map(row_test_case).collect(),
+        false => compared.gates.iter().map(|gate| gate_test_case(compared, gate)).collect(),
     };
     let missed = compared.gates.iter().filter(|gate| gate.state == GateState::Missed).count();
     let (errors, skipped) = match compared.on_undecided {
         OnUndecided::Fail => (compared.undecided, 0),
         OnUndecided::Pass => (0, compared.undecided),
     };
-    let output: Vec<String> = repeats(compared).chain(compared.notes.iter().cloned()).collect();
+    let output: Vec<String> =
+        uncounted_repeats(compared).chain(compared.notes.iter().cloned()).collect();
     let output = match output.is_empty() {
         true => String::new(),
-        false => format!("  <system-out>{}</system-out>\n", xml_lines(&output)),
+        false => format!("  <system-out>{}</system-out>\n", escape_xml_lines(&output)),
     };
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" \
@@ -213,42 +216,50 @@ fn junit(compared: &ComparisonResult) -> String {
     )
 }
 
-fn case_of_row(row: &ComparisonRow) -> String {
-    let of_row =
+fn row_test_case(row: &ComparisonRow) -> String {
+    let name =
         format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step));
-    case(&format!("{of_row}: {}", row.sentence), None)
+    test_case(&format!("{name}: {}", row.sentence), None)
 }
 
-fn case_of_gate(compared: &ComparisonResult, of: &GateResult) -> String {
-    let row = &compared.rows[of.row];
-    let name =
-        format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
-    let inner = match (of.state, compared.on_undecided) {
+fn gate_test_case(compared: &ComparisonResult, gate: &GateResult) -> String {
+    let row = &compared.rows[gate.row];
+    let name = format!(
+        "{} of {}, {}, {}",
+        gate.gate,
+        subject(row),
+        row.workload,
+        label_in_words(row.step)
+    );
+    let inner = match (gate.state, compared.on_undecided) {
         (GateState::Held, _) if compared.differences.is_empty() => None,
-        // What holds of sides that differ in more is no plain yes.
+        // The sides differ in more than the server, so the test case has a note.
         (GateState::Held, _) => Some("system-out"),
         (GateState::Missed, _) => Some("failure"),
         (GateState::Undecided, OnUndecided::Fail) => Some("error"),
         (GateState::Undecided, OnUndecided::Pass) => Some("skipped"),
     };
-    case(&name, inner.map(|tag| (tag, &*of.sentence)))
+    test_case(&name, inner.map(|tag| (tag, &*gate.sentence)))
 }
 
-fn case(name: &str, inner: Option<(&str, &str)>) -> String {
+fn test_case(name: &str, inner: Option<(&str, &str)>) -> String {
     let inner = match inner {
-        Some(("system-out", said)) => format!("<system-out>{}</system-out>", xml(said)),
-        Some((tag, why)) => format!("<{tag} message=\"{}\"/>", xml(why)),
+        Some(("system-out", text)) => format!("<system-out>{}</system-out>", escape_xml(text)),
+        Some((tag, reason)) => format!("<{tag} message=\"{}\"/>", escape_xml(reason)),
         None => String::new(),
     };
-    format!("  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n", xml(name))
+    format!(
+        "  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n",
+        escape_xml(name)
+    )
 }
 
-fn xml_lines(lines: &[String]) -> String {
-    lines.iter().map(|line| xml(line)).collect::<Vec<String>>().join("\n")
+fn escape_xml_lines(lines: &[String]) -> String {
+    lines.iter().map(|line| escape_xml(line)).collect::<Vec<String>>().join("\n")
 }
 
-/// A text within an attribute of XML. Characters that XML cannot hold are shown as on a terminal.
-fn xml(text: &str) -> String {
+/// Escapes a text for an attribute of XML. Characters that XML forbids are shown as on a terminal.
+fn escape_xml(text: &str) -> String {
     let mut out = String::new();
     for c in terminal::line(text).chars() {
         match c {
@@ -262,29 +273,29 @@ fn xml(text: &str) -> String {
     out
 }
 
-fn page(compared: &ComparisonResult) -> String {
+fn html_page(compared: &ComparisonResult) -> String {
     let title = match (&compared.a.subject, &compared.b.subject) {
         (Some(a), Some(b)) => format!("{b} compared with {a}"),
         _ => format!("{} compared with {}", compared.b.run, compared.a.run),
     };
     let main = html! {
         header { p.brand { "dyno compare" } h1 { (title) } }
-        p { (side("A", &compared.a)) }
-        p { (side("B", &compared.b)) }
-        @for of in repeats(compared) { p.note { (of) } }
+        p { (side_text("A", &compared.a)) }
+        p { (side_text("B", &compared.b)) }
+        @for text in uncounted_repeats(compared) { p.note { (text) } }
         h2 { "Summary" }
-        ul { @for of in &compared.answers { li { (answer(of)) } } }
+        ul { @for answer in &compared.answers { li { (answer_text(answer)) } } }
         @if !compared.differences.is_empty() {
             h2 { "Differences of the sides" }
-            ul { @for of in &compared.differences { li { (difference(of)) } } }
+            ul { @for difference in &compared.differences { li { (difference_text(difference)) } } }
         }
         @if !compared.gates.is_empty() {
             h2 { "Gates" }
-            ul { @for of in &compared.gates { li { (gate(compared, of)) } } }
+            ul { @for gate in &compared.gates { li { (gate_text(compared, gate)) } } }
         }
-        (verdicts(compared))
+        (verdict_table(compared))
         @for note in &compared.notes { p.note { (note) } }
-        p.note { (how(compared)) }
+        p.note { (method_note(compared)) }
     };
     document(
         &format!("{title} · dyno compare"),
@@ -293,7 +304,7 @@ fn page(compared: &ComparisonResult) -> String {
     )
 }
 
-fn verdicts(compared: &ComparisonResult) -> Markup {
+fn verdict_table(compared: &ComparisonResult) -> Markup {
     let is_number = |column: usize| (3..=6).contains(&column);
     html! {
         h2 { "By metric" }

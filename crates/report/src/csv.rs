@@ -1,4 +1,4 @@
-//! Every trial as a line of CSV (RFC 4180).
+//! Formats tables as CSV (RFC 4180). A report in CSV has a line per trial.
 
 use dyno_analysis::Report;
 use dyno_analysis::tables::Table;
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::terminal::escape_controls;
 
-/// The table of trials as CSV.
+/// Renders the table of trials.
 #[must_use]
 pub fn render(report: &Report) -> String {
     report.tables.iter().find(|t| t.name == "trials").map(table).unwrap_or_default()
 }
 
-/// Any table as CSV.
+/// Renders a table.
 #[must_use]
 pub fn table(table: &Table) -> String {
     let mut lines =
@@ -25,9 +25,9 @@ pub fn table(table: &Table) -> String {
     String::from_utf8(bytes).expect("made of strings")
 }
 
-/// An unknown value is an empty cell, never a zero. Control characters are made visible. A text
-/// that begins like a formula gets an apostrophe before it, as OWASP advises: spreadsheets would
-/// run it, and a suite's author chooses the names. Numbers stay numbers.
+/// Formats a cell. An unknown value is an empty cell, never a zero. Control characters are made
+/// visible. A text that begins like a formula is prefixed with an apostrophe, as OWASP advises,
+/// because a spreadsheet would run it. Numbers are not prefixed.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -44,25 +44,28 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn one(columns: Vec<&'static str>, rows: Vec<Vec<Value>>) -> String {
+    fn render_table(columns: Vec<&'static str>, rows: Vec<Vec<Value>>) -> String {
         table(&Table { name: "t", title: "T", columns, rows })
     }
 
     #[test]
-    fn cells_are_quoted_where_they_must_be() {
+    fn table_with_quotes_and_commas_is_quoted() {
         let rows = vec![vec![json!("x,\"y\"\x1b]0;z"), json!(null)], vec![json!(1.5), json!(true)]];
-        assert_eq!(one(vec!["a", "b"], rows), "a,b\r\n\"x,\"\"y\"\"␛]0;z\",\r\n1.5,true\r\n");
+        assert_eq!(
+            render_table(vec!["a", "b"], rows),
+            "a,b\r\n\"x,\"\"y\"\"␛]0;z\",\r\n1.5,true\r\n"
+        );
     }
 
     #[test]
-    fn no_text_is_a_formula_and_every_number_is_one() {
+    fn cell_with_formula_is_escaped_and_number_is_not() {
         let texts = ["=HYPERLINK(\"http://x\")", "+1", "-1", "@a", "\tx", "\rx"];
         let rows = texts
             .iter()
             .map(|t| vec![json!(t)])
             .chain([vec![json!(-1.5)], vec![json!("a-b")]])
             .collect();
-        let text = one(vec!["name"], rows);
+        let text = render_table(vec!["name"], rows);
         let cells: Vec<String> = csv::Reader::from_reader(text.as_bytes())
             .records()
             .map(|r| r.unwrap()[0].to_string())

@@ -1,6 +1,6 @@
-//! Numbers for people: measured ones have at most three significant digits, a unit without leading
-//! zeros, and separated thousands. The viewer's `web/src/format.ts` does the same; the tests of
-//! both check `tests/data/numbers.json`.
+//! Formats numbers for people: at most three significant digits, units without leading zeros, and
+//! separated thousands. The viewer's `web/src/format.ts` formats numbers in the same way. The tests
+//! of both use `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::place::{PercentilePlace, UnansweredShare, quantile_of_due};
@@ -27,24 +27,25 @@ fn thousands(digits: &str) -> String {
     out
 }
 
-/// The text that all of these are. `None`: they differ, or there are none.
+/// Returns the text that all items share, or `None` if they differ or there are none.
 #[must_use]
-pub fn common_text(all: &[String]) -> Option<&str> {
-    all.first().filter(|first| all.iter().all(|one| one == *first)).map(String::as_str)
+pub fn common_text(texts: &[String]) -> Option<&str> {
+    texts.first().filter(|first| texts.iter().all(|text| text == *first)).map(String::as_str)
 }
 
 /// `1 connection`, `2 connections`.
 #[must_use]
-pub fn plural(n: u64, what: &str) -> String {
-    let ending = match what {
+pub fn plural(n: u64, noun: &str) -> String {
+    let ending = match noun {
         _ if n == 1 => "",
-        what if ["s", "x", "ch", "sh"].iter().any(|sound| what.ends_with(sound)) => "es",
+        noun if ["s", "x", "ch", "sh"].iter().any(|sound| noun.ends_with(sound)) => "es",
         _ => "s",
     };
-    format!("{n} {what}{ending}")
+    format!("{n} {noun}{ending}")
 }
 
-/// Three significant digits, thousands separated; an exponent below a millionth; `–` if not finite.
+/// Formats a number with three significant digits and separated thousands. Numbers below a
+/// millionth have an exponent. The text is `–` if the number is not finite.
 #[must_use]
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
@@ -55,18 +56,18 @@ pub fn number(x: f64) -> String {
     }
     let (digits, power) = three_digits(x.abs());
     let sign = if x < 0.0 { "−" } else { "" };
-    format!("{sign}{}", at_power(&digits.to_string(), power))
+    format!("{sign}{}", decimal(&digits.to_string(), power))
 }
 
-/// A ratio: three significant digits, and three behind the point from 1 to 2, so that 1.017 and
-/// 1.024 do not read alike.
+/// Formats a ratio with three significant digits, or with three decimals from 1 to 2, so that 1.017
+/// and 1.024 differ.
 pub fn ratio(x: f64) -> String {
     if (1.0..2.0).contains(&x) { format!("{x:.3}") } else { number(x) }
 }
 
-/// Three significant digits, rounded half up, and the power of ten of the first digit. They come
-/// from the shortest text that reads back as the number: it is the same in every language, and
-/// `{:.2}` of 1.125 is not.
+/// Returns three significant digits, rounded half up, and the power of ten of the first digit. The
+/// digits come from the shortest text that parses to the number. That text is the same in Rust and
+/// in the viewer's JavaScript, but `{:.2}` of 1.125 is not.
 fn three_digits(x: f64) -> (u32, i32) {
     let text = format!("{x:e}");
     let (mantissa, power) = text.split_once('e').expect("the form with an exponent has one");
@@ -78,13 +79,13 @@ fn three_digits(x: f64) -> (u32, i32) {
     if three == 1000 { (100, power + 1) } else { (three, power) }
 }
 
-/// Three digits as a decimal number. `power`: the power of ten of the first digit.
-fn at_power(digits: &str, power: i32) -> String {
-    let times = power.unsigned_abs() as usize;
+/// Formats three digits as a decimal number. `power` is the power of ten of the first digit.
+fn decimal(digits: &str, power: i32) -> String {
+    let places = power.unsigned_abs() as usize;
     match power {
-        2.. => thousands(&(digits.to_string() + &"0".repeat(times - 2))),
-        0..2 => format!("{}.{}", &digits[..=times], &digits[times + 1..]),
-        -6..0 => format!("0.{}{digits}", "0".repeat(times - 1)),
+        2.. => thousands(&(digits.to_string() + &"0".repeat(places - 2))),
+        0..2 => format!("{}.{}", &digits[..=places], &digits[places + 1..]),
+        -6..0 => format!("0.{}{digits}", "0".repeat(places - 1)),
         _ => format!("{}.{}e{power}", &digits[..1], &digits[1..]),
     }
 }
@@ -93,7 +94,7 @@ fn with_unit(x: f64, unit: &str) -> String {
     if x.is_finite() { format!("{} {unit}", number(x)) } else { number(x) }
 }
 
-/// A duration given in microseconds. The next unit begins where three digits would round to 1,000.
+/// Formats a duration in microseconds. The unit changes where three digits would round to 1,000.
 #[must_use]
 pub fn micros(us: f64) -> String {
     match us.abs() {
@@ -104,23 +105,23 @@ pub fn micros(us: f64) -> String {
     }
 }
 
-/// A duration given in milliseconds.
+/// Formats a duration in milliseconds.
 #[must_use]
 pub fn millis(ms: f64) -> String {
     micros(ms * 1e3)
 }
 
-/// A duration given in seconds.
+/// Formats a duration in seconds.
 #[must_use]
 pub fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 
-/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a correct response
-/// rank above every correct response. The text is a time; `> 1.20 s (5.9 % not ok)` if the
-/// percentile lies among the unanswered; `–` if too few samples lie beyond it.
+/// Formats a percentile of all due requests. `q` is 0 to 1. Requests without a correct response
+/// rank above every correct response. The text is a time, `> 1.20 s (5.9 % not ok)` if the
+/// percentile lies among the unanswered, or `–` if too few samples lie beyond it.
 #[must_use]
-pub fn wait(p: &Percentiles, q: f64) -> String {
+pub fn percentile_text(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
         PercentilePlace::At(us) => micros(us),
         PercentilePlace::Beyond(unanswered) => unanswered_text(unanswered),
@@ -128,23 +129,24 @@ pub fn wait(p: &Percentiles, q: f64) -> String {
     }
 }
 
-/// The same of pages. One fails with one of its requests, and is cut off where the load ends:
-/// `> 1.20 s (5.9 % not complete)`.
+/// Formats a percentile of pages: `> 1.20 s (5.9 % not complete)`. A page fails if one of its
+/// requests fails, and is incomplete if the load ends first.
 #[must_use]
-pub fn wait_of_page(p: &Percentiles, q: f64) -> String {
+pub fn page_percentile_text(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
-        PercentilePlace::Beyond(of) => beyond_for(of, "not complete"),
-        PercentilePlace::At(_) | PercentilePlace::TooFew => wait(p, q),
+        PercentilePlace::Beyond(unanswered) => unanswered_text_with(unanswered, "not complete"),
+        PercentilePlace::At(_) | PercentilePlace::TooFew => percentile_text(p, q),
     }
 }
 
-/// [`wait`] while a load runs: a time is shown however few samples there are.
+/// Formats a percentile while a load runs. Unlike [`percentile_text`], it shows a time even if
+/// there are few samples.
 #[must_use]
-pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
+pub fn running_percentile_text(p: &Percentiles, times: &Times, q: f64) -> String {
     if p.is_beyond(q) {
         unanswered_text(p.unanswered_share())
     } else {
-        or_dash(quantile_of_due(p, answers, q), micros)
+        or_dash(quantile_of_due(p, times, q), micros)
     }
 }
 
@@ -155,23 +157,23 @@ pub const TOO_FEW: &str = "–: too few samples (fewer than 20 lie beyond this p
 pub const BEYOND: &str = "> …: the percentile lies among requests without a correct response (not \
                           ok), above the longest known wait";
 
-/// `> 1.20 s (5.9 % not ok)`: longer than the longest wait known; `–` instead of a time if none is
-/// known.
+/// Formats the percentile as `> 1.20 s (5.9 % not ok)`: longer than the longest known wait. The
+/// time is `–` if no wait is known.
 #[must_use]
-pub fn unanswered_text(of: UnansweredShare) -> String {
-    beyond_for(of, "not ok")
+pub fn unanswered_text(unanswered: UnansweredShare) -> String {
+    unanswered_text_with(unanswered, "not ok")
 }
 
-/// `reason`: what the share is of.
-fn beyond_for(of: UnansweredShare, reason: &str) -> String {
-    match of.longest_wait {
-        Some(us) => format!("> {} ({} {reason})", micros(us), share(of.share)),
-        None => format!("– ({} {reason})", share(of.share)),
+/// Formats the unanswered share with its reason, such as `not ok`.
+fn unanswered_text_with(unanswered: UnansweredShare, reason: &str) -> String {
+    match unanswered.longest_wait {
+        Some(us) => format!("> {} ({} {reason})", micros(us), share(unanswered.share)),
+        None => format!("– ({} {reason})", share(unanswered.share)),
     }
 }
 
-/// A share (0 to 1) as a percentage: whole from 10 %, one decimal from 0.1 %, three significant
-/// digits below.
+/// Formats a share (0 to 1) as a percentage: whole from 10 %, with one decimal from 0.1 %, and with
+/// three significant digits below.
 fn share(share: f64) -> String {
     match share * 100.0 {
         p if p >= 9.95 => format!("{:.0} %", p.round()),
@@ -180,7 +182,7 @@ fn share(share: f64) -> String {
     }
 }
 
-/// The percentiles of response time in a step's summary.
+/// A percentile of response time in the summary of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantile {
     P50,
@@ -208,32 +210,33 @@ impl Quantile {
     }
 }
 
-/// `2 of 3`: the repeats of a step that are valid.
+/// Formats the number of valid repeats of a step: `2 of 3`.
 #[must_use]
 pub fn valid_repeats(s: &Summary) -> String {
     format!("{} of {}", s.trials - s.invalid, s.trials)
 }
 
-/// A percentile's median over a step's repeats, shown as by [`wait`].
+/// Formats the median of a percentile over the repeats of a step, like [`percentile_text`].
 #[must_use]
-pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
-    let of = s.response_unanswered;
+pub fn step_percentile_text(s: &Summary, q: Quantile) -> String {
+    let unanswered = s.response_unanswered;
     match q.value(s).median {
         Some(us) => micros(us),
-        None if q.unanswered_repeats(s) > 0 => {
-            unanswered_text(UnansweredShare { share: of.share, longest_wait: of.longest_wait })
-        }
+        None if q.unanswered_repeats(s) > 0 => unanswered_text(UnansweredShare {
+            share: unanswered.share,
+            longest_wait: unanswered.longest_wait,
+        }),
         None => "–".into(),
     }
 }
 
-/// A duration given in nanoseconds.
+/// Formats a duration in nanoseconds.
 #[must_use]
 pub fn nanos(ns: u64) -> String {
     micros(ns as f64 / 1e3)
 }
 
-/// The lengths of a trial's phases and intervals, and the limit of a start's warm-up.
+/// Describes the lengths of a trial's phases and intervals, and the limit of a start's warm-up.
 #[must_use]
 pub fn phases(load: &Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
@@ -274,7 +277,7 @@ pub fn phases(load: &Load) -> String {
     )
 }
 
-/// A size in bytes, decimal units.
+/// Formats a size in bytes, in decimal units.
 #[must_use]
 pub fn bytes(bytes: f64) -> String {
     match bytes.abs() {
@@ -285,19 +288,19 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A share (0 to 1) as a percentage.
+/// Formats a share (0 to 1) as a percentage.
 #[must_use]
 pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
-/// A share without decimals: `61 %`.
+/// Formats a share (0 to 1) as a percentage without decimals: `61 %`.
 #[must_use]
 pub fn whole_percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// How far a ratio is from 1, with its sign: `−1.2 %`.
+/// Formats the difference of a ratio from 1, with its sign: `−1.2 %`.
 #[must_use]
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
@@ -312,20 +315,21 @@ pub(crate) fn change(ratio: f64) -> String {
     format!("{sign}{:.1} %", rounded.abs())
 }
 
-/// Seconds to a tenth: `20`, `0.4`.
+/// Formats seconds to a tenth: `20`, `0.4`.
 pub(crate) fn length(seconds: f64) -> String {
     ((seconds * 10.0).round() / 10.0).to_string()
 }
 
-/// The length of a bar as a share of a whole one: 0 to 1.
-pub(crate) fn part(of: f64, whole: f64) -> f64 {
-    (of / whole).clamp(0.0, 1.0)
+/// Length of a bar as a share (0 to 1) of the full bar.
+pub(crate) fn bar_share(value: f64, whole: f64) -> f64 {
+    (value / whole).clamp(0.0, 1.0)
 }
 
-/// The value of a bar that fills its cell, given the most of any subject and of any control: the
-/// longest bar does. A control that is far above all others would press them flat, so it ends a
-/// little above them instead, and goes on in the mind.
-pub(crate) fn bar_end(others: f64, controls: f64) -> f64 {
+/// Value of a bar that fills its cell: normally the highest value. A control far above all subjects
+/// would shorten their bars too much. Its bar is then truncated, a little longer than the longest
+/// bar of a subject. `others`: the highest value of a subject; `controls`: the highest value of a
+/// control.
+pub(crate) fn full_bar_value(others: f64, controls: f64) -> f64 {
     if others > 0.0 && controls > FAR_ABOVE * others {
         others / CUT_AT
     } else {
@@ -333,11 +337,11 @@ pub(crate) fn bar_end(others: f64, controls: f64) -> f64 {
     }
 }
 
-/// A control that is more than so many times as high as all others is far above them:
-/// `web/src/layout.ts` has the same.
+/// Ratio to the highest subject above which the bar of a control is truncated. `web/src/layout.ts`
+/// has the same number.
 const FAR_ABOVE: f64 = 2.0;
 
-/// The length of the longest other bar next to one that is cut.
+/// Length of the longest subject's bar next to a truncated one, as a share of a full bar.
 const CUT_AT: f64 = 0.8;
 
 /// A share (0 to 1) in CSS: `12.5%`.
@@ -345,7 +349,7 @@ pub(crate) fn css_percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// A metric's value with its unit.
+/// Formats the value of a metric with its unit.
 #[must_use]
 pub fn quantity(unit: Unit, value: f64) -> String {
     match unit {
@@ -359,18 +363,18 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Shows a value, or `–` if it is missing.
+/// Formats a value, or returns `–` if it is missing.
 #[must_use]
 pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".into(), show)
 }
 
-/// A list in words: `a`, `a and b`, `a, b and c`.
+/// Joins items to a list in words: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
-        [one] => one.clone(),
+        [item] => item.clone(),
         [init @ .., last] => format!("{} and {last}", init.join(", ")),
     }
 }
@@ -387,19 +391,19 @@ mod tests {
     const SHARED: &str = include_str!("../../../tests/data/numbers.json");
 
     #[test]
-    fn plurals_are_spelled_as_they_are_spoken() {
-        for (n, what, said) in [
+    fn plural_after_sibilant_ends_in_es() {
+        for (n, noun, expected) in [
             (1, "search", "1 search"),
             (2, "search", "2 searches"),
             (0, "process", "0 processes"),
             (2, "load", "2 loads"),
         ] {
-            assert_eq!(plural(n, what), said);
+            assert_eq!(plural(n, noun), expected);
         }
     }
 
     #[test]
-    fn numbers_look_as_they_do_in_the_viewer() {
+    fn numbers_match_texts_shared_with_viewer() {
         let rows: Vec<(String, Value, String)> = serde_json::from_str(SHARED).unwrap();
         let mut functions: Vec<&str> =
             rows.iter().map(|(function, ..)| function.as_str()).collect();
@@ -432,10 +436,10 @@ mod tests {
                     streams: whole("streams"),
                     pipeline: whole("pipeline"),
                     rate: input["rate"].as_f64(),
-                    schedule: input.get("schedule").map(|of| RateChange {
-                        from_rps: of["from_rps"].as_f64(),
-                        to_rps: of["to_rps"].as_f64(),
-                        stretches: of["stretches"].as_u64().unwrap() as usize,
+                    schedule: input.get("schedule").map(|schedule| RateChange {
+                        from_rps: schedule["from_rps"].as_f64(),
+                        to_rps: schedule["to_rps"].as_f64(),
+                        stretches: schedule["stretches"].as_u64().unwrap() as usize,
                     }),
                     pass: whole("pass"),
                 })
@@ -457,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn percentile_among_the_unanswered_says_how_long_was_waited_at_least() {
+    fn percentile_among_unanswered_shows_longest_wait() {
         let p = Percentiles {
             count: 9410,
             unanswered: 590,
@@ -466,15 +470,15 @@ mod tests {
             max: Some(26_000.0),
             ..Percentiles::default()
         };
-        assert_eq!(wait(&p, 0.5), "812 µs");
-        assert_eq!(wait(&p, 0.99), "> 1.20 s (5.9 % not ok)");
-        assert_eq!(wait(&p, 1.0), "> 1.20 s (5.9 % not ok)");
+        assert_eq!(percentile_text(&p, 0.5), "812 µs");
+        assert_eq!(percentile_text(&p, 0.99), "> 1.20 s (5.9 % not ok)");
+        assert_eq!(percentile_text(&p, 1.0), "> 1.20 s (5.9 % not ok)");
         let few = Percentiles { count: 500, ..Percentiles::default() };
-        assert_eq!(wait(&few, 0.99), "–");
+        assert_eq!(percentile_text(&few, 0.99), "–");
     }
 
     #[test]
-    fn list_reads_as_a_sentence() {
+    fn list_joins_items_with_commas_and_and() {
         let list_of =
             |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!([list_of(&[]), list_of(&["a"])], ["", "a"]);

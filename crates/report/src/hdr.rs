@@ -1,4 +1,4 @@
-//! HdrHistogram's two text formats, which its plotters and log analysers read.
+//! Writes the two text formats of HdrHistogram, for its plotters and log analysers.
 
 use std::fmt::Write as _;
 
@@ -6,36 +6,41 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dyno_archive::{Interval, Phase, Times};
 
-/// Ticks per halving of the distance to 100 %: the default of HdrHistogram's implementations.
+/// Lines of the distribution per halving of the distance to 100 %. This is the default of the
+/// implementations of HdrHistogram.
 const TICKS_PER_HALF: u32 = 5;
 
-/// A percentile distribution in milliseconds (`.hgrm`) of all requests that were due: `times` (ns)
-/// of correct responses, and `missing` requests that got none. These rank above every correct
-/// response, so with them the distribution ends below 100 %.
+/// Writes a percentile distribution in milliseconds (`.hgrm`) of all due requests. `times`:
+/// response times of correct responses, ns. `missing`: number of requests without a correct
+/// response. They rank above every correct response, so the distribution ends below 100 %.
 #[must_use]
 pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
     let mut out = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     let total = times.count() + missing;
-    let mut seen = 0;
-    let mut next = 0.0;
+    let mut counted = 0;
+    let mut quantile = 0.0;
     for (value, n) in times.values() {
-        seen += n;
-        let reached = seen as f64 / total as f64;
-        // One line at each tick that this value reaches. Ticks get twice as dense with each
+        counted += n;
+        let share = counted as f64 / total as f64;
+        // One line at each tick that this value reaches. The ticks are twice as dense after each
         // halving.
-        while next <= reached {
-            let count = seen;
-            let beyond =
-                if next < 1.0 { format!("{:>14.2}", 1.0 / (1.0 - next)) } else { String::new() };
-            let _ = writeln!(out, "{:>12.3} {next:>14.12} {count:>10} {beyond}", ms(value as f64));
-            if next >= 1.0 {
+        while quantile <= share {
+            let count = counted;
+            let beyond = if quantile < 1.0 {
+                format!("{:>14.2}", 1.0 / (1.0 - quantile))
+            } else {
+                String::new()
+            };
+            let _ =
+                writeln!(out, "{:>12.3} {quantile:>14.12} {count:>10} {beyond}", ms(value as f64));
+            if quantile >= 1.0 {
                 break;
             }
-            next = if seen == total && 1.0 / (1.0 - next) > total as f64 {
+            quantile = if counted == total && 1.0 / (1.0 - quantile) > total as f64 {
                 1.0
             } else {
-                next_quantile(next)
+                next_quantile(quantile)
             };
         }
     }
@@ -64,10 +69,11 @@ fn next_quantile(quantile: f64) -> f64 {
     quantile + 1.0 / ticks
 }
 
-/// The response times of each interval's correct responses (`.hlog`, format 1.3): starts in seconds
-/// since the load began, maxima in milliseconds, histograms in nanoseconds. `began_unix_s`: the
-/// load's beginning, seconds since the epoch. The warm-up is tagged. A comment gives the number of
-/// requests (`missing`) without a correct response: the format has no field for it.
+/// Writes the response times of correct responses in each interval (`.hlog`, format 1.3). Starts
+/// are in seconds since the load began, maxima in milliseconds, and histograms in nanoseconds.
+/// `missing` is the number of requests without a correct response. It stands in a comment, because
+/// the format has no field for it. `began_unix_s` is the start of the load, in seconds since the
+/// epoch. Intervals of the warm-up are tagged.
 #[must_use]
 pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(
@@ -82,7 +88,8 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
     let _ = writeln!(out, "#[BaseTime: {began_unix_s:.3} (seconds since epoch)]");
     out.push_str(
-        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"\n",
     );
     for interval in intervals.iter().filter(|i| !i.times.response.is_empty()) {
         let tag = if interval.phase == Phase::Warmup { "Tag=warmup," } else { "" };
@@ -111,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn distribution_has_the_lines_that_plotters_read() {
+    fn hgrm_of_uniform_times_has_median_and_ends_at_one() {
         let text = hgrm(&times((1..=1000).map(|i| i * 1_000_000)), 0);
         let rows: Vec<Vec<f64>> = text
             .lines()
@@ -130,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_stands_beyond_the_last_value() {
+    fn hgrm_with_unanswered_ends_below_one() {
         let text = hgrm(&times((1..=900).map(|i| i * 1_000_000)), 100);
         let quantiles: Vec<f64> = text
             .lines()
@@ -148,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn log_has_a_line_per_interval_with_its_whole_histogram() {
+    fn hlog_has_one_line_per_interval_with_histogram() {
         let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
         interval.times.response = times([1_000_000, 3_000_000]);
         let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };
@@ -157,7 +164,7 @@ mod tests {
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[1].starts_with("Tag=warmup,1.000,1.000,3.00"), "{}", lines[1]);
         let encoded = lines[2].split(',').next_back().unwrap();
-        let back: Times = serde_json::from_value(encoded.into()).unwrap();
-        assert_eq!(back, interval.times.response);
+        let decoded: Times = serde_json::from_value(encoded.into()).unwrap();
+        assert_eq!(decoded, interval.times.response);
     }
 }

@@ -1,14 +1,14 @@
-//! Intervals of a load as lines: CSV at its end, JSON while it runs.
+//! Formats the intervals of a load: as CSV once it is over, and as lines of JSON while it runs.
 
 use dyno_analysis::load::{IntervalResult, LoadConfig, interval_result};
 use dyno_analysis::tables::Table;
 use dyno_archive::{Interval, Outcome};
 use serde_json::{Value, json};
 
-/// Name and version of the stream's lines.
+/// Name and version of the format of the stream.
 pub const STREAM_SCHEMA: &str = "dyno.stream/1";
 
-/// One line of CSV per interval.
+/// Formats intervals as CSV, one line each.
 #[must_use]
 pub fn csv(intervals: &[IntervalResult]) -> String {
     let columns = vec![
@@ -60,14 +60,14 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
     crate::csv::table(&Table { name: "intervals", title: "Intervals", columns, rows })
 }
 
-/// The first line of a stream: the load's configuration.
+/// Returns the first line of a stream: the configuration of the load.
 #[must_use]
 pub fn stream_head(config: &LoadConfig) -> String {
     json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()
 }
 
-/// The line of an interval that has ended: its results, the outcomes that occurred, and the whole
-/// histogram of its response times, which later readers can merge.
+/// Returns the line of an interval that has ended. It has the results, the outcomes that occurred,
+/// and the whole histogram of response times, so that readers can merge intervals.
 #[must_use]
 pub fn stream_line(interval: &Interval) -> String {
     let mut line =
@@ -92,7 +92,7 @@ mod tests {
     use dyno_archive::{Phase, Times};
 
     #[test]
-    fn line_of_the_stream_holds_the_interval() {
+    fn stream_line_has_outcomes_and_histogram() {
         let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
         interval.outcomes.count(Outcome::Ok);
         interval.outcomes.count(Outcome::Timeout);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_a_cell_for_every_column() {
+    fn csv_rows_have_as_many_cells_as_columns() {
         let interval = interval_result(&Interval::new(Phase::Warmup, 0, 1_000_000_000));
         let text = csv(&[interval]);
         let cells: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();

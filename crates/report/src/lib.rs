@@ -1,5 +1,5 @@
-//! Renders the one result of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. No statistics
-//! here, and none in the viewer. Sentences of verdicts come from `dyno-analysis`.
+//! Renders the results of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. It computes no
+//! statistics, and takes the sentences of verdicts from `dyno-analysis`, so all forms agree.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -32,7 +32,7 @@ use dyno_analysis::Report;
 const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");
 
-/// The forms a report can take.
+/// Output formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Html,
@@ -46,7 +46,7 @@ impl Format {
     pub const ALL: [Format; 5] =
         [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
 
-    /// The value of `--format`, and the file's extension.
+    /// Value of `--format`, which is also the extension of the file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Format {
     }
 }
 
-/// Renders a report, without secrets.
+/// Renders a report with its secrets removed.
 #[must_use]
 pub fn render(report: &Report, format: Format) -> String {
     match format {
@@ -76,9 +76,10 @@ pub fn render(report: &Report, format: Format) -> String {
     }
 }
 
-/// The report as JSON, for programs. Without secrets, because it is shared like the page.
+/// Renders a report as JSON, for programs. Secrets are removed, because JSON is shared like the
+/// page.
 #[must_use]
 pub fn json(report: &Report) -> String {
     serde_json::to_string_pretty(&*redact::redact(report).report)
-        .expect("reports hold nothing that JSON cannot")
+        .expect("JSON can hold every report")
 }

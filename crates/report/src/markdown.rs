@@ -1,4 +1,4 @@
-//! The report as Markdown, for pull requests and wikis.
+//! Renders a report as Markdown, for pull requests and wikis.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,12 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 
 use crate::format::{
-    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats,
-    wait_at_step,
+    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, step_percentile_text,
+    valid_repeats,
 };
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
-/// Renders the report.
+/// Renders a report with its secrets removed.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let shared = redact::redact(report);
@@ -34,7 +34,7 @@ pub fn render(report: &Report) -> String {
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     if let Some(experiment) = &report.experiment {
-        let _ = writeln!(out, "## Effects\n\n{}", effects(&experiment.effects));
+        let _ = writeln!(out, "## Effects\n\n{}", effects_table(&experiment.effects));
         for effect in &experiment.effects {
             let reason =
                 format!("{} compared with {}: {}", effect.to, effect.from, effect.reason());
@@ -43,30 +43,31 @@ pub fn render(report: &Report) -> String {
         out.push('\n');
     }
     if !report.duets.is_empty() {
-        let _ = writeln!(out, "## Side by side\n\n{}", effects(&report.duets));
+        let _ = writeln!(out, "## Side by side\n\n{}", effects_table(&report.duets));
     }
     if !report.twins.is_empty() {
-        let _ = writeln!(out, "## Twins\n\n{}", effects(&report.twins));
+        let _ = writeln!(out, "## Twins\n\n{}", effects_table(&report.twins));
     }
     if !report.brackets.is_empty() {
         let _ = writeln!(out, "## Objective\n\n{}", brackets_table(report));
     }
-    let _ = writeln!(out, "## Steps\n\n{}", table_of(&STEPS, &report.summaries));
-    let _ = writeln!(out, "{NOT_ANSWERED}\n");
-    let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
-    let _ = writeln!(out, "## Start-up and stop\n\n{}", table_of(&STARTUP, &report.subjects));
+    let _ = writeln!(out, "## Steps\n\n{}", table_from_columns(&STEPS, &report.summaries));
+    let _ = writeln!(out, "{PERCENTILES_NOTE}\n");
+    let _ = writeln!(out, "## Every metric\n\n{}", metric_tables(report));
+    let _ =
+        writeln!(out, "## Start-up and stop\n\n{}", table_from_columns(&STARTUP, &report.subjects));
     if report.subjects.iter().any(|s| !s.backends.is_empty()) {
-        let _ = writeln!(out, "## Back ends\n\n{}", backends(report));
+        let _ = writeln!(out, "## Back ends\n\n{}", backends_tables(report));
     }
-    let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
-    let _ = writeln!(out, "## Machine\n\n{}", machine(report));
+    let _ = writeln!(out, "## Checks\n\n{}", checks_table(&report.subjects));
+    let _ = writeln!(out, "## Machine\n\n{}", machine_table(report));
     let _ = writeln!(
         out,
         "## Run it again\n\n{}",
         code_block(&shell::rerun_command(&report.run.command, report.run.seed))
     );
-    if let Some(said) = redact::withheld_note(shared.withheld) {
-        let _ = writeln!(out, "{}", escape(&said));
+    if let Some(note) = redact::withheld_note(shared.withheld) {
+        let _ = writeln!(out, "{}", escape(&note));
     }
     out
 }
@@ -80,23 +81,23 @@ fn brackets_table(report: &Report) -> String {
     };
     let rates = table(&brackets::HEAD, &mut report.brackets.iter().map(brackets::cells));
     let objective = report.run.objective.as_deref().unwrap_or_default();
-    let all = format!("{}: {}\n\n{rates}", escape(objective), brackets::EXPLAINED);
+    let rates_section = format!("{}: {}\n\n{rates}", escape(objective), brackets::NOTE);
     if report.searches.is_empty() {
-        return all;
+        return rates_section;
     }
     let searches =
         table(&brackets::SEARCH_HEAD, &mut report.searches.iter().map(brackets::search_cells));
-    format!("{all}\n{}\n\n{searches}", brackets::SEARCHES_EXPLAINED)
+    format!("{rates_section}\n{}\n\n{searches}", brackets::SEARCHES_NOTE)
 }
 
 /// Note below the table of percentiles.
-const NOT_ANSWERED: &str = "Percentiles are over all due requests. Requests without a correct \
+const PERCENTILES_NOTE: &str = "Percentiles are over all due requests. Requests without a correct \
                             response (not ok) rank above every correct response. `> 1.20 s (5.9 % \
                             not ok)`: the percentile lies among them, above the longest known \
                             wait. `–`: too few samples (fewer than 20 lie beyond the percentile).";
 
-/// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention,
-/// code or table.
+/// Escapes a text so that Markdown shows it unchanged on one line, without markup, HTML, links,
+/// mentions, code or tables.
 pub(crate) fn escape(text: &str) -> String {
     let text = terminal::line(text);
     let mut out = String::with_capacity(text.len() + 8);
@@ -134,7 +135,7 @@ fn code_block(text: &str) -> String {
     format!("{fence}sh\n{text}\n{fence}\n")
 }
 
-/// A table; its cells are text.
+/// Renders a table. The text of its cells is escaped.
 pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
@@ -145,7 +146,7 @@ pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
 }
 
-fn effects(effects: &[Effect]) -> String {
+fn effects_table(effects: &[Effect]) -> String {
     table(&compare::HEAD, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
 }
 
@@ -164,12 +165,12 @@ fn overview_table(report: &Report) -> String {
     let head: Vec<&str> =
         ["Subject", "Language"].into_iter().chain(columns).chain(["Peak limited by"]).collect();
     let lines = rows.iter().flat_map(|r| {
-        let behind = r.backends.iter().map(overview::backend_cells);
-        // A back end has a title and a language of the subject's.
-        let behind = behind.map(|row| {
+        let backend_rows = r.backends.iter().map(overview::backend_cells);
+        // Back ends have no language and no limiter.
+        let backend_rows = backend_rows.map(|row| {
             [vec![row[0].clone(), String::new()], row[1..].to_vec(), vec![String::new()]].concat()
         });
-        std::iter::once(cells(r)).chain(behind).collect::<Vec<_>>()
+        std::iter::once(cells(r)).chain(backend_rows).collect::<Vec<_>>()
     });
     format!("{}\n{}\n", table(&head, lines), overview::notes(rows))
 }
@@ -177,7 +178,7 @@ fn overview_table(report: &Report) -> String {
 /// A column: its head, and a function from a row to its cell.
 type Column<T> = (&'static str, fn(&T) -> String);
 
-fn table_of<T>(columns: &[Column<T>], rows: &[T]) -> String {
+fn table_from_columns<T>(columns: &[Column<T>], rows: &[T]) -> String {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     table(&head, rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()))
 }
@@ -185,14 +186,14 @@ fn table_of<T>(columns: &[Column<T>], rows: &[T]) -> String {
 const STEPS: [Column<Summary>; 17] = [
     ("Subject", |s| s.subject.clone()),
     ("Workload", |s| s.workload.clone()),
-    ("Connections", connections),
+    ("Connections", connections_text),
     ("Streams", |s| s.streams.to_string()),
     ("Pipeline", |s| s.pipeline.to_string()),
     ("Rate", |s| overview::rate_cell(s.shape())),
     ("Requests/s", |s| or_dash(s.throughput_rps.median, number)),
-    ("Repeats", |s| repeats(&s.throughput_rps, number)),
-    ("p50", |s| wait_at_step(s, Quantile::P50)),
-    ("p99", |s| wait_at_step(s, Quantile::P99)),
+    ("Repeats", |s| values_text(&s.throughput_rps, number)),
+    ("p50", |s| step_percentile_text(s, Quantile::P50)),
+    ("p99", |s| step_percentile_text(s, Quantile::P99)),
     ("CPU per request", |s| or_dash(s.cpu_us_per_request.median, micros)),
     ("Memory", |s| or_dash(s.memory_bytes.median, bytes)),
     ("Memory·time per request", |s| {
@@ -204,18 +205,18 @@ const STEPS: [Column<Summary>; 17] = [
     ("Limited by", |s| s.limiter_sentence.clone()),
 ];
 
-/// `1`, or `1 (2)` where it is asked for again.
-fn connections(s: &Summary) -> String {
+/// Formats the connections: `1`, or `1 (2)` in the second pass over the steps.
+fn connections_text(s: &Summary) -> String {
     if s.pass > 1 { format!("{} ({})", s.connections, s.pass) } else { s.connections.to_string() }
 }
 
-fn repeats(q: &Repeated, show: fn(f64) -> String) -> String {
+fn values_text(q: &Repeated, show: fn(f64) -> String) -> String {
     q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join(" ")
 }
 
-/// A sheet per workload.
-fn every_metric(report: &Report) -> String {
-    let of = |sheet: &metrics::Sheet| {
+/// Renders a table of all metrics per workload.
+fn metric_tables(report: &Report) -> String {
+    let sheet_table = |sheet: &metrics::Sheet| {
         let mut head = vec![sheet.heading.as_str()];
         head.extend(sheet.subjects.iter().map(String::as_str));
         let cells = |row: &metrics::MetricRow| {
@@ -223,7 +224,7 @@ fn every_metric(report: &Report) -> String {
         };
         table(&head, sheet.rows.iter().map(cells))
     };
-    let sheets: Vec<String> = metrics::sheets(report).iter().map(of).collect();
+    let sheets: Vec<String> = metrics::sheets(report).iter().map(sheet_table).collect();
     format!("{}\n{}\n", sheets.join("\n"), metrics::NOTE)
 }
 
@@ -232,19 +233,19 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Version", |s| or_dash(s.version.clone(), |v| v)),
     ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
     ("First response", |s| or_dash(s.startup_ms.first_answer.median, millis)),
-    ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
+    ("Repeats", |s| values_text(&s.startup_ms.first_answer, millis)),
     ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
     ("Had to be killed", |s| or_dash(overview::killed_starts(s), |n| n.to_string())),
 ];
 
-fn backends(report: &Report) -> String {
+fn backends_tables(report: &Report) -> String {
     let rows = report.summaries.iter().flat_map(|s| {
         s.backends.iter().map(|b| {
             vec![
                 s.subject.clone(),
                 s.workload.clone(),
-                connections(s),
+                connections_text(s),
                 b.name.clone(),
                 or_dash(b.cpu_us_per_request.median, micros),
                 or_dash(b.cpu_share.median, percent),
@@ -275,11 +276,11 @@ fn backends(report: &Report) -> String {
             ]
         })
     });
-    let of_starts = ["Subject", "Back end", "Version", "Ready", "Data loaded in", "Stop"];
-    format!("{}\n{}", table(&head, rows), table(&of_starts, starts))
+    let start_head = ["Subject", "Back end", "Version", "Ready", "Data loaded in", "Stop"];
+    format!("{}\n{}", table(&head, rows), table(&start_head, starts))
 }
 
-fn checks(subjects: &[SubjectResult]) -> String {
+fn checks_table(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {
         s.checks.iter().map(move |c| {
             let verdict = match c {
@@ -300,7 +301,7 @@ fn checks(subjects: &[SubjectResult]) -> String {
     table(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
 }
 
-fn machine(report: &Report) -> String {
+fn machine_table(report: &Report) -> String {
     let facts = &report.run.facts;
     let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".into());
     let rows = [
@@ -315,7 +316,7 @@ fn machine(report: &Report) -> String {
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
     ];
-    table(&["What", "Value"], rows.into_iter().map(|(what, value)| vec![what.to_string(), value]))
+    table(&["What", "Value"], rows.into_iter().map(|(name, value)| vec![name.to_string(), value]))
 }
 
 #[cfg(test)]
@@ -323,8 +324,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text() {
-        for (written, escaped) in [
+    fn escape_keeps_text_literal() {
+        for (text, escaped) in [
             ("Fast <1> & co", "Fast \\<1\\> & co"),
             ("<img src=x onerror=alert(1)>", "\\<img src=x onerror=alert(1)\\>"),
             (
@@ -342,7 +343,7 @@ mod tests {
             ("\u{1b}[2J", "␛\\[2J"),
             ("p99 1.20 s, 5-6", "p99 1.20 s, 5-6"),
         ] {
-            assert_eq!(escape(written), escaped);
+            assert_eq!(escape(text), escaped);
         }
     }
 

@@ -1,10 +1,10 @@
-//! The sections of docs/methodology that explain caveats, to stand in a report: its reader may have
-//! no other text.
+//! Finds the sections of docs/methodology that explain caveats, and renders them in a report,
+//! because its reader may not have the docs.
 
 use dyno_analysis::Code;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-/// Text of each page. Titles of sections are unique over all pages.
+/// Texts of the pages. Titles of sections are unique over all pages.
 const PAGES: [&str; 17] = [
     include_str!("../../../docs/methodology/caveats.md"),
     include_str!("../../../docs/methodology/comparison.md"),
@@ -25,7 +25,7 @@ const PAGES: [&str; 17] = [
     include_str!("../../../docs/methodology/window-and-warm-up.md"),
 ];
 
-/// A section of a page, without those below it.
+/// A section of a page, without its subsections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) title: &'static str,
@@ -33,16 +33,16 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Name in links: the part behind `#`.
+    /// Name in links, after `#`.
     pub(crate) fn name(&self) -> String {
-        let kept = self.title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
-        kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+        let name = self.title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
+        name.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
     }
 
-    /// Converts the text to HTML. A link, within a page or to another page, leads to a section that
-    /// is shown. All other links become plain text.
-    pub(crate) fn html(&self, shown: &[Section]) -> String {
-        let names: Vec<String> = shown.iter().map(Section::name).collect();
+    /// Converts the text to HTML. Links to sections in `shown` are kept. All other links become
+    /// plain text.
+    pub(crate) fn html(&self, shown_sections: &[Section]) -> String {
+        let names: Vec<String> = shown_sections.iter().map(Section::name).collect();
         let mut is_link = false;
         let events =
             Parser::new_ext(self.text, Options::ENABLE_TABLES).filter_map(|event| match event {
@@ -50,7 +50,7 @@ impl Section {
                     let name = dest_url
                         .split_once('#')
                         .map(|(_, name)| name)
-                        .filter(|name| names.iter().any(|own| own == name));
+                        .filter(|name| names.iter().any(|known| known == name));
                     is_link = name.is_some();
                     let dest_url = CowStr::from(format!("#{}", anchor(name?)));
                     Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
@@ -67,12 +67,12 @@ impl Section {
     }
 }
 
-/// The id of a section in the page.
+/// Id of a section in the page of a report.
 pub(crate) fn anchor(name: &str) -> String {
     format!("method-{name}")
 }
 
-/// The section that says more of a caveat; `None`: its line among the caveats is all.
+/// Returns the section that explains a caveat. `None`: the list of caveats links to none.
 pub(crate) fn caveat_section(code: Code) -> Option<Section> {
     let item = items().find_map(|item| item.strip_prefix(&format!("`{}`: ", code.name())))?;
     let (_, link) = item.rsplit_once("([more](")?;
@@ -80,32 +80,34 @@ pub(crate) fn caveat_section(code: Code) -> Option<Section> {
     sections().into_iter().find(|section| section.name() == name)
 }
 
-/// The items of all lists, which may go on over several lines.
+/// Returns the items of all lists. An item may have several lines.
 fn items() -> impl Iterator<Item = &'static str> {
-    let begin = PAGES.into_iter().flat_map(|page| page.split("\n- ").skip(1));
-    begin.map(|item| item.split("\n\n").next().unwrap_or(item))
+    let starts = PAGES.into_iter().flat_map(|page| page.split("\n- ").skip(1));
+    starts.map(|item| item.split("\n\n").next().unwrap_or(item))
 }
 
 /// Returns all sections, in the order of the pages.
 fn sections() -> Vec<Section> {
-    PAGES.into_iter().flat_map(sections_of).collect()
+    PAGES.into_iter().flat_map(page_sections).collect()
 }
 
 /// Returns the sections of a page, in its order.
-fn sections_of(page: &'static str) -> Vec<Section> {
-    let mut all: Vec<Section> = Vec::new();
-    let mut begun: Option<(&str, usize)> = None;
-    let mut at = 0;
+fn page_sections(page: &'static str) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut current: Option<(&str, usize)> = None;
+    let mut offset = 0;
     for line in page.split_inclusive('\n') {
         let title = line.trim_start_matches('#');
         if line.starts_with('#') && title.starts_with(' ') {
-            all.extend(begun.map(|(title, from)| Section { title, text: &page[from..at] }));
-            begun = Some((title.trim(), at + line.len()));
+            sections.extend(
+                current.map(|(title, start)| Section { title, text: &page[start..offset] }),
+            );
+            current = Some((title.trim(), offset + line.len()));
         }
-        at += line.len();
+        offset += line.len();
     }
-    all.extend(begun.map(|(title, from)| Section { title, text: &page[from..] }));
-    all
+    sections.extend(current.map(|(title, start)| Section { title, text: &page[start..] }));
+    sections
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_of_a_caveat_leads_to_a_section() {
+    fn caveat_links_lead_to_sections() {
         let links = items().filter(|item| item.contains("([more](")).count();
         let found = Code::ALL.iter().filter(|code| caveat_section(**code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_unique_over_all_pages() {
+    fn section_titles_are_unique() {
         let names: Vec<String> = sections().iter().map(Section::name).collect();
         for (i, name) in names.iter().enumerate() {
             assert!(!names[..i].contains(name), "{name} twice");
@@ -139,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn section_is_shown_without_links_that_lead_nowhere() {
-        let own = caveat_section(Code::AtOnce).unwrap();
-        let page = own.html(&[own]);
+    fn links_to_hidden_sections_become_text() {
+        let section = caveat_section(Code::AtOnce).unwrap();
+        let page = section.html(&[section]);
         assert!(
             page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),
             "{page}"

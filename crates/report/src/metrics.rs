@@ -1,4 +1,5 @@
-//! All metrics of all subjects side by side: a sheet per workload, at its reference step.
+//! Arranges all metrics of all subjects for comparison: a sheet per workload, with the medians at
+//! its reference step.
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::CellKey;
@@ -13,24 +14,24 @@ use crate::overview::label_in_words;
 pub(crate) struct Sheet {
     /// Workload and step: `json, 64 connections`.
     pub(crate) heading: String,
-    /// Subjects' titles, in the overview's order.
+    /// Titles of the subjects, in the order of the overview.
     pub(crate) subjects: Vec<String>,
-    /// What the figures of each of them are of.
+    /// Cell of each subject from which its figures come.
     pub(crate) cells: Vec<CellKey>,
     pub(crate) rows: Vec<MetricRow>,
 }
 
-/// Note next to the sheets.
+/// Note above the sheets.
 pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step. Errors: over \
                                all repeats. –: not measured, or too few samples for a percentile.";
 
-/// A metric, with its median for each subject, in the order of [`Sheet::subjects`].
+/// A metric with its median per subject, in the order of [`Sheet::subjects`].
 pub(crate) struct MetricRow {
     pub(crate) title: &'static str,
     pub(crate) cells: Vec<String>,
 }
 
-fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
+fn median_text(metric: &Metric, step: Option<&OverStep>) -> String {
     match step {
         Some(step) if step.over.median.is_none() && step.beyond > 0 => {
             "among requests that are not ok".into()
@@ -39,17 +40,17 @@ fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
     }
 }
 
-/// A sheet for each workload that has numbers.
+/// Returns a sheet for each workload with numbers.
 pub(crate) fn sheets(report: &Report) -> Vec<Sheet> {
     report.run.workloads.iter().filter_map(|workload| sheet(report, &workload.name)).collect()
 }
 
 fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
-    let is_own = |row: &&OverviewRow| row.workload == workload;
+    let is_of_workload = |row: &&OverviewRow| row.workload == workload;
     let measured: Vec<(&OverviewRow, &Summary)> = report
         .overview
         .iter()
-        .filter(is_own)
+        .filter(is_of_workload)
         .filter_map(|row| Some((row, report.summary(row.reference_cell)?)))
         .collect();
     let (first, _) = measured.first()?;
@@ -57,7 +58,7 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
     let is_known = |metric: &&Metric| steps().any(|step| step.metric(metric.key).is_some());
     let row = |metric: &'static Metric| MetricRow {
         title: metric.title,
-        cells: steps().map(|step| cell(metric, step.metric(metric.key))).collect(),
+        cells: steps().map(|step| median_text(metric, step.metric(metric.key))).collect(),
     };
     let valid = MetricRow { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
     Some(Sheet {

@@ -1,5 +1,5 @@
-//! The sums of a running load as OpenMetrics text (version 1.0.0), which Prometheus and others
-//! read.
+//! Formats the totals of a running load as OpenMetrics text (version 1.0.0), which Prometheus and
+//! others read.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
-/// Sums since the load began, warm-up included, unless a field says otherwise.
+/// Totals since the load began, warm-up included unless a field says otherwise.
 #[derive(Debug)]
 pub struct LoadTotals {
     url: String,
@@ -24,19 +24,20 @@ pub struct LoadTotals {
     bytes_received: u64,
     /// Response times of correct responses, without the warm-up.
     response: Recording,
-    /// Requests that were due and got no correct response, without the warm-up.
+    /// Due requests without a correct response, without the warm-up.
     unanswered: u64,
-    /// In the last interval before the drain, as are the next two fields.
+    /// Open connections in the last interval before the drain. The next two fields are of the same
+    /// interval.
     connections_open: u64,
     throughput_rps: f64,
-    busiest: f64,
+    busiest_thread: f64,
 }
 
 impl LoadTotals {
     #[must_use]
     pub fn new(config: &LoadConfig) -> LoadTotals {
         LoadTotals {
-            // Monitoring keeps labels, and shows them to many.
+            // Monitoring systems store labels and show them to many people.
             url: redact::text(&config.url).replace(['\\', '"', '\n'], "_"),
             outcomes: Outcomes::default(),
             dropped: 0,
@@ -46,7 +47,7 @@ impl LoadTotals {
             unanswered: 0,
             connections_open: 0,
             throughput_rps: 0.0,
-            busiest: 0.0,
+            busiest_thread: 0.0,
         }
     }
 
@@ -65,11 +66,11 @@ impl LoadTotals {
             let now = dyno_analysis::load::interval_result(interval);
             self.connections_open = now.connections_open;
             self.throughput_rps = now.throughput_rps;
-            self.busiest = now.busiest_thread_utilisation.unwrap_or(0.0);
+            self.busiest_thread = now.busiest_thread_utilisation.unwrap_or(0.0);
         }
     }
 
-    /// The page as it is served.
+    /// Returns the page that is served.
     #[must_use]
     pub fn page(&self) -> String {
         let mut out = String::new();
@@ -116,14 +117,14 @@ impl LoadTotals {
         gauge(
             "dyno_generator_utilisation",
             "CPU share of the busiest generator thread.",
-            self.busiest,
+            self.busiest_thread,
         );
-        self.response(&mut out);
+        self.write_response_time(&mut out);
         out.push_str("# EOF\n");
         out
     }
 
-    fn response(&self, out: &mut String) {
+    fn write_response_time(&self, out: &mut String) {
         let name = "dyno_response_time_seconds";
         let times = self.response.to_times();
         let waits = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };

@@ -1,4 +1,4 @@
-//! The cost of probes: the words for it, and the text of `dyno calibrate --probes`.
+//! Formats the measured cost of probes, for reports and for `dyno calibrate --probes`.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use dyno_analysis::stats::Repeated;
 use crate::format::change;
 use crate::text::Style;
 
-/// The names of the probes.
+/// Lists the names of the probes.
 #[must_use]
 pub fn names(price: &PriceResult) -> String {
     price.probes.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// A median change, with its interval or range: `−0.8 % (−1.5 to 0.1 %)`.
+/// Formats a median change with its interval or range: `−0.8 % (−1.5 to 0.1 %)`.
 #[must_use]
 pub fn change_text(ratios: &Repeated) -> String {
     let Some(median) = ratios.median else { return "–".into() };
@@ -24,7 +24,7 @@ pub fn change_text(ratios: &Repeated) -> String {
     }
 }
 
-/// The findings of `dyno calibrate --probes` on a terminal: the machine, and each set of probes.
+/// Formats the result of `dyno calibrate --probes` for a terminal.
 #[must_use]
 pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     let mut out = format!("  {}  {machine}\n\n", style.bold("dyno calibrate --probes"));
@@ -37,7 +37,7 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
     let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
     for price in prices {
         let _ = match &price.failure {
-            Some(why) => writeln!(out, "    {:<20} {why}", names(price)),
+            Some(reason) => writeln!(out, "    {:<20} {reason}", names(price)),
             None => writeln!(
                 out,
                 "    {:<20} {:>32} {:>32}",
@@ -61,7 +61,7 @@ mod tests {
     use dyno_archive::probe::Probe;
 
     #[test]
-    fn changes_are_told_with_what_they_can_be_trusted_for() {
+    fn change_text_has_median_and_range() {
         let price = PriceResult {
             probes: [Probe::Syscalls, Probe::States].into(),
             throughput: Repeated::new(vec![0.98, 0.99, 1.0]),

@@ -1,22 +1,25 @@
-//! Commands as they can be pasted into a shell.
+//! Formats commands so that they can be pasted into a shell.
 
-/// The words of a command, each quoted where a POSIX shell would not read it as one word.
+/// Joins the words of a command. Words that a POSIX shell would change or split are quoted.
 #[must_use]
 pub fn command(words: &[String]) -> String {
     let words = words.iter().map(String::as_str);
-    // No argument of a process can hold a NUL. One in an edited archive is passed through.
+    // Arguments of processes cannot hold a NUL. A NUL in an edited archive is kept.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 
-/// The command that makes a run again: its own, with the seed that was drawn for it if it names
-/// none.
+/// Returns the command that repeats a run. If the original command has no seed, the drawn one is
+/// added.
 #[must_use]
 pub(crate) fn rerun_command(words: &[String], seed: u64) -> String {
-    let says = |option: &str| {
+    let has_option = |option: &str| {
         words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
     };
     let mut words = words.to_vec();
-    if words.get(1).is_some_and(|name| name == "run") && !says("--seed") && !says("--resume") {
+    if words.get(1).is_some_and(|name| name == "run")
+        && !has_option("--seed")
+        && !has_option("--resume")
+    {
         words.extend(["--seed".into(), seed.to_string()]);
     }
     command(&words)
@@ -27,21 +30,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_is_made_again_with_its_seed() {
-        let again = |line: &str| rerun_command(&shlex::split(line).unwrap(), 7);
-        assert_eq!(again("dyno run a.toml"), "dyno run a.toml --seed 7");
+    fn rerun_command_without_seed_gets_drawn_seed() {
+        let rerun = |line: &str| rerun_command(&shlex::split(line).unwrap(), 7);
+        assert_eq!(rerun("dyno run a.toml"), "dyno run a.toml --seed 7");
         for line in [
             "dyno run a.toml --seed 3",
             "dyno run '--seed=3' a.toml",
             "dyno run --resume results/a",
             "dyno load URL",
         ] {
-            assert_eq!(again(line), line);
+            assert_eq!(rerun(line), line);
         }
     }
 
     #[test]
-    fn command_comes_back_word_by_word() {
+    fn command_is_split_by_shell_into_same_words() {
         let words = [
             "dyno",
             "run",

@@ -1,17 +1,17 @@
-//! Makes foreign text safe for a terminal: answers of servers, output of compilers and programs,
-//! names in archives.
+//! Makes foreign text safe for a terminal: responses of servers, output of compilers and programs,
+//! and names in archives.
 //!
-//! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to
-//! the clipboard (OSC 52). So every text that is not dyno's own goes through
-//! [`escape_controls`] before it is printed; dyno's colours are added after it.
+//! A terminal interprets control sequences in its input. They can clear the screen, set the title,
+//! or write to the clipboard (OSC 52). Every text from outside of dyno therefore passes through
+//! [`escape_controls`] before it is printed. dyno adds its own colours afterwards.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The text with control characters made visible: C0 and DEL as their pictures (`␛`), C1 as
-/// `\u{9b}`, and so characters that turn the direction of text or are invisible. Line feeds and
-/// tabs stay; a carriage return before a line feed is dropped. So are SGR sequences, which only
-/// colour: compilers write them everywhere.
+/// Makes control characters visible: C0 and DEL as their pictures (`␛`), C1 as `\u{9b}`. Characters
+/// that are invisible or change the direction of text are shown like C1. Line feeds and tabs stay.
+/// Carriage returns before a line feed are removed, and so are colours (SGR sequences), because
+/// compilers write them often.
 #[must_use]
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
@@ -34,8 +34,8 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`escape_controls`], with its colours: for text of dyno's own that may quote what has not been
-/// through [`escape_controls`], such as a path.
+/// Like [`escape_controls`], but keeps colours. It is for dyno's own text that may quote foreign
+/// text, such as a path.
 #[must_use]
 pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
@@ -43,12 +43,12 @@ pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
-    while let Some(at) = rest.find('\x1b') {
-        out.push_str(&escape_controls(&rest[..at]));
-        // One that is no colour is shown with what follows it.
-        let length = colour_sequence(&rest[at..]).unwrap_or(0);
-        out.push_str(&rest[at..at + length]);
-        rest = &rest[at + length..];
+    while let Some(start) = rest.find('\x1b') {
+        out.push_str(&escape_controls(&rest[..start]));
+        // An escape character that begins no colour is shown.
+        let length = colour_sequence(&rest[start..]).unwrap_or(0);
+        out.push_str(&rest[start..start + length]);
+        rest = &rest[start + length..];
         if length == 0 {
             out.push_str(&picture('\x1b'));
             rest = &rest[1..];
@@ -58,16 +58,17 @@ pub fn escape_foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`escape_controls`] on one line: line feeds and tabs become spaces.
+/// Like [`escape_controls`], on one line: line feeds and tabs become spaces.
 #[must_use]
 pub fn line(text: &str) -> String {
     escape_controls(text).replace(['\n', '\t'], " ")
 }
 
-/// [`escape_controls`] for a value that may quote foreign text, such as an error with its causes.
+/// Formats a value that may quote foreign text, such as an error with its causes. See
+/// [`escape_controls`].
 #[must_use]
-pub fn display(of: impl fmt::Display) -> String {
-    escape_controls(&of.to_string()).into_owned()
+pub fn display(value: impl fmt::Display) -> String {
+    escape_controls(&value.to_string()).into_owned()
 }
 
 fn is_harmful(c: char) -> bool {
@@ -108,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_seen_instead() {
-        for (written, seen) in [
+    fn escape_controls_shows_control_characters() {
+        for (text, escaped) in [
             ("plain ü → 日本", "plain ü → 日本"),
             ("a\tb\nc\r\nd", "a\tb\nc\nd"),
             ("\x1b]52;c;aGk=\x07", "␛]52;c;aGk=␇"),
@@ -122,29 +123,29 @@ mod tests {
             ("\x1b[", "␛["),
             ("\x1b[38;5", "␛[38;5"),
         ] {
-            assert_eq!(escape_controls(written), seen, "{written:?}");
+            assert_eq!(escape_controls(text), escaped, "{text:?}");
         }
         assert_eq!(line("a\nb\x1b"), "a b␛");
     }
 
     #[test]
-    fn colours_stay_and_everything_else_is_seen() {
-        for (written, seen) in [
+    fn escape_foreign_keeps_colours_only() {
+        for (text, escaped) in [
             ("\x1b[1;31merror\x1b[0m: x", "\x1b[1;31merror\x1b[0m: x"),
             ("\x1b]0;pwn\x07 \x1b[2J\x1b[1mb", "␛]0;pwn␇ ␛[2J\x1b[1mb"),
             ("\x1b\x1b[0m[2J", "␛\x1b[0m[2J"),
             ("\u{9b}31m\r\n\x1b", "\\u{9b}31m\n␛"),
             ("runs/ü \t→", "runs/ü \t→"),
         ] {
-            assert_eq!(escape_foreign(written), seen, "{written:?}");
+            assert_eq!(escape_foreign(text), escaped, "{text:?}");
         }
     }
 
     #[test]
-    fn nothing_that_comes_out_is_obeyed() {
+    fn escape_controls_never_joins_new_sequence() {
         // Dropping one sequence must not join the text around it into another one.
-        let written = "\x1b\x1b[0m[2J\x1b[\x1b[1m31m";
-        assert_eq!(escape_controls(written), "␛[2J␛[31m");
-        assert!(!escape_controls(written).chars().any(is_harmful));
+        let text = "\x1b\x1b[0m[2J\x1b[\x1b[1m31m";
+        assert_eq!(escape_controls(text), "␛[2J␛[31m");
+        assert!(!escape_controls(text).chars().any(is_harmful));
     }
 }

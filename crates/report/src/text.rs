@@ -1,4 +1,5 @@
-//! Reports for a terminal: aligned, no noise, colours only where asked for.
+//! Formats reports for a terminal as aligned text. Colours are optional, because the text may be
+//! piped to a file.
 
 use std::fmt::Write as _;
 
@@ -16,13 +17,13 @@ use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
 use crate::format::{
-    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait,
-    wait_of_page,
+    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, page_percentile_text, percent,
+    percentile_text, plural, seconds,
 };
 use crate::terminal::{self, escape_controls};
 use crate::{answer, overview};
 
-/// Whether to colour.
+/// Whether the text is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -55,33 +56,33 @@ impl Style {
     }
 }
 
-/// Requests of a mix that a terminal shows.
+/// Maximum number of requests of a mix in the text.
 const REQUESTS_SHOWN: usize = 20;
 
-/// Requests of a page that a terminal shows: few, because the page as a whole counts.
+/// Maximum number of requests of a page in the text. It is low, because the page as a whole counts.
 const RESOURCES_SHOWN: usize = 3;
 
-/// Lines of a subject's log that a terminal shows.
+/// Number of lines of a subject's log in the text.
 const LOG_LINES: usize = 5;
 
-/// The result that `dyno load` prints at its end.
+/// Formats the result that `dyno load` prints at its end.
 #[must_use]
 pub fn load(result: &LoadResult, style: Style) -> String {
     let mut out = String::new();
-    let name = |name: &str| style.dim(&format!("{name:<10}"));
-    let _ = writeln!(out, "  {}{}", name("valid"), verdict(result, style));
-    let mut line = |of: &str, text: String| {
-        let _ = writeln!(out, "  {}{}", name(of), terminal::line(&text));
+    let label = |name: &str| style.dim(&format!("{name:<10}"));
+    let _ = writeln!(out, "  {}{}", label("valid"), verdict(result, style));
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "  {}{}", label(name), terminal::line(&text));
     };
     line("rate", rate_line(result));
-    line("response", spread(&result.response_time_us, &RESPONSE_SHOWN, wait));
-    let service = spread(&result.service_time_us, &SERVICE_SHOWN, wait);
+    line("response", percentiles_line(&result.response_time_us, &RESPONSE_SHOWN, percentile_text));
+    let service = percentiles_line(&result.service_time_us, &SERVICE_SHOWN, percentile_text);
     line(
         "service",
         format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)),
     );
-    if let Some(words) = footnote(result) {
-        line("", words);
+    if let Some(note) = percentile_note(result) {
+        line("", note);
     }
     if let Some(gaps) = &result.gaps {
         line("gaps", gaps_line(gaps, result));
@@ -89,38 +90,38 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     if let Some(pages) = &result.pages {
         line("pages", pages_line(pages));
     }
-    line("wire", wire(result));
+    line("wire", wire_line(result));
     if let Some(tls) = &result.tls {
         line("tls", tls_line(tls, result));
     }
     if let Some(http2) = &result.http2 {
         line("http2", http2_line(http2));
     }
-    line("client", client(result));
-    let shown = if result.pages.is_some() { RESOURCES_SHOWN } else { REQUESTS_SHOWN };
-    for request in result.requests.iter().take(shown) {
+    line("client", client_line(result));
+    let limit = if result.pages.is_some() { RESOURCES_SHOWN } else { REQUESTS_SHOWN };
+    for request in result.requests.iter().take(limit) {
         line("", request_line(request));
     }
-    if result.requests.len() > shown {
-        let more = result.requests.len() - shown;
+    if result.requests.len() > limit {
+        let more = result.requests.len() - limit;
         line("", format!("and {more} more requests (`--format json` has all)"));
     }
     if failed_count(result) > 0 {
-        line("errors", errors(result));
+        line("errors", errors_line(result));
     }
     if let Some(continues) = &result.continues {
         line("continue", continue_line(continues));
     }
     out.push('\n');
-    put_caveats(result, style, &mut out);
+    write_caveats(result, style, &mut out);
     format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
 }
 
-/// The first line: URL and shape of the load; then an empty line.
+/// First line (URL and shape of the load) and an empty line.
 fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
     let mut url = terminal::line(&result.config.url);
-    // A URL with an address says it already.
+    // A URL with an address needs no second one.
     let address =
         result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
     if let Some(address) = address {
@@ -129,8 +130,8 @@ fn title(result: &LoadResult, style: Style) -> String {
     format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
 }
 
-/// Caveats: warnings and worse first, then notes (severity `info`).
-fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
+/// Appends the caveats: warnings and worse first, then notes (severity `info`).
+fn write_caveats(result: &LoadResult, style: Style, out: &mut String) {
     let (notes, warnings): (Vec<_>, Vec<_>) =
         result.caveats.iter().partition(|c| c.severity == Severity::Info);
     for caveat in warnings {
@@ -146,7 +147,7 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
     }
 }
 
-/// Requests that ended without a correct response.
+/// Number of requests that ended without a correct response.
 fn failed_count(result: &LoadResult) -> u64 {
     let started = result.exchanges.started;
     started - result.outcomes.get(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
@@ -178,10 +179,10 @@ fn verdict(result: &LoadResult, style: Style) -> String {
     }
 }
 
-/// The load that was asked for, in one line. `ran`: its actual seconds and threads, once it is
-/// over.
+/// Describes the configured load in one line. `actual`: its seconds and threads, known once the
+/// load is over.
 #[must_use]
-pub fn shape(c: &LoadConfig, ran: Option<(f64, usize)>) -> String {
+pub fn shape(c: &LoadConfig, actual: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
         (Some(rate), Some(arrival)) => {
             format!("open loop {} requests/s, {}", number(rate), arrival.name())
@@ -199,41 +200,46 @@ pub fn shape(c: &LoadConfig, ran: Option<(f64, usize)>) -> String {
     };
     let driver = c.driver.title();
     let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
-    let (length, threads) = match ran {
+    let (length, threads) = match actual {
         Some((length, threads)) => (format!(" · {}", seconds(length)), threads),
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
-    let who = if c.page_connections.is_some() { "visitor" } else { "connection" };
+    let noun = if c.page_connections.is_some() { "visitor" } else { "connection" };
     format!(
         "{}{tls} · {}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
         c.protocol.base_name(),
-        plural(u64::from(c.connections), who)
+        plural(u64::from(c.connections), noun)
     )
 }
 
-/// Percentiles that a terminal shows, by name.
+/// Percentiles in the text, with their names.
 const RESPONSE_SHOWN: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
-/// The percentiles in one line. One entry stands for all from the first that lies among unanswered
-/// requests. `wait`: a percentile in words.
-fn spread(p: &Percentiles, of: &[(&str, f64)], wait: fn(&Percentiles, f64) -> String) -> String {
+/// Formats percentiles in one line. The first one among unanswered requests also stands for all
+/// above it. `show` formats a percentile.
+fn percentiles_line(
+    p: &Percentiles,
+    quantiles: &[(&str, f64)],
+    show: fn(&Percentiles, f64) -> String,
+) -> String {
     let is_beyond = |q: f64| matches!(p.place(q), PercentilePlace::Beyond(_));
-    let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
-    let shown = of.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", wait(p, *q)));
-    let beyond = of.get(first_beyond).map(|(name, q)| {
-        let more = if of.len() > first_beyond + 1 { " and above" } else { "" };
-        format!("{name}{more} {}", wait(p, *q))
+    let first_beyond = quantiles.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(quantiles.len());
+    let texts =
+        quantiles.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", show(p, *q)));
+    let beyond = quantiles.get(first_beyond).map(|(name, q)| {
+        let more = if quantiles.len() > first_beyond + 1 { " and above" } else { "" };
+        format!("{name}{more} {}", show(p, *q))
     });
-    shown.chain(beyond).collect::<Vec<_>>().join("   ")
+    texts.chain(beyond).collect::<Vec<_>>().join("   ")
 }
 
-/// Note below the percentiles: how many requests were unanswered, or what `–` means; `None` if
+/// Note below the percentiles: the number of unanswered requests, or the meaning of `–`. `None`:
 /// neither occurs.
-fn footnote(result: &LoadResult) -> Option<String> {
+fn percentile_note(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
     let is_missing = |q: f64| p.place(q) == PercentilePlace::TooFew;
     if p.unanswered > 0 {
@@ -246,7 +252,7 @@ fn footnote(result: &LoadResult) -> Option<String> {
     (p.due() > 0 && RESPONSE_SHOWN.iter().any(|(_, q)| is_missing(*q))).then(|| TOO_FEW.into())
 }
 
-fn wire(result: &LoadResult) -> String {
+fn wire_line(result: &LoadResult) -> String {
     format!(
         "{} in per response   {} segments per response   {} retransmits",
         or_dash(result.bytes.per_response(result.bytes.received), bytes),
@@ -255,16 +261,16 @@ fn wire(result: &LoadResult) -> String {
     )
 }
 
-fn client(result: &LoadResult) -> String {
+fn client_line(result: &LoadResult) -> String {
     let c = &result.client;
-    let spun = match c.spun_share {
+    let polling = match c.spun_share {
         Some(share) if share > 0.0 => {
             format!(", {} of it polling for exact timing", percent(share))
         }
         _ => String::new(),
     };
     format!(
-        "{} CPU per request   {} of one thread{spun}   {}",
+        "{} CPU per request   {} of one thread{polling}   {}",
         or_dash(c.cpu_us_per_exchange, micros),
         percent(c.busiest_thread_utilisation),
         or_dash(c.rss_peak_bytes, |b| bytes(b as f64))
@@ -272,12 +278,12 @@ fn client(result: &LoadResult) -> String {
 }
 
 fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
-    let word = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
+    let or_dash_text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
     format!(
         "{} {}   ALPN {}   {} full and {} resumed handshakes, p50 {}",
-        word(&tls.version),
-        word(&tls.cipher_suite),
-        word(&tls.alpn),
+        or_dash_text(&tls.version),
+        or_dash_text(&tls.cipher_suite),
+        or_dash_text(&tls.alpn),
         count(tls.handshakes_full),
         count(tls.handshakes_resumed),
         or_dash(result.tls_handshake_us.p50, micros)
@@ -288,7 +294,7 @@ fn pages_line(p: &PageSummary) -> String {
     format!(
         "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
-        spread(&p.time_us, &PAGES_SHOWN, wait_of_page),
+        percentiles_line(&p.time_us, &PAGES_SHOWN, page_percentile_text),
         count(p.completed),
         count(p.failed),
         count(p.unfinished),
@@ -297,9 +303,9 @@ fn pages_line(p: &PageSummary) -> String {
     )
 }
 
-/// HTTP/2: streams, the frames of a response, and what went wrong.
+/// Streams, frames per response, stalls and errors of HTTP/2.
 fn http2_line(h: &Http2Result) -> String {
-    // Without a connection of HTTP/2 no server has announced anything.
+    // Without an HTTP/2 connection the number of allowed streams is unknown.
     let granted = match (h.connections, h.streams.granted) {
         (0, _) => String::new(),
         (_, None) => " (any number allowed)".into(),
@@ -339,14 +345,14 @@ fn request_line(request: &RequestResult) -> String {
         "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
         request.name,
         count(request.throughput_rps.round() as u64),
-        wait(&request.response_time_us, 0.5),
-        wait(&request.response_time_us, 0.99),
+        percentile_text(&request.response_time_us, 0.5),
+        percentile_text(&request.response_time_us, 0.99),
         bad.concat()
     )
 }
 
-fn errors(result: &LoadResult) -> String {
-    let shown: Vec<String> = result
+fn errors_line(result: &LoadResult) -> String {
+    let outcomes: Vec<String> = result
         .outcomes
         .not_ok()
         .map(|(outcome, n)| format!("{} {}", count(n), outcome.name()))
@@ -356,20 +362,20 @@ fn errors(result: &LoadResult) -> String {
     let mut kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
     kinds.extend(result.timeouts.iter().flat_map(timeout_kinds));
     if kinds.is_empty() {
-        shown.join("   ")
+        outcomes.join("   ")
     } else {
-        format!("{}   ({})", shown.join("   "), kinds.join("; "))
+        format!("{}   ({})", outcomes.join("   "), kinds.join("; "))
     }
 }
 
-/// How requests that expected 100 (Continue) got on.
+/// Counts and waits of requests that expected 100 (Continue).
 fn continue_line(c: &ContinuesResult) -> String {
     let mut line = format!(
         "{} of {} bodies sent after 100   wait p50 {}   p99 {}",
         count(c.continued),
         count(c.asked),
-        wait(&c.wait_us, 0.5),
-        wait(&c.wait_us, 0.99)
+        percentile_text(&c.wait_us, 0.5),
+        percentile_text(&c.wait_us, 0.99)
     );
     if c.waited_in_vain > 0 {
         line.push_str(&format!("   {} sent after 1 s without 100", count(c.waited_in_vain)));
@@ -384,53 +390,53 @@ fn continue_line(c: &ContinuesResult) -> String {
     line
 }
 
-/// How far the responses had come that timed out: a phrase of each class that occurred.
+/// Describes how far timed-out responses had come, with a phrase per class that occurred.
 fn timeout_kinds(timeouts: &Timeouts) -> Vec<String> {
     let example = match (timeouts.example_bytes, timeouts.example_length) {
         (Some(came), Some(length)) => format!(" (such as {came} of {length} bytes)"),
         (Some(came), None) => format!(" (such as {came} bytes)"),
         (None, _) => String::new(),
     };
-    let (of_length, without) = match timeouts.example_length {
+    let (with_length, without_length) = match timeouts.example_length {
         Some(_) => (example.as_str(), ""),
         None => ("", example.as_str()),
     };
-    let all = [
+    let classes = [
         (timeouts.unsent, "before the request was sent", ""),
         (timeouts.nothing, "with no byte of a response", ""),
         (timeouts.part_of_head, "within the response's head", ""),
         (timeouts.head, "after the head, before the body", ""),
-        (timeouts.part_of_body, "within the body", of_length),
-        (timeouts.body_without_length, "within a body of unknown length", without),
+        (timeouts.part_of_body, "within the body", with_length),
+        (timeouts.body_without_length, "within a body of unknown length", without_length),
     ];
-    let occurred = all.into_iter().filter(|(n, ..)| *n > 0);
-    occurred.map(|(n, place, example)| format!("{} timed out {place}{example}", count(n))).collect()
+    let occurred = classes.into_iter().filter(|(n, ..)| *n > 0);
+    occurred.map(|(n, phase, example)| format!("{} timed out {phase}{example}", count(n))).collect()
 }
 
-/// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made
+/// Breaks a long line at spaces. Later lines begin with `indent`. Control characters are made
 /// visible.
 #[must_use]
 pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = escape_controls(text);
     let mut out = String::new();
-    let mut at = 0;
+    let mut column = 0;
     for word in text.split(' ') {
         let len = word.chars().count();
-        if at > 0 && at + 1 + len > width {
+        if column > 0 && column + 1 + len > width {
             out.push('\n');
             out.push_str(indent);
-            at = 0;
-        } else if at > 0 {
+            column = 0;
+        } else if column > 0 {
             out.push(' ');
-            at += 1;
+            column += 1;
         }
         out.push_str(word);
-        at += len;
+        column += len;
     }
     out
 }
 
-/// One line for a trial that has ended; `shape` names its workload and step.
+/// One line about a trial that has ended. `shape` names its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let head =
@@ -438,7 +444,11 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
-    let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
+    let times = format!(
+        "p50 {:>8}  p99 {:>8}  {cpu:>13}",
+        percentile_text(p, 0.5),
+        percentile_text(p, 0.99)
+    );
     let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
     let doubt = worst.map_or(String::new(), |c| {
@@ -447,7 +457,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 
-/// A whole report: the response, the overview, caveats of the run, failures.
+/// Formats a report: the summary sentences, the overview, the caveats of the run, and failures.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
     let mut out = String::new();
@@ -468,27 +478,27 @@ pub fn report(report: &Report, style: Style) -> String {
             .failures
             .iter()
             .for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
-        if let Some(why) = &subject.skipped {
-            let words = format!("{} was skipped: {why}", subject.title);
+        if let Some(reason) = &subject.skipped {
+            let text = format!("{} was skipped: {reason}", subject.title);
             let _ = writeln!(
                 out,
                 "{} {}",
                 style.paint_severity(Severity::Warning, "–"),
-                escape_controls(&words)
+                escape_controls(&text)
             );
         }
     }
     out
 }
 
-/// A failure, and the last lines of the subject's log.
+/// Formats a failure and the last lines of the subject's log.
 fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style) -> String {
     let when =
         if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
     let kind = failure.failure.kind.name();
-    let words = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
+    let text = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
     let mut out =
-        format!("{} {}\n", style.paint_severity(Severity::Invalid, "✗"), escape_controls(&words));
+        format!("{} {}\n", style.paint_severity(Severity::Invalid, "✗"), escape_controls(&text));
     let log: Vec<&str> = failure.log_tail.iter().flat_map(|tail| tail.lines()).collect();
     for line in log.iter().skip(log.len().saturating_sub(LOG_LINES)) {
         let _ = writeln!(out, "    {}", style.dim(&terminal::line(line)));
@@ -518,27 +528,27 @@ fn overview_table(report: &Report, style: Style) -> String {
         if has_several && (r.highest_throughput().is_some() || has_others()) {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
-        let behind = r.backends.iter().map(|b| {
+        let backend_rows = r.backends.iter().map(|b| {
             let mut cells = overview::backend_cells(b);
             cells[0] = format!("  {}", cells[0]);
             cells.push(String::new());
             cells
         });
-        std::iter::once(row).chain(behind).collect::<Vec<_>>()
+        std::iter::once(row).chain(backend_rows).collect::<Vec<_>>()
     }));
     align(&table, style) + &style.dim(&wrap(&overview::notes(rows), 110, "")) + "\n"
 }
 
-/// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.
+/// Explains the signs `>` and `–` in the percentile columns, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
     let waits: Vec<String> =
-        measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
+        measured.flat_map(|r| overview::reference_percentile_texts(report, r)).collect();
     let beyond = waits.iter().any(|w| w.contains("not ok"));
     let too_few = waits.iter().any(|w| w == "–");
     [(beyond, BEYOND), (too_few, TOO_FEW)]
         .into_iter()
-        .filter_map(|(is_there, note)| is_there.then_some(note))
+        .filter_map(|(occurs, note)| occurs.then_some(note))
         .collect()
 }
 
@@ -549,7 +559,7 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
-    row.push(r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()));
+    row.push(r.absent.as_ref().map_or(limiter, |reason| reason.chars().take(60).collect()));
     row
 }
 

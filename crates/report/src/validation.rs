@@ -1,4 +1,4 @@
-//! Text of `dyno calibrate --verdicts`.
+//! Formats the result of `dyno calibrate --verdicts`, which compares verdicts with known causes.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,25 @@ use crate::format::{count, or_dash, percent, plural};
 use crate::terminal::line;
 use crate::text::Style;
 
-/// The confusion matrix, the totals, and the steps and behaviours that need an explanation.
+/// Formats the confusion matrix, the totals, incorrect and invalid steps, and skipped behaviours.
 #[must_use]
 pub fn text(v: &Validation, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate --verdicts"), v.machine);
     out.push_str(&matrix(v));
     out.push_str(&totals(v));
-    out.push_str(&steps("Incorrect verdicts", &v.wrong, style));
-    out.push_str(&invalid(v, style));
+    out.push_str(&steps_section("Incorrect verdicts", &v.wrong, style));
+    out.push_str(&invalid_section(v, style));
     if !v.not_run.is_empty() {
         let _ = writeln!(out, "\n  {}", style.bold("Not run"));
     }
-    for not in &v.not_run {
-        let _ = writeln!(out, "    {} ({}): {}", not.behaviour, not.user.name(), line(&not.reason));
+    for skipped in &v.not_run {
+        let _ = writeln!(
+            out,
+            "    {} ({}): {}",
+            skipped.behaviour,
+            skipped.user.name(),
+            line(&skipped.reason)
+        );
     }
     out
 }
@@ -36,21 +42,21 @@ fn matrix(v: &Validation) -> String {
     rows.dedup();
     let mut last = None;
     for (cause, verdict) in rows {
-        let of = |confidence| {
+        let steps = |confidence| {
             let mut cells = v.matrix.iter();
-            let cell = cells
+            let found = cells
                 .find(|c| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence))?;
-            Some(cell.steps)
+            Some(found.steps)
         };
-        let shown = |confidence| of(confidence).map_or("·".into(), |n| count(n as u64));
+        let cell = |confidence| steps(confidence).map_or("·".into(), |n| count(n as u64));
         let name = if last == Some(cause) { "" } else { cause.name() };
         let _ = writeln!(
             out,
             "    {name:<16} {:<16} {:>6} {:>8} {:>6}",
             verdict.name(),
-            shown(Confidence::High),
-            shown(Confidence::Medium),
-            shown(Confidence::Low)
+            cell(Confidence::High),
+            cell(Confidence::Medium),
+            cell(Confidence::Low)
         );
         last = Some(cause);
     }
@@ -69,13 +75,13 @@ fn totals(v: &Validation) -> String {
     )
 }
 
-fn steps(title: &str, all: &[KnownStep], style: Style) -> String {
+fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
     let mut out = String::new();
-    if !all.is_empty() {
+    if !steps.is_empty() {
         let _ = writeln!(out, "\n  {}", style.bold(title));
     }
-    for step in all {
-        let right: Vec<&str> = step.right.iter().map(|right| right.name()).collect();
+    for step in steps {
+        let correct: Vec<&str> = step.right.iter().map(|correct| correct.name()).collect();
         let _ = writeln!(
             out,
             "    {} at {} ({}): {} with {} confidence, correct: {}\n      {}",
@@ -83,23 +89,23 @@ fn steps(title: &str, all: &[KnownStep], style: Style) -> String {
             step.load,
             step.user.name(),
             step.verdict.name(),
-            confidence(step.confidence),
-            right.join(", "),
+            confidence_text(step.confidence),
+            correct.join(", "),
             line(&step.sentence)
         );
     }
     out
 }
 
-const fn confidence(of: Confidence) -> &'static str {
-    match of {
+const fn confidence_text(confidence: Confidence) -> &'static str {
+    match confidence {
         Confidence::High => "high",
         Confidence::Medium => "medium",
         Confidence::Low => "low",
     }
 }
 
-fn invalid(v: &Validation, style: Style) -> String {
+fn invalid_section(v: &Validation, style: Style) -> String {
     let mut out = String::new();
     if !v.invalid_steps.is_empty() {
         let _ = writeln!(out, "\n  {}", style.bold("Invalid steps, not judged"));

@@ -1,5 +1,4 @@
-//! A server that is watched while somebody else loads it: a line per look, a page of OpenMetrics,
-//! and a summary.
+//! Formats the readings of `dyno watch`: lines, OpenMetrics text, a summary and an HTML page.
 
 use std::fmt::Write as _;
 
@@ -11,42 +10,41 @@ use crate::format::{bytes, count, number, or_dash, percent, seconds};
 use crate::html::{Viewer, document};
 use crate::text::Style;
 
-/// System calls that are named in a line.
-const NAMED: usize = 3;
+/// Maximum number of system calls in a line.
+const CALLS_IN_LINE: usize = 3;
 
-/// A line for people.
+/// Formats a reading as a line for people.
 #[must_use]
-pub fn line(seen: &WatchRecord) -> String {
-    let cpu = or_dash(seen.cpus, number);
-    let split = match (seen.cpus_user, seen.cpus_sys) {
+pub fn line(record: &WatchRecord) -> String {
+    let cpu = or_dash(record.cpus, number);
+    let split = match (record.cpus_user, record.cpus_sys) {
         (Some(user), Some(sys)) => format!(" (user {}, system {})", number(user), number(sys)),
         _ => String::new(),
     };
     let mut parts = vec![format!("{cpu} CPUs{split}")];
     parts.extend(
-        seen.throttled_share
+        record
+            .throttled_share
             .filter(|s| *s > 0.0)
             .map(|s| format!("throttled in {} of periods", percent(s))),
     );
-    parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
-    parts.push(format!("{} threads", count(seen.threads as u64)));
-    parts.extend(seen.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
-    parts.extend(
-        seen.syscalls
-            .as_ref()
-            .map(|of| format!("calls/s: {}{}", lower_bound_sign(of), calls(seen, NAMED))),
-    );
-    format!("{:>7}  {}", seconds(seen.end_s), parts.join("   "))
+    parts.push(or_dash(record.memory_held_bytes, |n| bytes(n as f64)));
+    parts.push(format!("{} threads", count(record.threads as u64)));
+    parts.extend(record.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
+    parts.extend(record.syscalls.as_ref().map(|syscalls| {
+        format!("calls/s: {}{}", lower_bound_sign(syscalls), calls_text(record, CALLS_IN_LINE))
+    }));
+    format!("{:>7}  {}", seconds(record.end_s), parts.join("   "))
 }
 
-/// The sign of rates that counting slows.
-const fn lower_bound_sign(of: &Syscalls) -> &'static str {
-    if of.is_lower_bound { "≥ " } else { "" }
+/// Sign before rates that are lower bounds, because counting slows the server.
+const fn lower_bound_sign(syscalls: &Syscalls) -> &'static str {
+    if syscalls.is_lower_bound { "≥ " } else { "" }
 }
 
-/// The most frequent system calls.
-fn calls(seen: &WatchRecord, most: usize) -> String {
-    let named: Vec<String> = by_rate(seen)
+/// Formats the most frequent system calls, at most `most` of them.
+fn calls_text(record: &WatchRecord, most: usize) -> String {
+    let named: Vec<String> = calls_by_rate(record)
         .into_iter()
         .take(most)
         .map(|(name, rate)| format!("{name} {}", number(rate)))
@@ -54,14 +52,15 @@ fn calls(seen: &WatchRecord, most: usize) -> String {
     if named.is_empty() { "none".into() } else { named.join(", ") }
 }
 
-fn by_rate(seen: &WatchRecord) -> Vec<(&str, f64)> {
-    let all = seen.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
-    let mut all: Vec<(&str, f64)> = all.map(|(name, rate)| (name.as_str(), *rate)).collect();
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all
+/// Returns system calls with their rates, the most frequent first.
+fn calls_by_rate(record: &WatchRecord) -> Vec<(&str, f64)> {
+    let calls = record.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
+    let mut calls: Vec<(&str, f64)> = calls.map(|(name, rate)| (name.as_str(), *rate)).collect();
+    calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    calls
 }
 
-/// Summarises the whole time watched.
+/// Formats the totals over the whole time for a terminal.
 #[must_use]
 pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
     let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
@@ -69,7 +68,7 @@ pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
         let _ = writeln!(out, "  {name:<18} {value}");
     }
     for (role, used) in &whole.by_thread_role {
-        let states = states(used.states_s.as_ref());
+        let states = states_text(used.states_s.as_ref());
         let _ = writeln!(
             out,
             "  {:<18} {} alive, {} of CPU{states}",
@@ -81,9 +80,9 @@ pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
     out
 }
 
-/// The known values with their labels.
+/// Returns the known values with their labels.
 fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
-    let mut all = vec![
+    let mut facts = vec![
         ("watched", seconds(whole.end_s)),
         ("CPUs", or_dash(whole.cpus, number)),
         (
@@ -107,13 +106,13 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
         ("stolen", or_dash(whole.steal_share, percent)),
     ];
     if let Some(syscalls) = &whole.syscalls {
-        all.push((
+        facts.push((
             "system calls/s",
             format!(
                 "{}{}: {}",
                 lower_bound_sign(syscalls),
                 number(syscalls.per_s),
-                calls(whole, 8)
+                calls_text(whole, 8)
             ),
         ));
         let transfers = format!(
@@ -121,49 +120,50 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
             or_dash(syscalls.bytes_read_per_s, bytes),
             or_dash(syscalls.bytes_written_per_s, bytes)
         );
-        all.push(("per second", transfers));
+        facts.push(("per second", transfers));
     }
-    all.extend(network_facts(whole));
-    all
+    facts.extend(network_facts(whole));
+    facts
 }
 
-/// Connections of the watched server, and the network counters of its machine.
+/// Returns the connections of the server and the network counters of the machine, with their
+/// labels.
 fn network_facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
-    let mut all = Vec::new();
+    let mut facts = Vec::new();
     if let Some(sockets) = &whole.sockets {
         let queues: Vec<String> = sockets
             .listeners
             .iter()
             .map(|l| format!("port {}: {} of {} queued", l.port, l.queued, l.backlog))
             .collect();
-        all.push((
+        facts.push((
             "connections",
             format!("{} ({})", count(sockets.connections), queues.join(", ")),
         ));
-        all.push((
+        facts.push((
             "TCP_NODELAY",
             or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share))),
         ));
     }
     if let Some(network) = &whole.network {
-        all.push(("queue overflows", or_dash(network.listen_overflows, count)));
-        all.push((
+        facts.push(("queue overflows", or_dash(network.listen_overflows, count)));
+        facts.push((
             "sent again",
             or_dash(network.segments_retransmitted, |n| format!("{} segments", count(n))),
         ));
     }
-    all
+    facts
 }
 
-fn states(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> String {
-    let shown = |(state, s): (&&str, &f64)| (*s > 0.0).then(|| format!("{state} {}", seconds(*s)));
-    let words: Vec<String> = states_s.into_iter().flatten().filter_map(shown).collect();
-    if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
+fn states_text(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> String {
+    let text = |(state, s): (&&str, &f64)| (*s > 0.0).then(|| format!("{state} {}", seconds(*s)));
+    let texts: Vec<String> = states_s.into_iter().flatten().filter_map(text).collect();
+    if texts.is_empty() { String::new() } else { format!(": {}", texts.join(", ")) }
 }
 
-/// The last look as OpenMetrics text (version 1.0.0).
+/// Formats the last reading as OpenMetrics text (version 1.0.0).
 #[must_use]
-pub fn openmetrics(seen: &WatchRecord) -> String {
+pub fn openmetrics(record: &WatchRecord) -> String {
     let mut out = String::new();
     let mut gauge = |name: &str, help: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -174,49 +174,49 @@ pub fn openmetrics(seen: &WatchRecord) -> String {
             );
         }
     };
-    gauge("cpus", "CPUs used in the last interval.", seen.cpus);
+    gauge("cpus", "CPUs used in the last interval.", record.cpus);
     gauge(
         "busiest_thread_utilisation",
         "Share of one CPU that the busiest thread used.",
-        seen.busiest_thread_utilisation,
+        record.busiest_thread_utilisation,
     );
     gauge(
         "run_delay_ratio",
         "Time that threads waited for a CPU, per second.",
-        seen.run_delay_s_per_s,
+        record.run_delay_s_per_s,
     );
     gauge(
         "throttled_ratio",
         "Share of the CPU quota's periods in which it was throttled.",
-        seen.throttled_share,
+        record.throttled_share,
     );
     gauge(
         "memory_held_bytes",
         "Anonymous and shared memory.",
-        seen.memory_held_bytes.map(|n| n as f64),
+        record.memory_held_bytes.map(|n| n as f64),
     );
-    gauge("processes", "Processes.", Some(f64::from(seen.processes)));
-    gauge("threads", "Threads.", Some(seen.threads as f64));
-    gauge("context_switches_per_second", "Context switches.", seen.context_switches_per_s);
-    gauge("page_faults_per_second", "Page faults.", seen.page_faults_per_s);
+    gauge("processes", "Processes.", Some(f64::from(record.processes)));
+    gauge("threads", "Threads.", Some(record.threads as f64));
+    gauge("context_switches_per_second", "Context switches.", record.context_switches_per_s);
+    gauge("page_faults_per_second", "Page faults.", record.page_faults_per_s);
     gauge(
         "connections",
         "Established TCP connections of its listeners.",
-        seen.sockets.as_ref().map(|s| s.connections as f64),
+        record.sockets.as_ref().map(|s| s.connections as f64),
     );
     gauge(
         "steal_ratio",
         "Share of the machine's CPU time that the hypervisor took.",
-        seen.steal_share,
+        record.steal_share,
     );
-    write_labelled(&mut out, seen);
+    write_labelled(&mut out, record);
     out.push_str("# EOF\n");
     out
 }
 
 /// Appends the metrics that have labels: system calls by name, and CPU time by thread role.
-fn write_labelled(out: &mut String, seen: &WatchRecord) {
-    if let Some(syscalls) = &seen.syscalls {
+fn write_labelled(out: &mut String, record: &WatchRecord) {
+    if let Some(syscalls) = &record.syscalls {
         out.push_str(
             "# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second \
              System calls by name.\n",
@@ -229,32 +229,32 @@ fn write_labelled(out: &mut String, seen: &WatchRecord) {
         "# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of \
          threads by role in the last interval.\n",
     );
-    for (role, used) in &seen.by_thread_role {
+    for (role, used) in &record.by_thread_role {
         let _ = writeln!(out, "dyno_watch_role_cpu_seconds{{role=\"{role}\"}} {}", used.cpu_s);
     }
 }
 
-/// Renders a page with the totals and every look.
+/// Renders a page with the totals and every reading.
 #[must_use]
-pub fn page(title: &str, whole: &WatchRecord, looks: &[WatchRecord]) -> String {
+pub fn page(title: &str, whole: &WatchRecord, readings: &[WatchRecord]) -> String {
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
-        (rows("Whole time", &facts(whole)))
-        (roles(whole))
-        (all_calls(whole))
-        (over_time(looks))
+        (facts_table("Whole time", &facts(whole)))
+        (roles_table(whole))
+        (calls_table(whole))
+        (readings_table(readings))
     };
     document(&format!("{title} · dyno watch"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
 }
 
-fn rows(heading: &str, facts: &[(&'static str, String)]) -> Markup {
+fn facts_table(heading: &str, facts: &[(&'static str, String)]) -> Markup {
     html! {
         h2 { (heading) }
         table { tbody { @for (name, value) in facts { tr { th { (name) } td { (value) } } } } }
     }
 }
 
-fn roles(whole: &WatchRecord) -> Markup {
+fn roles_table(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "Threads by role" }
         div.scroll { table {
@@ -269,21 +269,21 @@ fn roles(whole: &WatchRecord) -> Markup {
                     td { (role.replace('_', " ")) } td.n { (used.threads) }
                     td.n { (seconds(used.cpu_s)) }
                     td.n { (or_dash(used.wakeups, count)) }
-                    td { (states(used.states_s.as_ref()).trim_start_matches(": ")) }
+                    td { (states_text(used.states_s.as_ref()).trim_start_matches(": ")) }
                 }
             } }
         } }
     }
 }
 
-fn all_calls(whole: &WatchRecord) -> Markup {
+fn calls_table(whole: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
         @if whole.syscalls.is_none() { p { "System calls: not known." } } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {
-                    @for (name, rate) in by_rate(whole) {
+                    @for (name, rate) in calls_by_rate(whole) {
                         tr { td { (name) } td.n { (number(rate)) } }
                     }
                 }
@@ -292,7 +292,7 @@ fn all_calls(whole: &WatchRecord) -> Markup {
     }
 }
 
-fn over_time(looks: &[WatchRecord]) -> Markup {
+fn readings_table(readings: &[WatchRecord]) -> Markup {
     html! {
         h2 { "All readings" }
         div.scroll { table {
@@ -303,20 +303,20 @@ fn over_time(looks: &[WatchRecord]) -> Markup {
                     th.n { "System calls/s" } th.n { "Connections" }
                 }
             }
-            tbody { @for seen in looks {
+            tbody { @for record in readings {
                 tr {
-                    td.n { (seconds(seen.end_s)) } td.n { (or_dash(seen.cpus, number)) }
-                    td.n { (or_dash(seen.cpus_user, number)) }
-                    td.n { (or_dash(seen.cpus_sys, number)) }
-                    td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) }
-                    td.n { (seen.threads) }
-                    td.n { (or_dash(seen.context_switches_per_s, number)) }
+                    td.n { (seconds(record.end_s)) } td.n { (or_dash(record.cpus, number)) }
+                    td.n { (or_dash(record.cpus_user, number)) }
+                    td.n { (or_dash(record.cpus_sys, number)) }
+                    td.n { (or_dash(record.memory_held_bytes, |n| bytes(n as f64))) }
+                    td.n { (record.threads) }
+                    td.n { (or_dash(record.context_switches_per_s, number)) }
                     td.n {
-                        (or_dash(seen.syscalls.as_ref(), |calls| {
+                        (or_dash(record.syscalls.as_ref(), |calls| {
                             format!("{}{}", lower_bound_sign(calls), number(calls.per_s))
                         }))
                     }
-                    td.n { (or_dash(seen.sockets.as_ref(), |sockets| count(sockets.connections))) }
+                    td.n { (or_dash(record.sockets.as_ref(), |s| count(s.connections))) }
                 }
             } }
         } }
@@ -345,19 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn line_says_what_is_known_and_nothing_of_the_rest() {
+    fn line_omits_unknown_values() {
         let line = line(&watch_record());
         assert_eq!(
             line,
             " 2.00 s  0.500 CPUs   3.00 MB   4 threads   calls/s: writev 100, read 90.0, \
              futex_wait 5.00"
         );
-        let nothing = super::line(&WatchRecord::default());
-        assert_eq!(nothing, "   0 ns  – CPUs   –   0 threads");
+        let empty = super::line(&WatchRecord::default());
+        assert_eq!(empty, "   0 ns  – CPUs   –   0 threads");
     }
 
     #[test]
-    fn page_of_metrics_has_what_was_measured_and_ends() {
+    fn openmetrics_omits_unknown_values_and_ends_with_eof() {
         let text = openmetrics(&watch_record());
         assert!(
             text.contains("\ndyno_watch_cpus 0.5\n") && !text.contains("dyno_watch_steal_ratio"),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn title_from_elsewhere_is_text() {
+    fn hostile_title_is_escaped() {
         assert!(page("<script>", &watch_record(), &[watch_record()]).contains("&lt;script&gt;"));
         assert!(summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains("writev 100"));
         assert!(!summary("a\u{1b}[31m", &watch_record(), Style::Plain).contains('\u{1b}'));

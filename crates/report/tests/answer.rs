@@ -1,5 +1,5 @@
-//! The answer at the head of a report, sentence by sentence: the golden run's report is changed a
-//! little, and says so.
+//! Tests the sentences at the head of a report: each test changes the report of the golden run, and
+//! checks the sentences.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -18,23 +18,22 @@ use dyno_archive::plan::{Arrivals, LoadModel};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
-/// Three repeats of a fast server and of a slow one, which is the baseline, in one workload; a
-/// third is not there.
+/// Three repeats of a fast server and of a slow one in one workload. The slow one is the baseline.
+/// A third server, `absent`, was skipped.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
 });
 
-/// The sentences of the report once it is changed like that.
-fn said_of(change: impl Fn(&mut Report)) -> Vec<String> {
+/// Returns the sentences of the changed report.
+fn sentences_after(change: impl Fn(&mut Report)) -> Vec<String> {
     let mut report = HELLO.clone();
     change(&mut report);
     sentences(&report)
 }
 
-/// The ratio of the two at the reference step, repeat by repeat, and nothing known of their CPU
-/// time.
-fn ratios(report: &mut Report, values: &[f64]) {
+/// Sets the ratio of the two servers at the reference step, per repeat. Removes their CPU times.
+fn set_ratios(report: &mut Report, values: &[f64]) {
     let cell = report.overview[0].reference_cell;
     let found = report.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
     found.throughput_ratio = Repeated::new(values.to_vec());
@@ -43,9 +42,10 @@ fn ratios(report: &mut Report, values: &[f64]) {
 }
 
 #[test]
-fn first_sentence_compares_the_best_with_the_baseline() {
-    let more = |values: &'static [f64]| said_of(move |r| ratios(r, values)).remove(0);
-    for (values, times, over) in [
+fn first_sentence_compares_best_with_baseline() {
+    let first_sentence =
+        |values: &'static [f64]| sentences_after(move |r| set_ratios(r, values)).remove(0);
+    for (values, ratio, uncertainty) in [
         (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 valid repeats, too few for an interval"),
         (&[2.0; 5], "2.00", "95 % interval"),
         (&[12.34], "12", "one repeat, so no interval"),
@@ -54,19 +54,19 @@ fn first_sentence_compares_the_best_with_the_baseline() {
         (&[0.1], "0.10", "one repeat, so no interval"),
         (&[0.0987], "0.099", "one repeat, so no interval"),
     ] {
-        let wanted = format!(
-            "At 16 connections, Fast <1> served {times} times as many requests per second as Slow \
-             ({over})."
+        let expected = format!(
+            "At 16 connections, Fast <1> served {ratio} times as many requests per second as Slow \
+             ({uncertainty})."
         );
-        assert_eq!(more(values), wanted);
+        assert_eq!(first_sentence(values), expected);
     }
-    let none = more(&[]);
+    let none = first_sentence(&[]);
     assert!(
         none.starts_with("At 16 connections, Fast <1> and Slow have no valid repeats in common."),
         "{none}"
     );
-    let cheaper = said_of(|r| {
-        ratios(r, &[2.0]);
+    let cheaper = sentences_after(|r| {
+        set_ratios(r, &[2.0]);
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
     });
     assert!(
@@ -76,9 +76,9 @@ fn first_sentence_compares_the_best_with_the_baseline() {
 }
 
 #[test]
-fn intervals_of_the_first_sentence_allow_for_all_pairs() {
+fn first_sentence_has_interval_corrected_for_all_pairs() {
     let estimate = |ratio: f64, ends: (f64, f64)| {
-        let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|times| times * ratio);
+        let ratios = [0.99, 1.0, 1.01, 1.0, 1.0].map(|factor| factor * ratio);
         let estimate = Estimate::from_pairs(&ratios).unwrap();
         Some(PairEstimate {
             estimate,
@@ -87,25 +87,25 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
             is_skewed: false,
         })
     };
-    let of = |skewed: bool, looks: bool| {
-        said_of(move |r| {
-            ratios(r, &[2.0; 5]);
+    let first_sentence = |skewed: bool, looks: bool| {
+        sentences_after(move |r| {
+            set_ratios(r, &[2.0; 5]);
             r.run.at_every_look = looks;
             let cell = r.overview[0].reference_cell;
-            let found = r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
-            found.throughput =
-                estimate(2.0, (1.7, 2.4)).map(|of| PairEstimate { is_skewed: skewed, ..of });
-            found.cpu = estimate(0.5, (0.45, 0.56));
-            found.cpu_per_request_ratio = Repeated::new(vec![0.5; 5]);
+            let comparison = r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
+            comparison.throughput = estimate(2.0, (1.7, 2.4))
+                .map(|estimate| PairEstimate { is_skewed: skewed, ..estimate });
+            comparison.cpu = estimate(0.5, (0.45, 0.56));
+            comparison.cpu_per_request_ratio = Repeated::new(vec![0.5; 5]);
         })
         .remove(0)
     };
     assert_eq!(
-        of(false, false),
+        first_sentence(false, false),
         "At 16 connections, Fast <1> served 1.70–2.40 times as many requests per second as Slow \
          (95 % interval), with 0.50 (0.45–0.56) times the CPU per request."
     );
-    let skewed = of(true, true);
+    let skewed = first_sentence(true, true);
     assert!(skewed.contains("(95 % interval that allows for early stopping)"), "{skewed}");
     assert!(
         skewed.ends_with(
@@ -116,18 +116,20 @@ fn intervals_of_the_first_sentence_allow_for_all_pairs() {
 }
 
 #[test]
-fn ratio_beside_refused_repeats_is_a_bound() {
-    let of = |bound| {
-        said_of(move |r| {
-            ratios(r, &[2.0, 2.1, 2.3]);
+fn ratio_with_invalid_repeats_is_bound() {
+    let first_sentence = |bound| {
+        sentences_after(move |r| {
+            set_ratios(r, &[2.0, 2.1, 2.3]);
             let cell = r.overview[0].reference_cell;
             r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_bound = bound;
         })
         .remove(0)
     };
-    assert!(of(RatioBound::AtLeast).contains("served at least 2.00–2.30 times as many"));
-    assert!(of(RatioBound::AtMost).contains("served at most 2.00–2.30 times as many"));
-    let unknown = of(RatioBound::Unknown);
+    assert!(
+        first_sentence(RatioBound::AtLeast).contains("served at least 2.00–2.30 times as many")
+    );
+    assert!(first_sentence(RatioBound::AtMost).contains("served at most 2.00–2.30 times as many"));
+    let unknown = first_sentence(RatioBound::Unknown);
     assert!(
         unknown.starts_with("At 16 connections, repeats of both Fast <1> and Slow do not count"),
         "{unknown}"
@@ -135,8 +137,8 @@ fn ratio_beside_refused_repeats_is_a_bound() {
 }
 
 #[test]
-fn lower_bound_is_served_at_least_and_tied_as_such() {
-    let alone = said_of(|r| {
+fn lower_bound_is_marked_in_peak_and_tie() {
+    let alone = sentences_after(|r| {
         r.overview.retain(|row| row.subject == "fast");
         let row = &mut r.overview[0];
         row.peak_is_lower_bound = true;
@@ -148,27 +150,27 @@ fn lower_bound_is_served_at_least_and_tied_as_such() {
         "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 \
          connections."
     );
-    let tied = said_of(|r| {
+    let tied = sentences_after(|r| {
         let (best, with) = ("fast".to_string(), vec!["slow".to_string()]);
         let lower_bounds = with.clone();
         r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
     });
-    let wanted = "Fast <1> and Slow (its peak is a lower bound) cannot be distinguished by peak \
+    let expected = "Fast <1> and Slow (its peak is a lower bound) cannot be distinguished by peak \
                   throughput (tie).";
-    assert!(tied.iter().any(|s| s == wanted), "{tied:?}");
+    assert!(tied.iter().any(|s| s == expected), "{tied:?}");
 }
 
-/// Throughput that jumped from 376 to 1,625/s within the window was once "at most 878".
+/// A mean of two levels, 376 and 1,625/s, was once reported as "at most 878".
 #[test]
-fn mean_of_levels_is_no_most() {
+fn mean_of_levels_is_not_called_maximum() {
     let mixture = |changed, repeats| {
         Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 })
     };
-    let alone = |of: Option<Mixture>| {
-        said_of(move |r| {
+    let alone = |mixture: Option<Mixture>| {
+        sentences_after(move |r| {
             r.overview.retain(|row| row.subject == "fast");
             r.overview[0].peak_rps = Some(Repeated::new(vec![878.0]));
-            r.overview[0].peak_mixture = of;
+            r.overview[0].peak_mixture = mixture;
         })
         .remove(0)
     };
@@ -182,15 +184,15 @@ fn mean_of_levels_is_no_most() {
     assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
 }
 
-/// A ratio of servers of which one had two levels is followed by the levels, at its own step.
+/// The levels are named only if they occurred at the step of the ratio.
 #[test]
-fn ratio_of_a_mean_of_levels_is_followed_by_them() {
-    let first = |changed: &'static [&'static str]| {
-        let sentences = said_of(move |r| {
-            ratios(r, &[2.0, 2.1, 2.3]);
-            let at = r.overview[0].reference_cell.step;
+fn ratio_of_mean_of_levels_names_levels() {
+    let first_sentence = |changed: &'static [&'static str]| {
+        let sentences = sentences_after(move |r| {
+            set_ratios(r, &[2.0, 2.1, 2.3]);
+            let step = r.overview[0].reference_cell.step;
             for trial in &mut r.trials {
-                if trial.cell.step == at && changed.contains(&trial.subject.as_str()) {
+                if trial.cell.step == step && changed.contains(&trial.subject.as_str()) {
                     let piece = |throughput_rps| Piece { start_s: 0.0, end_s: 1.0, throughput_rps };
                     trial.caveats.push(Caveat {
                         code: Code::Speedup,
@@ -206,24 +208,23 @@ fn ratio_of_a_mean_of_levels_is_followed_by_them() {
         });
         sentences.into_iter().next().unwrap()
     };
-    let levels = |whose: &str| {
+    let levels = |owner: &str| {
         format!(
-            " In each of {whose} 3 repeats throughput changed within the measured window between \
+            " In each of {owner} 3 repeats throughput changed within the measured window between \
              levels of 100 and 300 requests per second. The mean was never sustained."
         )
     };
-    let ratio = first(&[]);
-    assert_eq!(first(&["slow"]), format!("{ratio}{}", levels("Slow's")));
-    assert_eq!(first(&["fast"]), format!("{ratio}{}", levels("Fast <1>'s")));
-    let both = first(&["fast", "slow"]);
+    let ratio = first_sentence(&[]);
+    assert_eq!(first_sentence(&["slow"]), format!("{ratio}{}", levels("Slow's")));
+    assert_eq!(first_sentence(&["fast"]), format!("{ratio}{}", levels("Fast <1>'s")));
+    let both = first_sentence(&["fast", "slow"]);
     assert_eq!(both, format!("{ratio}{}{}", levels("Fast <1>'s"), levels("Slow's")));
 }
 
-/// An offered rate is not served more than once: the response gives shares of it, and no ratio of
-/// rates.
+/// Throughput cannot exceed the offered rate, so the answer has shares of it instead of a ratio.
 #[test]
-fn offered_rate_reports_shares_of_it() {
-    let said = said_of(|r| {
+fn offered_rate_is_answered_with_shares() {
+    let sentences = sentences_after(|r| {
         let cell = r.overview[0].reference_cell;
         r.run.load.steps[cell.step].arrivals = Arrivals::Constant { rate: 1000.0 };
         for trial in r.trials.iter_mut().filter(|t| t.cell.step == cell.step && t.valid) {
@@ -234,15 +235,15 @@ fn offered_rate_reports_shares_of_it() {
         }
     });
     assert_eq!(
-        said[0],
+        sentences[0],
         "Of the 1,000 requests per second offered over 16 connections, Fast <1> served 100 % and \
          Slow 90.0 %."
     );
 }
 
 #[test]
-fn baseline_that_is_the_best_has_the_next_compared_with_it() {
-    let first = said_of(|r| {
+fn best_baseline_is_compared_with_runner_up() {
+    let first = sentences_after(|r| {
         r.overview.swap(0, 1);
         let cell = r.overview[1].reference_cell;
         r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_ratio =
@@ -258,25 +259,33 @@ fn baseline_that_is_the_best_has_the_next_compared_with_it() {
 }
 
 #[test]
-fn subject_alone_is_not_compared() {
+fn single_subject_is_not_compared() {
     let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 \
                 repeats), at 16 connections.";
     let slow = "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), \
                 at 4 connections.";
-    assert_eq!(said_of(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
-    assert_eq!(said_of(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
+    assert_eq!(sentences_after(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
     assert_eq!(
-        said_of(|r| r.overview[1].workload = "other".into())[0],
-        fast,
-        "nor is one of another workload"
+        sentences_after(|r| r.overview[0].control = true)[0],
+        slow,
+        "a control is not compared"
     );
-    assert_eq!(said_of(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
-    let controls = said_of(|r| r.overview.iter_mut().for_each(|row| row.control = true));
+    assert_eq!(
+        sentences_after(|r| r.overview[1].workload = "other".into())[0],
+        fast,
+        "a subject of another workload is not compared"
+    );
+    assert_eq!(
+        sentences_after(|r| r.overview[1].peak_rps = None)[0],
+        fast,
+        "a subject without numbers is not compared"
+    );
+    let controls = sentences_after(|r| r.overview.iter_mut().for_each(|row| row.control = true));
     assert!(
         controls[0].starts_with("At 16 connections, Fast <1> served 4.56 times"),
         "{controls:?}"
     );
-    let one = said_of(|r| {
+    let one = sentences_after(|r| {
         r.overview.truncate(1);
         r.overview[0].peak_rps = Some(Repeated::new(vec![5000.0]));
     });
@@ -288,9 +297,9 @@ fn subject_alone_is_not_compared() {
 }
 
 #[test]
-fn sentence_names_its_workload_where_there_are_several() {
-    let with = |names: [&str; 2], protocol: Protocol| {
-        let words = said_of(move |r| {
+fn sentence_with_several_workloads_names_its_own() {
+    let first_sentence = |names: [&str; 2], protocol: Protocol| {
+        let texts = sentences_after(move |r| {
             let mut second = r.run.workloads[0].clone();
             (second.name, second.protocol) = (names[1].into(), protocol);
             r.run.workloads.push(second);
@@ -303,21 +312,22 @@ fn sentence_names_its_workload_where_there_are_several() {
                 .iter_mut()
                 .filter(|c| c.workload == first)
                 .for_each(|c| c.workload = names[0].into());
-            ratios(r, &[2.0]);
+            set_ratios(r, &[2.0]);
         });
-        words[0].clone()
+        texts[0].clone()
     };
-    let says =
-        |words: &str, part: &str| words.contains(&format!(" requests per second {part} as Slow"));
-    let plain = with(["plaintext", "second"], Protocol::H1);
-    assert!(says(&plain, "for plaintext"), "{plain}");
-    let of_two_protocols = with(["plaintext", "second"], Protocol::H2c);
-    assert!(says(&of_two_protocols, "for plaintext"), "{of_two_protocols}");
-    let named_by_protocol = with(["h1", "h2c"], Protocol::H2c);
-    assert!(says(&named_by_protocol, "over h1"), "{named_by_protocol}");
-    let untitled = said_of(|r| {
+    let has_phrase = |sentence: &str, part: &str| {
+        sentence.contains(&format!(" requests per second {part} as Slow"))
+    };
+    let plain = first_sentence(["plaintext", "second"], Protocol::H1);
+    assert!(has_phrase(&plain, "for plaintext"), "{plain}");
+    let of_two_protocols = first_sentence(["plaintext", "second"], Protocol::H2c);
+    assert!(has_phrase(&of_two_protocols, "for plaintext"), "{of_two_protocols}");
+    let named_by_protocol = first_sentence(["h1", "h2c"], Protocol::H2c);
+    assert!(has_phrase(&named_by_protocol, "over h1"), "{named_by_protocol}");
+    let untitled = sentences_after(|r| {
         r.subjects.clear();
-        ratios(r, &[2.0]);
+        set_ratios(r, &[2.0]);
     });
     assert!(
         untitled[0].contains(" fast served ") && untitled[0].contains(" as slow ("),
@@ -325,9 +335,9 @@ fn sentence_names_its_workload_where_there_are_several() {
     );
 }
 
-/// A server's workload over HTTP/2 compared with HTTP/1.1: connections, requests in flight on each,
-/// and the ratio of each repeat.
-fn over_h2(
+/// Builds a comparison of HTTP/2 with HTTP/1.1. `shape` and `base`: connections and requests in
+/// flight on each. `ratios`: the ratio of each repeat.
+fn h2_comparison(
     subject: &str,
     workload: &str,
     shape: (u32, u32),
@@ -352,13 +362,13 @@ fn over_h2(
     }
 }
 
-/// What is said of protocols; empty if nothing is.
-fn protocols(all: &[ProtocolComparison]) -> String {
-    let said = said_of(|r| r.protocols = all.to_vec());
-    let of_protocols = said
+/// Returns the sentence on protocols without its beginning, or an empty text.
+fn protocols_sentence(comparisons: &[ProtocolComparison]) -> String {
+    let sentences = sentences_after(|r| r.protocols = comparisons.to_vec());
+    let sentence = sentences
         .into_iter()
         .find_map(|s| Some(s.strip_prefix("Requests per second by protocol ")?.to_string()));
-    of_protocols.unwrap_or_default()
+    sentence.unwrap_or_default()
 }
 
 const WIDE: (u32, u32) = (100, 1);
@@ -366,31 +376,31 @@ const DEEP: (u32, u32) = (25, 4);
 
 #[test]
 fn protocols_are_compared_at_equal_requests_in_flight() {
-    let fast = |ratios: &[f64]| over_h2("fast", "h2", (10, 10), WIDE, ratios);
+    let fast = |ratios: &[f64]| h2_comparison("fast", "h2", (10, 10), WIDE, ratios);
     assert_eq!(
-        protocols(&[fast(&[2.0; 3])]),
+        protocols_sentence(&[fast(&[2.0; 3])]),
         "(medians of 3 repeats): h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
     );
     let again = ProtocolComparison { pass: 2, ..fast(&[3.0; 3]) };
     assert_eq!(
-        protocols(&[fast(&[2.0; 3]), again]),
+        protocols_sentence(&[fast(&[2.0; 3]), again]),
         "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (Fast \
          <1>)."
     );
-    let slow = over_h2("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
+    let slow = h2_comparison("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
     assert_eq!(
-        protocols(&[fast(&[2.0; 3]), slow.clone()]),
+        protocols_sentence(&[fast(&[2.0; 3]), slow.clone()]),
         "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight \
          (2 servers)."
     );
-    let variants = ["slow/a", "slow/b"].map(|id| over_h2(id, "h2", (10, 10), WIDE, &[3.0]));
+    let variants = ["slow/a", "slow/b"].map(|id| h2_comparison(id, "h2", (10, 10), WIDE, &[3.0]));
     assert_eq!(
-        protocols(&variants),
+        protocols_sentence(&variants),
         "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 in flight (2 \
          variants of slow)."
     );
-    assert_eq!(protocols(&[fast(&[])]), "", "without a ratio");
-    let control = said_of(|r| {
+    assert_eq!(protocols_sentence(&[fast(&[])]), "", "without a ratio");
+    let control = sentences_after(|r| {
         r.subjects.iter_mut().find(|s| s.id == "fast").unwrap().control = true;
         r.protocols = vec![fast(&[2.0; 3]), slow.clone()];
     });
@@ -403,32 +413,37 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
 }
 
 #[test]
-fn shapes_are_named_only_where_one_level_has_several() {
-    let of = |shape, base, ratio| over_h2("fast", "h2", shape, base, &[ratio]);
+fn shapes_are_named_if_level_has_several() {
+    let comparison = |shape, base, ratio| h2_comparison("fast", "h2", shape, base, &[ratio]);
     assert_eq!(
-        protocols(&[of((10, 10), WIDE, 2.0), of((10, 10), DEEP, 3.0)]),
+        protocols_sentence(&[comparison((10, 10), WIDE, 2.0), comparison((10, 10), DEEP, 3.0)]),
         "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight as 10 × \
          10 compared with 100 × 1 (Fast <1>); h2 served 3.00 times as many as h1 at 100 in flight \
          as 10 × 10 compared with 25 × 4 (Fast <1>)."
     );
-    // Fewest in flight first; of as many, by the workload's name.
-    let other = over_h2("fast", "a-h2", (10, 10), WIDE, &[4.0]);
+    // Sorted by requests in flight, then by the name of the workload.
+    let other = h2_comparison("fast", "a-h2", (10, 10), WIDE, &[4.0]);
     assert_eq!(
-        protocols(&[of((10, 10), WIDE, 2.0), of((5, 10), (50, 1), 3.0), other]),
+        protocols_sentence(&[
+            comparison((10, 10), WIDE, 2.0),
+            comparison((5, 10), (50, 1), 3.0),
+            other
+        ]),
         "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 50 in flight (Fast \
          <1>); a-h2 served 4.00 times as many as h1 at 100 in flight (Fast <1>); h2 served 2.00 \
          times as many as h1 at 100 in flight (Fast <1>)."
     );
-    let against = ProtocolComparison { baseline: "h1-too".into(), ..of((10, 10), WIDE, 3.0) };
+    let other_baseline =
+        ProtocolComparison { baseline: "h1-too".into(), ..comparison((10, 10), WIDE, 3.0) };
     assert_eq!(
-        protocols(&[of((10, 10), WIDE, 2.0), against]),
+        protocols_sentence(&[comparison((10, 10), WIDE, 2.0), other_baseline]),
         "(one repeat, so no interval): h2 served 2.00 times as many as h1 at 100 in flight (Fast \
          <1>); h2 served 3.00 times as many as h1-too at 100 in flight (Fast <1>)."
     );
 }
 
 #[test]
-fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
+fn ties_and_few_repeats_of_first_workload_are_named() {
     let tie = |workload: &str| Tie {
         workload: workload.into(),
         best: "fast".into(),
@@ -436,27 +451,26 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
         mutual: true,
         lower_bounds: Vec::new(),
     };
-    let says = |said: &[String], words: &str| said.iter().any(|s| s == words);
+    let has_sentence = |sentences: &[String], text: &str| sentences.iter().any(|s| s == text);
     let tied = "Fast <1> and Slow cannot be distinguished by peak throughput (tie).";
-    assert!(says(&said_of(|r| r.ties = vec![tie("plaintext")]), tied));
-    let elsewhere = said_of(|r| r.ties = vec![tie("other")]);
+    assert!(has_sentence(&sentences_after(|r| r.ties = vec![tie("plaintext")]), tied));
+    let elsewhere = sentences_after(|r| r.ties = vec![tie("other")]);
     assert!(elsewhere.iter().all(|s| !s.contains("tie")), "{elsewhere:?}");
-    let few = said_of(|r| {
+    let few = sentences_after(|r| {
         r.ties = vec![tie("plaintext")];
         r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
     });
     assert!(
-        says(&few, &format!("{tied} Slow has 2 valid repeats, too few for a rank.")),
+        has_sentence(&few, &format!("{tied} Slow has 2 valid repeats, too few for a rank.")),
         "{few:?}"
     );
 }
 
-/// Other programs are why most steps are not valid: the headline is about them.
 #[test]
-fn other_programs_are_the_headline_of_most_invalid_steps() {
+fn other_programs_come_first_if_most_steps_are_invalid() {
     let names = || vec!["rustc".to_string(), "python3".to_string()];
     let disturbed = |disturbed: usize, invalid: usize| {
-        said_of(move |r| {
+        sentences_after(move |r| {
             r.run.trials_invalid = invalid;
             r.run.other_programs = Some(DisturbedSteps {
                 trials_invalid: disturbed,
@@ -471,22 +485,22 @@ fn other_programs_are_the_headline_of_most_invalid_steps() {
         "Other programs used 61 % of this machine's CPUs (rustc, python3), and 10 of 12 steps are \
          not valid."
     );
-    assert!(all[1..].iter().all(|said| !said.contains("not valid")), "{all:?}");
+    assert!(all[1..].iter().all(|sentence| !sentence.contains("not valid")), "{all:?}");
     let some = disturbed(10, 11);
     assert!(
         some[0].ends_with("11 of 12 steps are not valid (1 of them for other reasons)."),
         "{some:?}"
     );
-    assert!(some[1..].iter().any(|said| said.contains("not valid: ")), "{some:?}");
-    // Half of the steps are valid: what they say comes first.
+    assert!(some[1..].iter().any(|sentence| sentence.contains("not valid: ")), "{some:?}");
+    // If half of the steps are valid, their result comes first.
     let half = disturbed(6, 6);
     assert!(!half[0].contains("Other programs"), "{half:?}");
 }
 
-/// A drift may be why peaks differ.
+/// With a fixed order, differences of peaks may be a drift of the machine.
 #[test]
-fn fixed_order_is_no_ranking() {
-    let fixed = said_of(|r| {
+fn fixed_order_gives_no_ranking() {
+    let fixed = sentences_after(|r| {
         let caveat = Caveat {
             code: Code::FixedOrder,
             severity: Severity::Warning,
@@ -495,43 +509,50 @@ fn fixed_order_is_no_ranking() {
         };
         r.caveats.push(caveat);
     });
-    assert!(fixed.iter().any(|said| said.contains("Subjects are not ranked")), "{fixed:?}");
+    assert!(fixed.iter().any(|sentence| sentence.contains("Subjects are not ranked")), "{fixed:?}");
 }
 
-/// What is said of how many steps are valid.
-fn validity(change: &dyn Fn(&mut Report)) -> String {
-    let said = said_of(change);
-    said.into_iter()
+/// Returns the sentence on the number of valid steps.
+fn validity_sentence(change: &dyn Fn(&mut Report)) -> String {
+    let sentences = sentences_after(change);
+    sentences
+        .into_iter()
         .find(|s| s.contains("valid") || s.contains("planned") || s.contains("refused"))
         .unwrap_or_default()
 }
 
-/// The first trial that is not valid for this reason.
-fn refused(r: &Report, words: &str) -> usize {
-    let of = |t: &dyno_analysis::trial::TrialResult| {
-        !t.valid && t.caveats[0].code.reason() == Some(words)
+/// Returns the index of the first trial that is not valid for this reason.
+fn invalid_trial(r: &Report, reason: &str) -> usize {
+    let is_match = |t: &dyno_analysis::trial::TrialResult| {
+        !t.valid && t.caveats[0].code.reason() == Some(reason)
     };
-    r.trials.iter().position(of).unwrap()
+    r.trials.iter().position(is_match).unwrap()
 }
 
 #[test]
-fn what_was_not_valid_or_not_done_is_counted() {
+fn invalid_and_missing_steps_are_counted() {
     let all_valid = |r: &mut Report| {
         r.trials.iter_mut().for_each(|t| t.valid = true);
         r.run.trials_invalid = 0;
     };
-    assert_eq!(validity(&all_valid), "All 12 steps are valid.");
+    assert_eq!(validity_sentence(&all_valid), "All 12 steps are valid.");
     let unfinished = |r: &mut Report| {
         all_valid(r);
         r.run.trials_planned = 14;
     };
-    assert_eq!(validity(&unfinished), "All 12 steps are valid. 2 planned steps were not run.");
+    assert_eq!(
+        validity_sentence(&unfinished),
+        "All 12 steps are valid. 2 planned steps were not run."
+    );
     let only_one = |r: &mut Report| {
         r.trials.retain(|t| t.valid);
         r.trials.truncate(1);
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 2, 0);
     };
-    assert_eq!(validity(&only_one), "The step that was run is valid. 1 planned step was not run.");
+    assert_eq!(
+        validity_sentence(&only_one),
+        "The step that was run is valid. 1 planned step was not run."
+    );
     let only_one_refused = |r: &mut Report| {
         let wrong = "responses were incorrect";
         r.trials.retain(|t| !t.valid && t.caveats[0].code.reason() == Some(wrong));
@@ -539,23 +560,31 @@ fn what_was_not_valid_or_not_done_is_counted() {
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 1, 1);
     };
     assert_eq!(
-        validity(&only_one_refused),
+        validity_sentence(&only_one_refused),
         "The only step is not valid: responses were incorrect (1)."
     );
+    assert_eq!(validity_sentence(&|r| r.run.trials_done = 0), "", "no step was run");
+}
+
+#[test]
+fn invalid_steps_are_counted_by_reason() {
     let one = |r: &mut Report| {
-        let at = refused(r, "too many requests failed");
+        let at = invalid_trial(r, "too many requests failed");
         r.trials[at].valid = true;
         r.run.trials_invalid = 1;
     };
-    assert_eq!(validity(&one), "1 of 12 steps is not valid: responses were incorrect (1).");
+    assert_eq!(
+        validity_sentence(&one),
+        "1 of 12 steps is not valid: responses were incorrect (1)."
+    );
     let three = |r: &mut Report| {
-        let caveats = r.trials[refused(r, "responses were incorrect")].caveats.clone();
+        let caveats = r.trials[invalid_trial(r, "responses were incorrect")].caveats.clone();
         let valid = r.trials.iter_mut().find(|t| t.valid).unwrap();
         (valid.valid, valid.caveats) = (false, caveats);
         r.run.trials_invalid = 3;
     };
     assert_eq!(
-        validity(&three),
+        validity_sentence(&three),
         "3 of 12 steps are not valid: responses were incorrect (2) and too many requests failed \
          (1)."
     );
@@ -564,26 +593,25 @@ fn what_was_not_valid_or_not_done_is_counted() {
             ("responses were incorrect", Code::GeneratorBusy),
             ("too many requests failed", Code::Oversubscribed),
         ] {
-            let at = refused(r, text);
+            let at = invalid_trial(r, text);
             r.trials[at].caveats[0].code = code;
         }
     };
     assert_eq!(
-        validity(&same_words),
+        validity_sentence(&same_words),
         "2 of 12 steps are not valid: the generator was the limit (2)."
     );
-    assert_eq!(validity(&|r| r.run.trials_done = 0), "", "nothing was done");
 }
 
 #[test]
-fn refusals_that_are_to_be_are_counted_apart() {
+fn expected_refusals_are_counted_separately() {
     let refusals = |r: &mut Report| {
-        let at = refused(r, "responses were incorrect");
+        let at = invalid_trial(r, "responses were incorrect");
         r.trials[at].refused = true;
         r.run.trials_invalid = 1;
     };
     assert_eq!(
-        validity(&refusals),
+        validity_sentence(&refusals),
         "1 of 11 steps is not valid: too many requests failed (1). In 1 more step all connections \
          were refused, as expected."
     );
@@ -592,12 +620,15 @@ fn refusals_that_are_to_be_are_counted_apart() {
         r.trials.iter_mut().for_each(|t| (t.valid, t.refused) = (false, true));
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (2, 2, 0);
     };
-    assert_eq!(validity(&only_refusals), "In 2 steps all connections were refused, as expected.");
+    assert_eq!(
+        validity_sentence(&only_refusals),
+        "In 2 steps all connections were refused, as expected."
+    );
 }
 
 #[test]
-fn who_failed_or_could_not_take_part_is_named_last() {
-    let last = |change: &dyn Fn(&mut Report)| said_of(change).pop().unwrap();
+fn failed_and_skipped_subjects_are_named_last() {
+    let last = |change: &dyn Fn(&mut Report)| sentences_after(change).pop().unwrap();
     assert_eq!(last(&|_| {}), "Slow responded incorrectly. Skipped: Absent.");
     let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
     assert_eq!(last(&failed_only), "Slow responded incorrectly.");
@@ -608,7 +639,7 @@ fn who_failed_or_could_not_take_part_is_named_last() {
         skipped_only(r);
     };
     assert!(last(&neither).contains("steps are not valid"));
-    let nothing = said_of(|r| {
+    let nothing = sentences_after(|r| {
         neither(r);
         r.overview.clear();
         r.run.trials_done = 0;
@@ -616,20 +647,20 @@ fn who_failed_or_could_not_take_part_is_named_last() {
     assert_eq!(nothing, ["No results yet."]);
 }
 
-/// A server that stands twice in a suite: what is said depends on how many steps could be compared.
+/// The sentence on a server and its twin depends on the number of compared steps.
 #[test]
-fn twins_are_said_to_be_alike_only_where_they_were_compared() {
+fn twin_sentence_counts_compared_steps() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     let mut run = RunDir::open(folder).unwrap().read().unwrap();
     let arms = &mut run.header.plan.arms;
     arms[1] = dyno_archive::plan::Arm { name: "twin".into(), ..arms[0].clone() };
     let report = report(&run);
-    let of_twin = |compared: usize| {
+    let twin_sentence = |compared: usize| {
         let mut report = report.clone();
         let [effect] = &mut report.twins[..] else { panic!("{:?}", report.twins) };
         let estimate = Estimate::from_pairs(&[0.99, 1.01, 1.0, 1.02, 0.98]).unwrap();
         let steps: Vec<_> =
-            effect.answers.iter().map(|of| (of.workload.clone(), of.step)).collect();
+            effect.answers.iter().map(|answer| (answer.workload.clone(), answer.step)).collect();
         assert!(steps.len() > 1, "{steps:?}");
         for row in &mut effect.rows {
             row.verdict = dyno_analysis::compare::Verdict::NotShown;
@@ -637,21 +668,21 @@ fn twins_are_said_to_be_alike_only_where_they_were_compared() {
             row.estimate = is_compared.then_some(estimate);
         }
         let all = steps.len();
-        let said = sentences(&report);
-        (said.into_iter().find(|text| text.contains(" and its twin: ")).unwrap(), all)
+        let texts = sentences(&report);
+        (texts.into_iter().find(|text| text.contains(" and its twin: ")).unwrap(), all)
     };
-    let (none, all) = of_twin(0);
+    let (none, all) = twin_sentence(0);
     assert!(
         none.ends_with(&format!("not compared at any of {all} steps, for lack of valid repeats.")),
         "{none}"
     );
-    let (some, _) = of_twin(1);
+    let (some, _) = twin_sentence(1);
     assert!(
         some.ends_with(&format!(
             "no difference is shown at 1 of {all} steps, and the others have too few valid repeats."
         )),
         "{some}"
     );
-    let (every, _) = of_twin(all);
+    let (every, _) = twin_sentence(all);
     assert!(every.ends_with(&format!("no difference is shown at any of {all} steps.")), "{every}");
 }

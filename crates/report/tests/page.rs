@@ -1,5 +1,5 @@
-//! What the page has of a report, without a viewer: the golden run's report is changed a little,
-//! and the page with it.
+//! Tests the content of the page without a viewer: each test changes the report of the golden run,
+//! and checks the page.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,44 +9,44 @@ use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 use dyno_report::html;
 
-/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, which is the
-/// baseline, in one workload; a third is not there.
+/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, in one workload.
+/// The slow one is the baseline. A third server, `absent`, was skipped.
 static HELLO: LazyLock<Report> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
     report(&RunDir::open(folder).unwrap().read().unwrap())
 });
 
-/// The page of the report once it is changed like that.
+/// Returns the page of the changed report.
 fn page(change: impl Fn(&mut Report)) -> String {
     let mut report = HELLO.clone();
     change(&mut report);
     html::page(&report, "", "")
 }
 
-/// A second workload, with the same numbers as the first.
+/// Adds a second workload with the numbers of the first.
 fn add_workload(r: &mut Report) {
     let mut second = r.run.workloads[0].clone();
     second.name = "json".into();
     r.run.workloads.push(second);
-    let again = |cell: &mut dyno_analysis::cell::CellKey, name: &mut String| {
+    let set_workload = |cell: &mut dyno_analysis::cell::CellKey, name: &mut String| {
         cell.workload = 1;
         *name = "json".into();
     };
     r.summaries.extend(r.summaries.clone().into_iter().map(|mut s| {
-        again(&mut s.cell, &mut s.workload);
+        set_workload(&mut s.cell, &mut s.workload);
         s
     }));
     r.overview.extend(r.overview.clone().into_iter().map(|mut row| {
-        again(&mut row.reference_cell, &mut row.workload);
+        set_workload(&mut row.reference_cell, &mut row.workload);
         row
     }));
     r.comparisons.extend(r.comparisons.clone().into_iter().map(|mut c| {
-        again(&mut c.cell, &mut c.workload);
+        set_workload(&mut c.cell, &mut c.workload);
         c
     }));
 }
 
-/// What stands between the first of these and the next of those.
+/// Returns the text between the first `from` and the next `to`.
 fn text_between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
     rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
@@ -56,7 +56,7 @@ fn section<'a>(page: &'a str, id: &str) -> &'a str {
     text_between(page, &format!("<section id=\"{id}\">"), "</section>")
 }
 
-/// The beginnings of elements: `li class="…"`.
+/// Returns the start tags of elements: `li class="…"`.
 fn tags<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let begins = format!("<{name}");
     text.split(begins.as_str()).skip(1).map(|rest| rest.split_once('>').unwrap().0.trim()).collect()
@@ -68,14 +68,14 @@ fn overview_rows(page: &str) -> Vec<&str> {
 }
 
 #[test]
-fn rows_and_cards_say_what_they_are_of() {
+fn rows_and_cards_name_their_scope() {
     let one = page(|_| {});
     let rows = tags(text_between(section(&one, "load"), "<tbody>", "</tbody>"), "tr");
     assert_eq!(
         rows,
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(arm, step)| scope_attributes(arm, step))
     );
-    assert!(!one.contains("data-workload"), "there is nothing to choose");
+    assert!(!one.contains("data-workload"), "one workload needs no selection");
     let two = page(add_workload);
     let rows = tags(text_between(section(&two, "load"), "<tbody>", "</tbody>"), "tr");
     assert_eq!(rows.len(), 8);
@@ -97,7 +97,7 @@ fn scope_attributes(arm: usize, step: usize) -> String {
     format!("data-subject=\"{arm}\" data-step=\"{step}\"")
 }
 
-/// Names come from archives, which may be somebody else's.
+/// Names come from archives, which may be untrusted.
 #[test]
 fn control_characters_are_visible_in_every_form() {
     let mut report = HELLO.clone();
@@ -111,37 +111,40 @@ fn control_characters_are_visible_in_every_form() {
         evidence: serde_json::Value::Null,
     });
     let page = html::page(&report, "", "");
-    let seen = page.split("<script type=\"application/json\"").next().unwrap();
-    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
-    assert!(!seen.contains(is_obeyed) && seen.contains("x␛]0;title␇\\u{202e}y"), "{seen}");
-    assert!(seen.contains("Use <code>--repeats 5</code> ␛ here."), "{seen}");
+    let visible = page.split("<script type=\"application/json\"").next().unwrap();
+    let is_control = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+    assert!(
+        !visible.contains(is_control) && visible.contains("x␛]0;title␇\\u{202e}y"),
+        "{visible}"
+    );
+    assert!(visible.contains("Use <code>--repeats 5</code> ␛ here."), "{visible}");
     let csv = dyno_report::render(&report, dyno_report::Format::Csv);
     assert!(!csv.contains(|c: char| c.is_control() && !"\r\n\t".contains(c)), "{csv}");
 }
 
 #[test]
-fn row_without_any_numbers_is_of_every_workload() {
-    let of_rows = |page: &str| -> Vec<String> {
+fn row_without_numbers_belongs_to_every_workload() {
+    let row_workloads = |page: &str| -> Vec<String> {
         overview_rows(page)
             .iter()
             .map(|row| text_between(row, "data-workload=\"", "\"").to_string())
             .collect()
     };
     let absent = HELLO.overview.iter().position(|row| row.subject == "absent").unwrap();
-    let mut wanted = ["0", "0", "0", "1", "1", "1"];
-    (wanted[absent], wanted[absent + 3]) = ("0 1", "0 1");
-    assert_eq!(of_rows(&page(add_workload)), wanted);
+    let mut expected = ["0", "0", "0", "1", "1", "1"];
+    (expected[absent], expected[absent + 3]) = ("0 1", "0 1");
+    assert_eq!(row_workloads(&page(add_workload)), expected);
     let lost = page(|r| {
         add_workload(r);
         r.summaries.retain(|s| s.workload != "json");
     });
-    let mut wanted = ["0", "0", "0", "0 1", "0 1", "0 1"];
-    wanted[absent] = "0 1";
-    assert_eq!(of_rows(&lost), wanted, "nor has a workload that was not run");
+    let mut expected = ["0", "0", "0", "0 1", "0 1", "0 1"];
+    expected[absent] = "0 1";
+    assert_eq!(row_workloads(&lost), expected, "a workload without results");
 }
 
 #[test]
-fn card_gives_the_reason_of_each_workloads_busiest_step() {
+fn card_has_reason_per_workload() {
     let sentences = |page: &str| -> Vec<String> {
         let cards = section(page, "why");
         cards.split("<p>").skip(1).map(|p| p.split_once(':').unwrap().0.to_string()).collect()
@@ -164,7 +167,7 @@ fn card_gives_the_reason_of_each_workloads_busiest_step() {
 }
 
 #[test]
-fn counters_stand_beside_those_of_the_reference_in_the_same_workload() {
+fn counters_are_compared_with_reference_in_same_workload() {
     let two = page(|r| {
         add_workload(r);
         let there = r
@@ -188,7 +191,7 @@ fn counters_stand_beside_those_of_the_reference_in_the_same_workload() {
 }
 
 #[test]
-fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
+fn bars_are_scaled_per_workload_and_controls_truncated() {
     let peaks = |change: fn(&mut Report)| -> Vec<String> {
         let page = page(change);
         let peak = |row: &&str| {
@@ -206,7 +209,7 @@ fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
             }
         }
     });
-    assert_eq!(scaled[..2], scaled[2..], "however much more the other workload has");
+    assert_eq!(scaled[..2], scaled[2..], "bars do not depend on the other workload");
     let cut = peaks(|r| {
         for row in r.overview.iter_mut().filter(|row| row.subject == "fast") {
             row.control = true;
@@ -216,7 +219,7 @@ fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
 }
 
 #[test]
-fn columns_that_say_nothing_of_any_step_are_left_out() {
+fn columns_without_content_are_left_out() {
     let heads = |change: fn(&mut Report)| -> String {
         let page = page(change);
         text_between(section(&page, "load"), "<thead>", "</thead>").to_string()
@@ -231,7 +234,7 @@ fn columns_that_say_nothing_of_any_step_are_left_out() {
 }
 
 #[test]
-fn whole_lives_have_a_chart_where_anything_tells_of_them() {
+fn lifetimes_with_data_have_chart() {
     let with = page(|_| {});
     assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
     let priced = page(|r| {

@@ -1,7 +1,7 @@
-//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds, with
-//! types of the report as it is.
+//! Tests that the embedded viewer was built from the sources in `web/`, with types from the current
+//! schema of a report.
 
-#![allow(clippy::disallowed_methods)] // A test may look at files.
+#![allow(clippy::disallowed_methods)] // Tests may read files.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 #[test]
-fn embedded_viewer_is_fresh() {
+fn embedded_viewer_matches_its_sources() {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
     let mut names: Vec<String> = fs::read_dir(web.join("src"))
         .unwrap()
@@ -37,7 +37,7 @@ fn embedded_viewer_is_fresh() {
 }
 
 #[test]
-fn viewers_types_are_made_from_the_schema_of_a_report() {
+fn viewer_types_match_report_schema() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let schema = fs::read(root.join("docs/schema/report.schema.json")).unwrap();
     let types = fs::read_to_string(root.join("web/src/schema.ts")).unwrap();

@@ -5,7 +5,7 @@ import { source } from "./source.mjs";
 
 globalThis.document = {};
 const { callsOf, matcher } = await source("flame.ts");
-const { boxOf, heightOf, neighbour, placed, rectOf, ROW, samplesFound, visible } =
+const { boxOf, heightOf, neighbour, placeCalls, rectOf, ROW, samplesFound, visible } =
   await source("icicle.ts");
 
 const functions = ["work", "main", "a", "write", "b"].map((name) => ({
@@ -39,9 +39,9 @@ test("calls are those of the report, by name and kind", () => {
 });
 
 test("the whole is as wide as the page, and so is an opened call with its callers", () => {
-  const whole = placed(calls, 100, null);
+  const whole = placeCalls(calls, 100, null);
   assert.deepEqual(whole.map(({ left, width }) => [left, width])[4], [0.1, 0.5]);
-  const open = placed(calls, 100, a);
+  const open = placeCalls(calls, 100, a);
   assert.deepEqual(
     open.map(({ call }) => call),
     [work, main, a, inner, write],
@@ -52,7 +52,7 @@ test("the whole is as wide as the page, and so is an opened call with its caller
 });
 
 test("what is too narrow to be seen is not drawn, and what is narrow has no name", () => {
-  const whole = placed(calls, 100, null);
+  const whole = placeCalls(calls, 100, null);
   assert.equal(visible(whole, 4).length, 5);
   assert.equal(heightOf(whole), 4 * ROW);
   assert.deepEqual(boxOf(whole[3], 200), {

@@ -16,7 +16,7 @@ const SHOWN = {
   bytes: (x) => format.bytes(Number(x)),
   memory_time: (x) => format.megabyteSeconds(Number(x)),
   percent: (x) => format.percent(Number(x)),
-  beyond: ({ longest_wait, share }) => format.beyond(longest_wait, Number(share)),
+  beyond: ({ longest_wait, share }) => format.longerThanWait(longest_wait, Number(share)),
   step: (shape) => format.stepName(shape),
 };
 

@@ -104,7 +104,7 @@ test("a logarithmic axis has the powers of ten around what stands on it", () => 
 
 test("rows stand below each other, with room for an axis above them", () => {
   const {
-    all: [first, second],
+    panels: [first, second],
     height,
   } = layout.rowPanels([3, 1]);
   assert.ok(

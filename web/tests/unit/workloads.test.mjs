@@ -6,8 +6,15 @@ import { source } from "./source.mjs";
 
 // The theme asks it once, and nothing here depends on the answer.
 globalThis.matchMedia = () => ({ matches: false });
-const { chosen, firstChoice, hasProtocols, protocolsOf, shownTrials, shownWorkloads, stepsOf } =
-  await source("choice.ts");
+const {
+  changedChoice,
+  firstChoice,
+  hasProtocols,
+  protocolsOf,
+  shownTrials,
+  shownWorkloads,
+  stepsOf,
+} = await source("choice.ts");
 const { FIGURES } = await source("figures.ts");
 
 const golden = async (name) =>
@@ -22,7 +29,7 @@ const changed = (report, change) => {
   change(copy);
   return copy;
 };
-const choose = (report, part) => chosen(report, firstChoice(report, false), part);
+const choose = (report, part) => changedChoice(report, firstChoice(report, false), part);
 
 /** A chart after this choice of a workload. */
 function drawn(report, chart, workload, more = {}) {
@@ -107,7 +114,7 @@ test("a chosen step holds for charts of one step and for the trials to pick from
   const ofH2 = stepsOf(http2, { workload: "h2", protocol: null }).map((s) => s.step);
   assert.ok(!ofH2.includes(other.step), "HTTP/2 has steps of its own");
   assert.equal(
-    chosen(http2, choice, { workload: "h2" }).step,
+    changedChoice(http2, choice, { workload: "h2" }).step,
     null,
     "a step that is not there any more is not chosen",
   );

@@ -46,7 +46,7 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
-    pub measured: RevisionOptions,
+    pub revision_options: RevisionOptions,
 }
 
 /// How revisions are measured.
@@ -59,11 +59,11 @@ pub struct RevisionOptions {
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
-    pub places: FolderOptions,
+    pub folder_options: FolderOptions,
 }
 
-/// Names of the options that only revisions have.
-pub(super) const OF_REVISIONS: [&str; 8] =
+/// Names of the options that apply only to revisions.
+pub(super) const REVISION_OPTIONS: [&str; 8] =
     ["profile", "only", "repeats", "seed", "driver", "observe", "runs", "folders"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,4 +1,4 @@
-//! The end of the help of each command: examples, remarks and exit statuses.
+//! Texts at the end of the help of each command: examples, remarks and exit statuses.
 
 pub const ROOT: &str = "\
 Examples:

@@ -16,8 +16,8 @@ pub enum DriverArg {
 }
 
 impl From<DriverArg> for DriverKind {
-    fn from(asked: DriverArg) -> DriverKind {
-        match asked {
+    fn from(arg: DriverArg) -> DriverKind {
+        match arg {
             DriverArg::Uring => DriverKind::Uring,
             DriverArg::Epoll => DriverKind::Epoll,
         }
@@ -535,8 +535,8 @@ pub enum ProxyArg {
 }
 
 impl From<ProxyArg> for ProxyProtocol {
-    fn from(asked: ProxyArg) -> ProxyProtocol {
-        match asked {
+    fn from(arg: ProxyArg) -> ProxyProtocol {
+        match arg {
             ProxyArg::V1 => ProxyProtocol::V1,
             ProxyArg::V2 => ProxyProtocol::V2,
         }

@@ -33,8 +33,8 @@ pub struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// Whether any option is about a single profile.
-    pub fn asks_for_one(&self) -> bool {
+    /// Whether an option for a single profile is given.
+    pub fn has_single_profile_options(&self) -> bool {
         self.off_cpu
             || self.beside.is_some()
             || self.beside_trial.is_some()

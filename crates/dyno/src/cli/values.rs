@@ -1,4 +1,4 @@
-//! Values of options: times, numbers and CPUs.
+//! Parses the values of options: times, numbers and CPUs.
 
 use std::borrow::Cow;
 
@@ -6,38 +6,40 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug)]
 pub struct Ns(pub u64);
 
-/// A time, as an argument: as in files, or as wrk's `-d2` a bare number of seconds.
+/// Parses a duration. A bare number is in seconds, as in wrk's `-d2`.
 pub(super) fn duration(text: &str) -> Result<Ns, String> {
     dyno_workload::units::duration(&with_unit(text)).map(Ns)
 }
 
+/// Parses a timeout of at least a millisecond.
 pub(super) fn timeout(text: &str) -> Result<Ns, String> {
-    const LEAST: u64 = 1_000_000;
+    const MIN_NS: u64 = 1_000_000;
     match duration(text)? {
-        Ns(ns) if ns < LEAST => Err("must be at least 1ms".into()),
+        Ns(ns) if ns < MIN_NS => Err("must be at least 1ms".into()),
         limit => Ok(limit),
     }
 }
 
-/// The same for what may take up to 30 days.
+/// Parses a duration of up to 30 days.
 pub(super) fn span(text: &str) -> Result<Ns, String> {
     dyno_workload::units::span(&with_unit(text)).map(Ns)
 }
 
-/// A bare number of seconds with its unit.
+/// Adds the unit to a bare number of seconds.
 fn with_unit(text: &str) -> Cow<'_, str> {
     let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
     if is_bare { format!("{text}s").into() } else { text.into() }
 }
 
-/// A time for a whole run: up to 30 days.
+/// Parses the time for a whole run: up to 30 days.
 pub(super) fn budget(text: &str) -> Result<Ns, String> {
     const HOUR: f64 = 3600e9;
     let wrong = || format!("{text:?} is not a time up to 30d\nhint: write it like 30m, 4h or 2d");
     let text = text.trim();
-    let hours =
-        |unit: char, each: f64| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * each);
-    match hours('h', HOUR).or_else(|| hours('d', 24.0 * HOUR)) {
+    let in_unit = |unit: char, unit_ns: f64| {
+        Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * unit_ns)
+    };
+    match in_unit('h', HOUR).or_else(|| in_unit('d', 24.0 * HOUR)) {
         Some(ns) if (1e9..=30.0 * 24.0 * HOUR).contains(&ns) => Ok(Ns(ns as u64)),
         Some(_) => Err(wrong()),
         None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(wrong),
@@ -48,11 +50,12 @@ pub(super) fn budget(text: &str) -> Result<Ns, String> {
 #[derive(Clone, Debug)]
 pub struct Cpus(pub Vec<u32>);
 
+/// Parses a list of CPUs.
 pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     dyno_workload::units::cpu_list(text).map(Cpus)
 }
 
-/// A width of a search, in per cent.
+/// Parses the width of a search, in per cent.
 pub(super) fn width(text: &str) -> Result<f64, String> {
     let wrong = || "must be a percentage from 0.1 to 50, such as 2".to_string();
     text.trim_end_matches('%')
@@ -63,6 +66,7 @@ pub(super) fn width(text: &str) -> Result<f64, String> {
         .ok_or_else(wrong)
 }
 
+/// Parses a whole number above 0.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let n = dyno_workload::units::count(text)?;
     if n >= 1.0 && n.fract() == 0.0 {
@@ -72,7 +76,7 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A small number, such as that of threads.
+/// Parses a 32-bit number, such as the number of threads.
 pub(super) fn small_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
 }

@@ -12,7 +12,7 @@ use super::values::{Ns, duration};
 #[command(after_help = super::examples::WATCH)]
 pub struct WatchArgs {
     #[command(flatten)]
-    pub whom: WatchTarget,
+    pub target: WatchTarget,
     /// Time between two samples.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Ns,
@@ -33,7 +33,7 @@ pub struct WatchArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Which server: one of these.
+/// The server to watch, given by one of these options.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct WatchTarget {
@@ -50,9 +50,9 @@ pub struct WatchTarget {
 
 /// Parses the time between samples. A sample takes a millisecond or more.
 fn interval(text: &str) -> Result<Ns, String> {
-    const LEAST: u64 = 100_000_000;
+    const MIN_NS: u64 = 100_000_000;
     match duration(text)? {
-        Ns(ns) if ns < LEAST => {
+        Ns(ns) if ns < MIN_NS => {
             Err("must be at least 100ms, because a sample takes time itself".into())
         }
         length => Ok(length),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_number_is_in_seconds_as_everywhere() {
+    fn bare_interval_is_in_seconds() {
         assert_eq!(interval("1").unwrap().0, 1_000_000_000);
         assert_eq!(interval("0.5").unwrap().0, 500_000_000);
         assert!(interval("0").is_err() && interval("-1").is_err() && interval("x").is_err());

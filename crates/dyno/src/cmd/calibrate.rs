@@ -1,5 +1,5 @@
 //! `dyno calibrate`: measures the ceilings of the generator on this machine against controls, and
-//! how late it is.
+//! the lateness of its requests.
 
 mod known_bottlenecks;
 mod verdicts;
@@ -22,57 +22,66 @@ use crate::other_programs;
 use crate::terminal::{self, ThirdInterrupt};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
-    // Before a minute is spent on measuring.
+    // Checked before the measurements, which take a minute.
     if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output)))
     {
         crate::result_file::check(output)?;
     }
     if args.probes {
-        return probes(args);
+        return measure_probes(args);
     }
     if args.verdicts {
         return verdicts::run(args);
     }
     let folder = super::cache_folder(args.cache.as_deref())?;
-    check_place(args.output.as_deref(), &CalibrationFile::place(&folder))?;
+    refuse_ceilings_file(args.output.as_deref(), &CalibrationFile::path(&folder))?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
-    let asked = calibrate::measurements(args.duration.0);
-    let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
-    let kept = args.save.as_ref().map(begin).transpose()?;
+    let measurements = calibrate::measurements(args.duration.0);
+    let create_archive = |folder: &PathBuf| {
+        super::create_archive(folder, &calibrate::plan(&measurements, &placement))
+    };
+    let archive = args.save.as_ref().map(create_archive).transpose()?;
     let interrupts =
         terminal::catch_interrupts("ending early: no ceilings are saved", ThirdInterrupt::Ends)?;
     other_programs::warn_before_calibration();
-    let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
-    let is_kept = matches!(
-        &ended,
+    let outcome = calibrate::run(
+        &placement,
+        measurements,
+        archive.as_ref(),
+        &interrupts,
+        &mut print_progress,
+    );
+    let is_saved = matches!(
+        &outcome,
         Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })
     );
-    if let Some(dir) = kept.as_ref().filter(|_| is_kept) {
-        super::print_saved(dir, super::IS_KEPT);
+    if let Some(dir) = archive.as_ref().filter(|_| is_saved) {
+        super::print_saved(dir, super::MEASUREMENTS_SAVED);
     }
-    let Calibrated { measured, unkept } = ended.map_err(unsaved_error)?;
-    let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
+    let Calibrated { measured, unkept } = outcome.map_err(unsaved_error)?;
+    let not_measured =
+        NOT_MEASURED.map(|(name, reason)| (name.to_string(), reason.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &measured);
-    let ceilings = keep(&result).write(&folder);
-    let place = ceilings.as_ref().ok().map(|path| ceilings_location(args, path));
+    let ceilings = calibration_file(&result).write(&folder);
+    let location = ceilings.as_ref().ok().map(|path| ceilings_location(args, path));
     let text = match args.format {
-        PlanFormat::Text => page::text(&result, place.as_deref(), terminal::style()),
+        PlanFormat::Text => page::text(&result, location.as_deref(), terminal::style()),
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
-    let shown = write_out(args.output.as_deref(), &text);
+    let written = write_out(args.output.as_deref(), &text);
     // Reported after the result, so that the result is not lost.
     let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
-    first_error([shown, ceilings.map(drop), unkept])?;
+    first_error([written, ceilings.map(drop), unkept])?;
     Ok(Exit::Valid)
 }
 
 /// Refuses to write the result to the file of the ceilings.
-fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
+fn refuse_ceilings_file(output: Option<&Path>, ceilings: &Path) -> anyhow::Result<()> {
     let Some(output) = output.filter(|output| !is_standard_output(Some(output))) else {
         return Ok(());
     };
-    let is = crate::result_file::check(output)?;
-    if is.is_some() && is == crate::result_file::check(kept)? {
+    let identity = crate::result_file::check(output)?;
+    if identity.is_some() && identity == crate::result_file::check(ceilings)? {
         let output = output.display();
         return Err(exit::bad(format!(
             "{output}: the ceilings are kept in this file\nhint: give the result a file of its own"
@@ -81,8 +90,8 @@ fn check_place(output: Option<&Path>, kept: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `dyno calibrate --probes`.
-fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
+/// Measures the cost of probes (`dyno calibrate --probes`).
+fn measure_probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let interrupts = terminal::catch_interrupts("ending early", ThirdInterrupt::Ends)?;
     let mut prices = Vec::new();
@@ -108,7 +117,7 @@ fn unsaved_error(error: CalibrationError) -> anyhow::Error {
     error.into()
 }
 
-fn say(event: &CalibrationEvent<'_>) {
+fn print_progress(event: &CalibrationEvent<'_>) {
     match event {
         CalibrationEvent::Begins(measurement) => {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
@@ -120,23 +129,23 @@ fn say(event: &CalibrationEvent<'_>) {
     }
 }
 
-/// The file of the ceilings, and the variable that later loads need to find it, if any.
-fn ceilings_location(args: &CalibrateArgs, kept: &Path) -> String {
-    let found =
+/// Describes the location of the ceilings, with the variable that later loads need to find it.
+fn ceilings_location(args: &CalibrateArgs, path: &Path) -> String {
+    let is_found =
         args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
-        Some(folder) if !found => {
+        Some(folder) if !is_found => {
             format!(
                 "{} (set DYNO_CACHE={} for it to find them there)",
-                kept.display(),
+                path.display(),
                 terminal::quote(&folder.display().to_string())
             )
         }
-        _ => kept.display().to_string(),
+        _ => path.display().to_string(),
     }
 }
 
-fn keep(result: &Calibration) -> CalibrationFile {
+fn calibration_file(result: &Calibration) -> CalibrationFile {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let kind = |row: &CeilingRow| KindCeiling {
         driver: row.driver,

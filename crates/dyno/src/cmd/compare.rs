@@ -13,13 +13,13 @@ use dyno_report::compare::{ComparisonFormat, render, text};
 use dyno_report::redact;
 use dyno_report::text::Style;
 
-use super::report::{check_output, escape_for_terminal, is_seen, write_out};
+use super::report::{check_output, escape_for_terminal, goes_to_terminal, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
 use crate::exit::{Exit, bad};
 use crate::terminal;
 
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let asked = ComparisonOptions {
+    let options = ComparisonOptions {
         gates: args
             .fail_on
             .as_deref()
@@ -33,10 +33,10 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             Undecided::Pass => OnUndecided::Pass,
         },
     };
-    let Some(other) = &args.b else { return revisions::run(args, &asked) };
+    let Some(other) = &args.b else { return revisions::run(args, &options) };
     let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(other)?);
     check_output(args.output.as_deref(), |inputs| {
-        [&a, &b].into_iter().for_each(|of| inputs.add_run(&of.folder));
+        [&a, &b].into_iter().for_each(|side| inputs.add_run(&side.folder));
     })?;
     if a.run.header == b.run.header
         && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other))
@@ -47,9 +47,9 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             args.a, other, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
-    let compared = compare(a.side(), b.side(), &asked);
+    let compared = compare(a.side(), b.side(), &options);
     check((&args.a, other), args.anyway, &compared)?;
-    if !asked.gates.is_empty() && compared.gates.is_empty() {
+    if !options.gates.is_empty() && compared.gates.is_empty() {
         return Err(bad(
             "--fail-on: no subject to judge, because the two sides share only controls\nhint: name \
              the two sides, as RUN:SUBJECT",
@@ -59,8 +59,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(exit(&compared))
 }
 
-/// The exit status of a comparison. An undecided gate is named on standard error, where CI shows
-/// it.
+/// Returns the exit status of a comparison. Undecided gates are reported on standard error, which
+/// CI shows.
 fn exit(compared: &ComparisonResult) -> Exit {
     match compared.outcome() {
         GateOutcome::Passed => Exit::Valid,
@@ -83,7 +83,7 @@ fn write(
     compared: &ComparisonResult,
     reports: [&Report; 2],
 ) -> anyhow::Result<()> {
-    let form = match args.format {
+    let format = match args.format {
         CompareFormat::Text => None,
         CompareFormat::Md => Some(ComparisonFormat::Markdown),
         CompareFormat::Json => Some(ComparisonFormat::Json),
@@ -91,12 +91,12 @@ fn write(
         CompareFormat::Html => Some(ComparisonFormat::Html),
     };
     let output = args.output.as_deref();
-    if form.is_none() && is_seen(output) {
+    if format.is_none() && goes_to_terminal(output) {
         return terminal::print_text(&text(compared, terminal::style()));
     }
     let shared = redact::comparison(compared, reports);
-    let written = form.map_or_else(|| text(&shared, Style::Plain), |form| render(&shared, form));
-    write_out(output, &escape_for_terminal(output, &written))
+    let text = format.map_or_else(|| text(&shared, Style::Plain), |format| render(&shared, format));
+    write_out(output, &escape_for_terminal(output, &text))
 }
 
 /// Refuses a comparison without common steps, or of runs that differ in more than their servers.
@@ -110,18 +110,19 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
     if anyway || compared.differences.is_empty() {
         return Ok(());
     }
-    let each = compared.differences.iter().map(|difference| match (&difference.a, &difference.b) {
-        (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.what),
-        _ => format!("  {}\n", difference.what),
-    });
+    let lines =
+        compared.differences.iter().map(|difference| match (&difference.a, &difference.b) {
+            (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.what),
+            _ => format!("  {}\n", difference.what),
+        });
     Err(bad(format!(
         "{a} and {b}: the runs differ in more than their servers, which may explain their \
          results:\n{}hint: measure both under the same conditions, or add --anyway",
-        each.collect::<String>()
+        lines.collect::<String>()
     )))
 }
 
-/// A side as it is named on the command line, with its report.
+/// A side that the command line names, with its report.
 struct NamedSide {
     folder: PathBuf,
     run: Run,
@@ -133,13 +134,14 @@ impl NamedSide {
     /// Reads `RUN` or `RUN:SUBJECT`.
     fn read(text: &str) -> anyhow::Result<NamedSide> {
         // Both names may have colons. The longest existing folder is the run.
-        let is_run = |at: &usize| Path::new(&text[..*at]).is_dir();
-        let colons = || text.rmatch_indices(':').map(|(at, _)| at);
-        let at = colons().find(is_run).or_else(|| colons().next());
-        let named =
-            at.map(|at| (&text[..at], &text[at + 1..])).filter(|_| !Path::new(text).exists());
+        let is_run = |index: &usize| Path::new(&text[..*index]).is_dir();
+        let colons = || text.rmatch_indices(':').map(|(index, _)| index);
+        let index = colons().find(is_run).or_else(|| colons().next());
+        let parts = index
+            .map(|index| (&text[..index], &text[index + 1..]))
+            .filter(|_| !Path::new(text).exists());
         let (folder, subject) =
-            named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
+            parts.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
         let run = super::open_run(Path::new(folder))?.read()?;
         let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
         Ok(NamedSide {
@@ -167,5 +169,5 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
 }
 
 fn parse_margin(text: &str) -> anyhow::Result<f64> {
-    dyno_workload::units::share(text).map_err(|why| bad(format!("--same-within: {why}")))
+    dyno_workload::units::share(text).map_err(|error| bad(format!("--same-within: {error}")))
 }

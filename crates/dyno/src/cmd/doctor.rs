@@ -16,21 +16,21 @@ use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_workload::text::FileError;
 
-use crate::cli::SubjectsPlace;
+use crate::cli::SubjectFolders;
 use crate::exit::Exit;
 use crate::terminal::{self, print_text};
 use crate::this_machine;
 
-/// One finding.
+/// A finding about this machine.
 struct Finding {
-    good: bool,
-    what: String,
-    seen: String,
-    /// How to fix it, if it is not good.
+    is_good: bool,
+    name: String,
+    state: String,
+    /// Instructions to fix it, if it is not good.
     hint: String,
 }
 
-pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
+pub fn run(subjects: &SubjectFolders) -> anyhow::Result<Exit> {
     let facts = read_facts(this_machine::VERSION, this_machine::COMMIT);
     if !subjects.named_folders().is_empty() {
         subjects.find(None)?;
@@ -38,7 +38,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let findings = findings(&facts, subjects, &Guard::start()?);
     let style = terminal::style();
     let lines: String = findings.iter().map(|finding| describe(finding, style)).collect();
-    let end = match findings.iter().filter(|f| !f.good).count() {
+    let end = match findings.iter().filter(|f| !f.is_good).count() {
         0 => "This machine can measure everything that this version of dyno supports.".into(),
         n => format!(
             "{n} of {} checks found a problem. Reports omit what cannot be measured, and name it \
@@ -55,7 +55,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
 }
 
 fn describe(f: &Finding, style: Style) -> String {
-    let mark = match (f.good, style) {
+    let mark = match (f.is_good, style) {
         (true, Style::Plain) => "ok ".into(),
         (true, Style::Colour) => "\x1b[32mok\x1b[0m ".to_string(),
         (false, Style::Plain) => "-- ".into(),
@@ -65,53 +65,53 @@ fn describe(f: &Finding, style: Style) -> String {
         let arrow = if number == 0 { "→ " } else { "  " };
         format!("     {:<40} {arrow}{}\n", "", line(text))
     };
-    let hint: String = match f.good {
+    let hint: String = match f.is_good {
         true => String::new(),
         false => f.hint.lines().enumerate().map(hint_line).collect(),
     };
-    format!("  {mark} {:<40} {}\n{hint}", f.what, line(&f.seen))
+    format!("  {mark} {:<40} {}\n{hint}", f.name, line(&f.state))
 }
 
-fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
-    let mut all = vec![
-        driver(),
-        cpus(facts),
-        groups(facts),
-        files(facts),
-        ports(facts),
+fn findings(facts: &Facts, subjects: &SubjectFolders, guard: &Guard) -> Vec<Finding> {
+    let mut findings = vec![
+        driver_finding(),
+        cpus_finding(facts),
+        groups_finding(facts),
+        files_finding(facts),
+        ports_finding(facts),
         tracking_finding(&TrackingTable::read()),
-        kernel_observation(),
-        stacks(),
-        networks(),
+        kernel_observation_finding(),
+        stacks_finding(),
+        networks_finding(),
     ];
-    all.push(tool_chain(subjects, guard));
+    findings.push(subjects_finding(subjects, guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
-        all.push(Finding {
-            good: false,
-            what: missing.what.clone(),
-            seen: missing.why.clone(),
+        findings.push(Finding {
+            is_good: false,
+            name: missing.what.clone(),
+            state: missing.why.clone(),
             hint: missing.hint.clone(),
         });
     }
-    all.push(Finding {
-        good: facts.tick_accounting == Some(false),
-        what: "exact user and system time".into(),
-        seen: match facts.tick_accounting {
+    findings.push(Finding {
+        is_good: facts.tick_accounting == Some(false),
+        name: "exact user and system time".into(),
+        state: match facts.tick_accounting {
             Some(true) => "sampled by the kernel's tick. Only the sum is exact".into(),
             Some(false) => "measured".into(),
             None => "not known".into(),
         },
         hint: "If the split matters, boot with `nohz_full=` for the measured CPUs.".into(),
     });
-    all
+    findings
 }
 
-fn driver() -> Finding {
-    let (kind, why_not) = dyno_driver::best_driver();
+fn driver_finding() -> Finding {
+    let (kind, io_uring_error) = dyno_driver::best_driver();
     Finding {
-        good: why_not.is_none(),
-        what: "io_uring".into(),
-        seen: match why_not {
+        is_good: io_uring_error.is_none(),
+        name: "io_uring".into(),
+        state: match io_uring_error {
             None => "usable, with multishot receive and provided buffers".into(),
             Some(error) => format!("not usable ({error}); loads use {}", kind.name()),
         },
@@ -121,12 +121,12 @@ fn driver() -> Finding {
     }
 }
 
-fn kernel_observation() -> Finding {
+fn kernel_observation_finding() -> Finding {
     let refusal = dyno_observer::probes::refusal();
     Finding {
-        good: refusal.is_none(),
-        what: "system calls and waits of servers".into(),
-        seen: match &refusal {
+        is_good: refusal.is_none(),
+        name: "system calls and waits of servers".into(),
+        state: match &refusal {
             None => "observable with eBPF. `dyno run --help` lists the probes (--observe), and \
                      `dyno calibrate --probes` measures their cost"
                 .into(),
@@ -139,12 +139,12 @@ fn kernel_observation() -> Finding {
     }
 }
 
-fn stacks() -> Finding {
+fn stacks_finding() -> Finding {
     let refusal = dyno_observer::stacks::refusal();
     Finding {
-        good: refusal.is_none(),
-        what: "stacks of servers, for flame graphs".into(),
-        seen: match &refusal {
+        is_good: refusal.is_none(),
+        name: "stacks of servers, for flame graphs".into(),
+        state: match &refusal {
             None => {
                 "available with `profile = true` under `[observe]`, or `--observe default,profile`"
                     .into()
@@ -155,14 +155,14 @@ fn stacks() -> Finding {
     }
 }
 
-fn networks() -> Finding {
-    let made = Network::pair().map(drop);
+fn networks_finding() -> Finding {
+    let pair = Network::pair().map(drop);
     Finding {
-        good: made.is_ok(),
-        what: "separate networks for servers".into(),
-        seen: match &made {
+        is_good: pair.is_ok(),
+        name: "separate networks for servers".into(),
+        state: match &pair {
             Ok(()) => "available with `isolation = \"netns\"` under `[suite]`".into(),
-            Err(why) => why.clone(),
+            Err(error) => error.clone(),
         },
         hint: "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and \
                /proc/sys writable."
@@ -170,24 +170,24 @@ fn networks() -> Finding {
     }
 }
 
-fn cpus(facts: &Facts) -> Finding {
+fn cpus_finding(facts: &Facts) -> Finding {
     Finding {
-        good: facts.cpus >= 2,
-        what: "separate CPUs for server and generator".into(),
-        seen: format!("{} usable", facts.cpus),
+        is_good: facts.cpus >= 2,
+        name: "separate CPUs for server and generator".into(),
+        state: format!("{} usable", facts.cpus),
         hint: "Measure on a machine with two CPUs or more. On one CPU, server and generator slow \
              each other."
             .into(),
     }
 }
 
-fn groups(facts: &Facts) -> Finding {
+fn groups_finding(facts: &Facts) -> Finding {
     let layout = Layout::read();
     let good = layout.version() != CgroupVersion::None && may_make_groups(&layout);
     Finding {
-        good,
-        what: "control groups".into(),
-        seen: match (layout.version(), good) {
+        is_good: good,
+        name: "control groups".into(),
+        state: match (layout.version(), good) {
             (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
             (version, true) => format!("{}, usable", version.name()),
             (version, false) => format!(
@@ -205,17 +205,17 @@ fn groups(facts: &Facts) -> Finding {
     }
 }
 
-fn files(facts: &Facts) -> Finding {
+fn files_finding(facts: &Facts) -> Finding {
     let limit = facts.open_files_limit.unwrap_or(0);
     Finding {
-        good: limit >= 10_000,
-        what: "open files".into(),
-        seen: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
+        is_good: limit >= 10_000,
+        name: "open files".into(),
+        state: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
         hint: "Raise the limit with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
     }
 }
 
-fn ports(facts: &Facts) -> Finding {
+fn ports_finding(facts: &Facts) -> Finding {
     let range = facts
         .sysctls
         .iter()
@@ -226,9 +226,9 @@ fn ports(facts: &Facts) -> Finding {
         Some(to.parse::<u32>().ok()? - from.parse::<u32>().ok()?)
     });
     Finding {
-        good: ports.is_some_and(|p| p >= 20_000),
-        what: "local ports".into(),
-        seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
+        is_good: ports.is_some_and(|p| p >= 20_000),
+        name: "local ports".into(),
+        state: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
         hint:
             "Widen the range with `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects \
                get ports outside of it."
@@ -240,9 +240,9 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
     let remedies = format!("Exempt loopback, or enlarge the table:\n{}", tracking::remedies());
     let tracked = Tracked::from_table(table);
     Finding {
-        good: table.has_loopback == Some(false),
-        what: "untracked loopback connections".into(),
-        seen: match (table.has_loopback, tracked) {
+        is_good: table.has_loopback == Some(false),
+        name: "untracked loopback connections".into(),
+        state: match (table.has_loopback, tracked) {
             (Some(false), _) => "netfilter does not track them".into(),
             (_, Some(tracked)) => format!(
                 "tracked (netfilter), which costs time per packet. {} of {} entries are used. A \
@@ -262,48 +262,51 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
     }
 }
 
-fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
+fn subjects_finding(subjects: &SubjectFolders, guard: &Guard) -> Finding {
     let folders = subjects.find(None).ok();
-    let all = folders.as_ref().map(Folders::all);
+    let definitions = folders.as_ref().map(Folders::all);
     let interrupts = Interrupts::new();
-    match all {
-        Some(Ok(all)) => {
+    match definitions {
+        Some(Ok(definitions)) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
-            let here = Prerequisites::new(&supervision);
-            let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => folders
-                    .iter()
-                    .any(|folders| folders.unavailable_reason(definition, &here).is_some()),
+            let prerequisites = Prerequisites::new(&supervision);
+            let is_unavailable = |definition: &Result<Definition, FileError>| match definition {
+                Ok(definition) => folders.iter().any(|folders| {
+                    folders.unavailable_reason(definition, &prerequisites).is_some()
+                }),
                 Err(_) => true,
             };
-            let unmet: Vec<&str> =
-                all.iter().filter(|(_, read)| lacks(read)).map(|(name, _)| name.as_str()).collect();
+            let unavailable: Vec<&str> = definitions
+                .iter()
+                .filter(|(_, definition)| is_unavailable(definition))
+                .map(|(name, _)| name.as_str())
+                .collect();
             Finding {
-                good: unmet.is_empty(),
-                what: "subjects".into(),
-                seen: if unmet.is_empty() {
-                    format!("all {} can be built here", all.len())
+                is_good: unavailable.is_empty(),
+                name: "subjects".into(),
+                state: if unavailable.is_empty() {
+                    format!("all {} can be built here", definitions.len())
                 } else {
                     format!(
                         "{} of {} cannot be built here: {}",
-                        unmet.len(),
-                        all.len(),
-                        unmet.join(", ")
+                        unavailable.len(),
+                        definitions.len(),
+                        unavailable.join(", ")
                     )
                 },
                 hint: "List what each needs with `dyno subjects list`.".into(),
             }
         }
         Some(Err(error)) => Finding {
-            good: false,
-            what: "subjects".into(),
-            seen: error.to_string(),
+            is_good: false,
+            name: "subjects".into(),
+            state: error.to_string(),
             hint: "Fix that file.".into(),
         },
         None => Finding {
-            good: true,
-            what: "subjects".into(),
-            seen: "no folder `subjects` here or above. Suites may have their own".into(),
+            is_good: true,
+            name: "subjects".into(),
+            state: "no folder `subjects` here or above. Suites may have their own".into(),
             hint: String::new(),
         },
     }

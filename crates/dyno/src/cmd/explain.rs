@@ -15,12 +15,12 @@ use crate::terminal;
 /// Columns of a line.
 const WIDTH: usize = 100;
 
-/// Similar codes that an error names.
+/// Number of similar codes that an error names.
 const SIMILAR: usize = 3;
 
 pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let style = terminal::style();
-    let text = if args.code.is_empty() { list(style) } else { explain(&args.code, style)? };
+    let text = if args.code.is_empty() { list_codes(style) } else { explain(&args.code, style)? };
     terminal::print(&text)?;
     Ok(Exit::Valid)
 }
@@ -28,7 +28,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 /// A code that has an explanation.
 struct ExplainedCode {
     name: String,
-    /// What the code names, such as `limiter`.
+    /// Kind of the code, such as `limiter`.
     kind: &'static str,
     /// The meaning, if the explanation does not begin with it.
     meaning: Option<&'static str>,
@@ -58,31 +58,30 @@ impl ExplainedCode {
         caveats.chain(limiters).chain(statuses).collect()
     }
 
-    fn print(&self, style: Style) -> String {
+    fn text(&self, style: Style) -> String {
         let head = style.bold(&format!("{} ({})", self.name, self.kind));
         let meaning = self
             .meaning
             .map_or_else(String::new, |words| format!("{}\n\n", wrap(words, WIDTH, "")));
-        format!("{head}\n\n{meaning}{}", without_marks(self.explanation, style))
+        format!("{head}\n\n{meaning}{}", render_marks(self.explanation, style))
     }
 }
 
-/// The text of every code with this name: a caveat and a limiter may share one.
+/// Explains every code with this name. A caveat and a limiter may share it.
 fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
-    let asked = normalised(&words.join("_"));
-    let all = ExplainedCode::all();
-    let found: Vec<String> =
-        all.iter().filter(|code| code.name == asked).map(|code| code.print(style)).collect();
-    if !found.is_empty() {
-        return Ok(found.join("\n"));
+    let name = normalise(&words.join("_"));
+    let codes = ExplainedCode::all();
+    let explanations: Vec<String> =
+        codes.iter().filter(|code| code.name == name).map(|code| code.text(style)).collect();
+    if !explanations.is_empty() {
+        return Ok(explanations.join("\n"));
     }
-    let mut names: Vec<&str> = all.iter().map(|code| code.name.as_str()).collect();
+    let mut names: Vec<&str> = codes.iter().map(|code| code.name.as_str()).collect();
     let mut similar = Vec::new();
-    while let Some(near) =
-        nearest(&asked, names.iter().copied()).filter(|_| similar.len() < SIMILAR)
+    while let Some(code) = nearest(&name, names.iter().copied()).filter(|_| similar.len() < SIMILAR)
     {
-        similar.push(near);
-        names.retain(|name| *name != near);
+        similar.push(code);
+        names.retain(|name| *name != code);
     }
     let hint = match similar.is_empty() {
         true => String::new(),
@@ -94,34 +93,34 @@ fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
     )))
 }
 
-/// A code as results name it.
-fn normalised(code: &str) -> String {
+/// Spells a code as results do.
+fn normalise(code: &str) -> String {
     code.trim().to_lowercase().replace(['-', ' '], "_")
 }
 
-/// All codes, grouped, each with its meaning.
-fn list(style: Style) -> String {
+/// Lists all codes, grouped, each with its meaning.
+fn list_codes(style: Style) -> String {
     let mut out = String::new();
     for group in CaveatGroup::ALL {
-        put_head(&mut out, &format!("Caveats: {}", group.title()), style);
-        group.codes().for_each(|code| put_line(&mut out, code.name(), code.meaning()));
+        write_head(&mut out, &format!("Caveats: {}", group.title()), style);
+        group.codes().for_each(|code| write_line(&mut out, code.name(), code.meaning()));
     }
-    put_head(&mut out, "Limiters", style);
-    Resource::ALL.iter().for_each(|one| put_line(&mut out, one.name(), one.meaning()));
-    put_head(&mut out, "Exit statuses", style);
+    write_head(&mut out, "Limiters", style);
+    Resource::ALL.iter().for_each(|r| write_line(&mut out, r.name(), r.meaning()));
+    write_head(&mut out, "Exit statuses", style);
     for exit in Exit::ALL {
-        put_line(&mut out, &(exit as u8).to_string(), exit.meaning());
+        write_line(&mut out, &(exit as u8).to_string(), exit.meaning());
     }
     out + "\n`dyno explain CODE` explains one of them.\n"
 }
 
-fn put_head(out: &mut String, title: &str, style: Style) {
+fn write_head(out: &mut String, title: &str, style: Style) {
     let gap = if out.is_empty() { "" } else { "\n" };
     let _ = writeln!(out, "{gap}{}", style.bold(title));
 }
 
-/// A code, and the first sentence of its meaning.
-fn put_line(out: &mut String, name: &str, meaning: &str) {
+/// Writes a code and the first sentence of its meaning.
+fn write_line(out: &mut String, name: &str, meaning: &str) {
     /// Columns of the names.
     const NAMES: usize = 24;
     let sentence = meaning.split_inclusive(". ").next().unwrap_or(meaning).trim_end();
@@ -129,14 +128,14 @@ fn put_line(out: &mut String, name: &str, meaning: &str) {
     let _ = writeln!(out, "  {name:<NAMES$}{}", wrap(sentence, WIDTH - NAMES - 2, &indent));
 }
 
-/// A Markdown text without the marks of bold and emphasised words.
-fn without_marks(markdown: &str, style: Style) -> String {
+/// Renders bold words of a Markdown text, and removes the marks of emphasis.
+fn render_marks(markdown: &str, style: Style) -> String {
     let parts = markdown.split("**").enumerate();
-    let shown = parts.map(|(place, part)| match place % 2 {
+    let rendered = parts.map(|(index, part)| match index % 2 {
         0 => part.replace('*', ""),
         _ => style.bold(part),
     });
-    shown.collect()
+    rendered.collect()
 }
 
 #[cfg(test)]
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_found_however_it_is_typed() {
+    fn every_code_is_found_in_any_spelling() {
         for code in ExplainedCode::all() {
             for typed in [code.name.clone(), code.name.replace('_', "-").to_uppercase()] {
                 let text = explain(&[typed], Style::Plain).unwrap();
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_name_explains_both() {
+    fn name_shared_by_two_codes_explains_both() {
         let text = explain(&["dropped_packets".into()], Style::Plain).unwrap();
         assert!(text.contains("(caveat)") && text.contains("\n\ndropped_packets (limiter)"));
     }
@@ -172,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn list_has_every_code_within_the_width() {
-        let text = list(Style::Plain);
+    fn list_has_every_code_within_width() {
+        let text = list_codes(Style::Plain);
         for code in ExplainedCode::all() {
             assert!(text.contains(&format!("\n  {} ", code.name)), "{}", code.name);
         }
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(list(Style::Colour).starts_with("\x1b[1mCaveats: "));
+        assert!(list_codes(Style::Colour).starts_with("\x1b[1mCaveats: "));
     }
 
     #[test]
-    fn marks_become_bold_or_nothing() {
+    fn render_marks_keeps_bold_only() {
         let text = "**Observed**: a *guess*.";
-        assert_eq!(without_marks(text, Style::Plain), "Observed: a guess.");
-        assert_eq!(without_marks(text, Style::Colour), "\x1b[1mObserved\x1b[0m: a guess.");
+        assert_eq!(render_marks(text, Style::Plain), "Observed: a guess.");
+        assert_eq!(render_marks(text, Style::Colour), "\x1b[1mObserved\x1b[0m: a guess.");
     }
 }

@@ -1,4 +1,4 @@
-//! One file per command.
+//! Runs the commands. There is one file or folder per command.
 
 mod calibrate;
 mod compare;
@@ -22,7 +22,7 @@ use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
-use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectsPlace};
+use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectFolders};
 use crate::exit::{Exit, bad};
 use crate::{terminal, this_machine};
 
@@ -50,11 +50,11 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                     std::process::exit(0);
                 });
             }
-            let to_all = answer.map(|answer| dyno_responder::Content {
+            let fixed_response = answer.map(|answer| dyno_responder::Content {
                 media: answer_type,
                 body: answer.into_bytes(),
             });
-            dyno_responder::serve(port, write.into(), to_all.as_ref(), work)?;
+            dyno_responder::serve(port, write.into(), fixed_response.as_ref(), work)?;
             Ok(Exit::Valid)
         }
     }
@@ -72,46 +72,46 @@ impl Choices {
     }
 }
 
-impl SubjectsPlace {
-    /// Finds the folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the
-    /// first folder `subjects` next to or above the suite; the first one in or above the current
-    /// folder.
+impl SubjectFolders {
+    /// Finds the folders of the subjects. They are, in this order: those of `--subjects` or else
+    /// `DYNO_SUBJECTS`, the first folder `subjects` next to or above the suite, and the first one
+    /// in or above the current folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }
 
-    /// The same, and how many of them the user named.
+    /// Finds the folders of the subjects. Also returns the number of folders that the user named.
     fn find_all(&self, suite: Option<&Path>) -> anyhow::Result<(Folders, usize)> {
-        let mut all = Vec::new();
+        let mut folders = Vec::new();
         let mut add = |folder: PathBuf| {
-            if !all.contains(&folder) {
-                all.push(folder);
+            if !folders.contains(&folder) {
+                folders.push(folder);
             }
-            all.len()
+            folders.len()
         };
-        let mut given = 0;
+        let mut named_count = 0;
         for folder in self.named_folders() {
             let found = folder.canonicalize();
-            given = add(found.map_err(|error| {
+            named_count = add(found.map_err(|error| {
                 bad(format!("--subjects {}: cannot be read: {error}", folder.display()))
             })?);
         }
         let suite_folder = suite
             .and_then(Path::parent)
             .map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
-        for place in suite_folder.into_iter().chain([Path::new(".")]) {
-            dyno_runner::suite::find_upwards(place, "subjects").map(&mut add);
+        for start in suite_folder.into_iter().chain([Path::new(".")]) {
+            dyno_runner::suite::find_upwards(start, "subjects").map(&mut add);
         }
-        if all.is_empty() {
+        if folders.is_empty() {
             return Err(bad(
                 "subjects: folder not found next to or above the suite or the current \
                  folder\nhint: name the folder with --subjects FOLDER",
             ));
         }
-        Ok((Folders(all), given))
+        Ok((Folders(folders), named_count))
     }
 
-    /// The folders that the user named.
+    /// Returns the folders that the user named.
     fn named_folders(&self) -> Vec<PathBuf> {
         if !self.folders.is_empty() {
             return self.folders.clone();
@@ -122,16 +122,15 @@ impl SubjectsPlace {
 }
 
 impl FolderOptions {
-    /// Where builds are kept.
+    /// Creates the folder of the builds, and returns its path.
     fn cache_folder(&self) -> anyhow::Result<PathBuf> {
         cache_folder(self.cache.as_deref())
     }
 }
 
-/// Makes the folder in which builds and calibrations are kept: the one that was asked for, or the
-/// user's own.
-fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(folder) = asked {
+/// Creates the folder of builds and calibrations: `requested`, or the default folder of the user.
+fn cache_folder(requested: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = requested {
         return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(
             |error| {
                 bad(format!(
@@ -151,7 +150,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Opens the archive of a run that the command line names.
+/// Opens the archive of a run from the command line.
 fn open_run(path: &Path) -> anyhow::Result<RunDir> {
     if !path.try_exists().unwrap_or(true) {
         return Err(bad(format!(
@@ -169,25 +168,25 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
     Ok(RunDir::open(path)?)
 }
 
-/// Makes the archive that `--save` asks for. Called before the load, so that a load is not wasted
-/// on an unwritable folder.
-fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
+/// Creates the archive for `--save`. Called before the load, so that a load is not wasted on an
+/// unwritable folder.
+fn create_archive(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
-        let why = anyhow::Error::new(error);
-        bad(format!("--save {why:#}\nhint: name another folder"))
+        let error = anyhow::Error::new(error);
+        bad(format!("--save {error:#}\nhint: name another folder"))
     })
 }
 
-/// Prints the command that shows the report of an archive. `kept`: the sentence before it.
-fn print_saved(dir: &RunDir, kept: &str) {
+/// Prints a sentence, and the command that shows the report of an archive.
+fn print_saved(dir: &RunDir, sentence: &str) {
     let path = terminal::quote(&dir.path().display().to_string());
-    terminal::say(&format!("\n{kept} Its report:\n  dyno report {path}"));
+    terminal::say(&format!("\n{sentence} Its report:\n  dyno report {path}"));
 }
 
-/// The sentence about an archive that holds measurements.
-const IS_KEPT: &str = "The measurements are saved.";
+/// The sentence about an archive with measurements.
+const MEASUREMENTS_SAVED: &str = "The measurements are saved.";
 
-/// The header of a run that begins now.
+/// Returns the header of a run that begins now.
 fn header(plan: &Plan) -> RunHeader {
     let (id, started) = name_run(&plan.suite.name);
     RunHeader {
@@ -201,26 +200,29 @@ fn header(plan: &Plan) -> RunHeader {
     }
 }
 
-/// A run's id, such as `hello-20260102-030405`, and the same instant as RFC 3339.
+/// Returns the id of a run, such as `hello-20260102-030405`, and the same instant as RFC 3339.
 fn name_run(suite: &str) -> (String, String) {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits: String = started.chars().filter(char::is_ascii_digit).collect();
     (format!("{}-{}-{}", folder_name(suite), &digits[..8], &digits[8..]), started)
 }
 
-/// A suite's name as the beginning of a folder's: short enough for any file system, and never taken
-/// for an option.
+/// Converts the name of a suite to the beginning of a folder name. It is short enough for any file
+/// system, and does not look like an option.
 fn folder_name(suite: &str) -> String {
-    /// Bytes. A file name has 255 at most, and the time and a number follow.
-    const MOST: usize = 100;
+    /// In bytes. A file name has at most 255, and the time and a number follow.
+    const MAX_BYTES: usize = 100;
     let is_safe = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let safe: String = suite.chars().map(|c| if is_safe(c) { c } else { '-' }).collect();
-    let named = safe.trim_matches('-');
-    let named = if named.is_empty() { "run" } else { named };
-    named.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MOST).map(|(_, c)| c).collect()
+    let name = safe.trim_matches('-');
+    let name = if name.is_empty() { "run" } else { name };
+    name.char_indices()
+        .take_while(|(at, c)| at + c.len_utf8() <= MAX_BYTES)
+        .map(|(_, c)| c)
+        .collect()
 }
 
-/// The command line of this dyno, word by word, for records.
+/// Returns the words of this command line, for records.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_of_a_suite_begins_a_folder() {
+    fn folder_name_of_any_suite_is_safe() {
         let cases = [
             ("hello", "hello"),
             ("", "run"),

@@ -1,4 +1,4 @@
-//! `dyno plan SUITE`.
+//! `dyno plan SUITE`: shows the plan of a suite and its expected duration.
 
 mod budget;
 
@@ -31,14 +31,14 @@ use crate::this_machine::usable_cpus;
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
     let shares: Vec<String> = suite.shares.iter().map(|share| percent(*share)).collect();
-    let subjects = args.places.subjects.find(Some(&args.suite))?;
+    let subjects = args.folder_options.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let resolve_suite = |suite: SuiteFile| {
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-            here.unmet_need(subject)
+            prerequisites.unmet_need(subject)
         })
     };
     if let Some(Ns(ns)) = args.budget {
@@ -62,15 +62,16 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
                 Some(_) => Some(budget::pilot(args, &suite, &plan_of)?),
                 None => budget::latest(&args.runs, &suite, &plan_of)?.ok(),
             };
-            let found = describe_found(&planned.plan, pilot.as_ref().map(|(run, _)| run));
-            let text = describe(&planned.plan, found) + &describe_shares(&shares);
+            let detectable_text =
+                describe_detectable(&planned.plan, pilot.as_ref().map(|(run, _)| run));
+            let text = describe(&planned.plan, detectable_text) + &describe_shares(&shares);
             print_text(&text)?;
         }
     }
     Ok(Exit::Valid)
 }
 
-fn describe(plan: &Plan, found: Option<String>) -> String {
+fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
     let title = format!("{}  {}", plan.suite.name, plan.suite.description);
     let mut lines = vec![title.trim_end().to_string(), String::new()];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
@@ -79,7 +80,7 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
     }
     add("blocks", describe_blocks(plan));
     for subject in &plan.subjects {
-        add("subject", format!("{:<22} {}", subject.id(), state(&subject.skipped)));
+        add("subject", format!("{:<22} {}", subject.id(), availability(&subject.skipped)));
     }
     for backend in &plan.backends {
         add("back end", describe_backend(backend));
@@ -90,12 +91,12 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
         }
     }
     for (i, step) in plan.load.steps.iter().enumerate() {
-        add("step", format!("{}{}", describe_step(step), describe_whose(plan, i)));
+        add("step", format!("{}{}", describe_step(step), describe_workloads_of_step(plan, i)));
     }
-    for not in &plan.not_served {
+    for unserved in &plan.not_served {
         let (subject, workload) =
-            (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
-        add("not loaded", format!("{subject:<22} {workload}: {}", not.reason));
+            (plan.subjects[unserved.subject].id(), &plan.workloads[unserved.workload].name);
+        add("not loaded", format!("{subject:<22} {workload}: {}", unserved.reason));
     }
     if let Some(stop) = &plan.stop {
         add("ends early", describe_stop(stop));
@@ -114,26 +115,26 @@ fn describe(plan: &Plan, found: Option<String>) -> String {
         add("!", sharing);
     }
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
-    if let Some(again) = describe_again(plan) {
-        add("again", again);
+    if let Some(reruns) = describe_reruns(plan) {
+        add("again", reruns);
     }
-    let warming = plan.load.until_steady.map_or(String::new(), |until| {
+    let warm_up = plan.load.until_steady.map_or(String::new(), |until| {
         format!(
             ", and warm-ups only up to about a second per start (the limit is {})",
             clock(Duration::from_nanos(until.limit_ns))
         )
     });
-    let about = clock(Duration::from_nanos(expected_ns(plan)));
-    add("time", format!("about {about}, builds not counted{warming}"));
-    if let Some(found) = found {
-        add("finds", found);
+    let expected_time = clock(Duration::from_nanos(expected_ns(plan)));
+    add("time", format!("about {expected_time}, builds not counted{warm_up}"));
+    if let Some(detectable_text) = detectable_text {
+        add("finds", detectable_text);
     }
     lines.join("\n") + "\n"
 }
 
-/// Describes the smallest differences that the run is expected to find, with the variance of an
+/// Describes the smallest differences that the run is expected to detect, given the variance of an
 /// earlier one.
-fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
+fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
     let servers = (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control).count();
     if (servers < 2 && plan.experiment.is_none()) || plan.order == Order::Fixed {
         return None;
@@ -163,7 +164,7 @@ fn describe_found(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
 
 fn describe_backend(backend: &Backend) -> String {
     let (cpus, limits) = (cpu_list_text(&backend.cpus), limits_text(&backend.limits));
-    format!("{:<22} {}, on CPU {cpus}{limits}", backend.name, state(&backend.skipped))
+    format!("{:<22} {}, on CPU {cpus}{limits}", backend.name, availability(&backend.skipped))
 }
 
 fn describe_search(plan: &Plan) -> Option<String> {
@@ -182,7 +183,7 @@ fn describe_stop(stop: &StopRule) -> String {
     format!("as soon as it is known whether subjects differ in {}{same}", stop.metrics.join(", "))
 }
 
-fn describe_again(plan: &Plan) -> Option<String> {
+fn describe_reruns(plan: &Plan) -> Option<String> {
     let n = plan.again.min(u32::try_from(plan.trials.len()).unwrap_or(u32::MAX));
     (n > 0).then(|| format!("at most {n} of them, if other programs disturb the machine"))
 }
@@ -191,12 +192,12 @@ fn describe_sharing(plan: &Plan) -> Option<String> {
     if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
         return Some("subjects and generator share CPUs: each slows the other".into());
     }
-    let first = match plan.load.priority {
+    let effect = match plan.load.priority {
         Priority::Normal => "each slows the other",
         Priority::Realtime => "the generator goes first",
     };
-    let are_apart = (0..plan.arms.len()).all(|arm| plan.has_generator_apart(arm));
-    (!are_apart).then(|| format!("back ends and generator share CPUs: {first}"))
+    let has_separate_cpus = (0..plan.arms.len()).all(|arm| plan.has_generator_apart(arm));
+    (!has_separate_cpus).then(|| format!("back ends and generator share CPUs: {effect}"))
 }
 
 /// Describes the shares of capacity that are offered after the closed loops.
@@ -246,19 +247,19 @@ fn describe_blocks(plan: &Plan) -> String {
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
 }
 
-/// The availability of a subject, as far as it is known before a build.
-fn state(skipped: &Option<String>) -> String {
-    skipped.as_ref().map_or("available".into(), |why| format!("skipped: {why}"))
+/// Describes the availability of a subject, as far as it is known before a build.
+fn availability(skipped: &Option<String>) -> String {
+    skipped.as_ref().map_or("available".into(), |reason| format!("skipped: {reason}"))
 }
 
-/// `, quota 1.5 CPUs, memory 1024 bytes`; empty without limits.
+/// Formats limits: `, quota 1.5 CPUs, memory 1024 bytes`. Empty without limits.
 fn limits_text(limits: &Limits) -> String {
     let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
     let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
     quota + &memory
 }
 
-/// The CPUs and limits of arms: one line if all arms agree, else one per arm.
+/// Describes the CPUs and limits of arms: one line if all arms agree, else one per arm.
 fn placements(plan: &Plan) -> Vec<String> {
     let of_arm = |index: usize| {
         let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
@@ -272,12 +273,15 @@ fn placements(plan: &Plan) -> Vec<String> {
             load.threads
         )
     };
-    let all: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
-    match common_text(&all) {
-        Some(all) => vec![format!("subjects {all}")],
-        None => {
-            plan.arms.iter().zip(all).map(|(arm, own)| format!("{:<22} {own}", arm.name)).collect()
-        }
+    let texts: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
+    match common_text(&texts) {
+        Some(text) => vec![format!("subjects {text}")],
+        None => plan
+            .arms
+            .iter()
+            .zip(texts)
+            .map(|(arm, text)| format!("{:<22} {text}", arm.name))
+            .collect(),
     }
 }
 
@@ -294,17 +298,17 @@ fn describe_step(step: &Step) -> String {
     )
 }
 
-/// ` · json, h2`: the workloads that have a step; empty if all have it.
-fn describe_whose(plan: &Plan, step: usize) -> String {
-    let has =
+/// Names the workloads that have a step: ` · json, h2`. Empty if all have it.
+fn describe_workloads_of_step(plan: &Plan, step: usize) -> String {
+    let has_step =
         |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
-    let asked = |workload: usize| plan.trials.iter().any(|t| t.workload == workload);
-    let all = 0..plan.workloads.len();
-    if all.clone().filter(|w| asked(*w)).all(has) {
+    let is_loaded = |workload: usize| plan.trials.iter().any(|t| t.workload == workload);
+    let workloads = 0..plan.workloads.len();
+    if workloads.clone().filter(|w| is_loaded(*w)).all(has_step) {
         return String::new();
     }
     let names: Vec<&str> =
-        all.filter(|w| has(*w)).map(|w| plan.workloads[w].name.as_str()).collect();
+        workloads.filter(|w| has_step(*w)).map(|w| plan.workloads[w].name.as_str()).collect();
     format!(" · {}", names.join(", "))
 }
 
@@ -315,17 +319,17 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
         (Some(_), Some(bytes)) => format!(", a body of {bytes} bytes"),
         (Some(_), None) => ", a body that each subject defines".into(),
     };
-    let deep = if request.expect.is_deep() { ", and more" } else { "" };
+    let more_checks = if request.expect.is_deep() { ", and more" } else { "" };
     let share = match workload.requests.len() {
         1 => String::new(),
         _ => format!(" (weight {}, {})", request.weight, request.name),
     };
     let tls = if workload.protocol.is_tls() { " (TLS)" } else { "" };
-    let kept = workload
+    let connection_limit = workload
         .requests_per_connection
         .map_or(String::new(), |n| format!(", {} on each connection", plural(n, "request")));
     format!(
-        "{}{share}: {} {} over {}{tls}{kept}, expecting {expect}{body}{deep}",
+        "{}{share}: {} {} over {}{tls}{connection_limit}, expecting {expect}{body}{more_checks}",
         workload.name,
         request.method,
         request.path,

@@ -1,4 +1,4 @@
-//! Preparation of a new or resumed run before its first start.
+//! Prepares a new or resumed run before its first start.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use dyno_runner::prepare::{Builds, check_machine, prepare};
 
 use crate::progress::Progress;
 
-/// A plan, what it starts, and the run's archive.
+/// A plan, the builds that it starts, and the archive of the run.
 pub(super) type PreparedRun = (Planned, Builds, RunDir);
 
 /// Builds the subjects and back ends that can be built, and shows the progress.
@@ -19,9 +19,9 @@ pub(super) fn build_all(
     supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Builds> {
-    // Before the builds, which may take long.
+    // Checked before the builds, which may take long.
     check_machine(&planned.plan).map_err(anyhow::Error::msg)?;
-    // `prepare` changes the plan meanwhile, so the progress reads a copy.
+    // `prepare` changes the plan, so the progress reads a copy.
     let before = planned.plan.clone();
     Ok(prepare(planned, cache, supervision, &mut |event| {
         progress.event(&before, &event, |_| None);

@@ -1,4 +1,4 @@
-//! `dyno profile RUN`: stacks for other tools, and comparisons of two flame graphs.
+//! `dyno profile RUN`: exports stacks for other tools, and compares two flame graphs.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -32,29 +32,29 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         )));
     }
     let Some(trial) = args.trial else {
-        if args.asks_for_one() {
+        if args.has_single_profile_options() {
             return Err(bad(format!(
                 "--trial: must be given\nhint: choose one of these:\n{}",
-                list(&run).trim_end()
+                list_profiles(&run).trim_end()
             )));
         }
-        terminal::print_text(&list(&run))?;
+        terminal::print_text(&list_profiles(&run))?;
         return Ok(Exit::Valid);
     };
-    let here = ChosenProfile::from_run(&run, &args.run, trial)?;
+    let chosen = ChosenProfile::from_run(&run, &args.run, trial)?;
     let other = args
         .beside
         .as_ref()
         .map(|path| super::open_run(path)?.read().map_err(anyhow::Error::from))
         .transpose()?;
-    let there = match (&other, args.beside_trial) {
+    let other_chosen = match (&other, args.beside_trial) {
         (None, None) => None,
         (other, n) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
             Some(ChosenProfile::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
         }
     };
-    write(args, &here, there.as_ref())?;
+    write(args, &chosen, other_chosen.as_ref())?;
     Ok(Exit::Valid)
 }
 
@@ -74,10 +74,14 @@ impl ChosenProfile<'_> {
                  profile {path}`"
                 ))
             })?;
-        if let Some(why) = &profile.failure {
-            return Err(bad(format!("{}: has no profile of trial {trial}: {why}", path.display())));
+        if let Some(reason) = &profile.failure {
+            return Err(bad(format!(
+                "{}: has no profile of trial {trial}: {reason}",
+                path.display()
+            )));
         }
-        let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
+        let title =
+            format!("{}, run {}", trial_name(&run.header.plan, profile.trial), run.header.id);
         Ok(ChosenProfile { profile, title })
     }
 
@@ -87,16 +91,16 @@ impl ChosenProfile<'_> {
 }
 
 /// Describes the arm, step and repeat of a trial.
-fn name(plan: &Plan, trial: usize) -> String {
-    let of = &plan.trials[trial];
-    let block = plan.launches[of.launch].block + 1;
-    format!("{}, {}, repeat {block}", plan.arms[of.arm].name, shape(plan, trial))
+fn trial_name(plan: &Plan, trial: usize) -> String {
+    let planned = &plan.trials[trial];
+    let block = plan.launches[planned.launch].block + 1;
+    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, shape(plan, trial))
 }
 
-fn list(run: &Run) -> String {
+fn list_profiles(run: &Run) -> String {
     let row = |profile: &ProfileRecord| {
         let content = match &profile.failure {
-            Some(why) => format!("none: {why}"),
+            Some(reason) => format!("none: {reason}"),
             None => {
                 format!(
                     "{} samples on CPU, {} off CPU",
@@ -108,7 +112,7 @@ fn list(run: &Run) -> String {
         line(&format!(
             "--trial {:<4} {}: {content}",
             profile.trial + 1,
-            name(&run.header.plan, profile.trial)
+            trial_name(&run.header.plan, profile.trial)
         )) + "\n"
     };
     run.profiles.iter().map(row).collect()
@@ -120,22 +124,24 @@ fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
 
 fn write(
     args: &ProfileArgs,
-    here: &ChosenProfile<'_>,
-    there: Option<&ChosenProfile<'_>>,
+    chosen: &ChosenProfile<'_>,
+    other_chosen: Option<&ChosenProfile<'_>>,
 ) -> anyhow::Result<()> {
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
-    let period_ns = side.select_stacks(here.profile).period_ns;
-    let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
-        (ProfileFormat::Collapsed, None) => collapse(&here.lines(side)),
-        (ProfileFormat::Collapsed, Some(there)) => {
-            collapse_pair(&here.lines(side), &there.lines(side))
+    let period_ns = side.select_stacks(chosen.profile).period_ns;
+    let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), other_chosen) {
+        (ProfileFormat::Collapsed, None) => collapse(&chosen.lines(side)),
+        (ProfileFormat::Collapsed, Some(other_chosen)) => {
+            collapse_pair(&chosen.lines(side), &other_chosen.lines(side))
         }
-        (ProfileFormat::Html, there) => html(here, there, side)?,
-        (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
+        (ProfileFormat::Html, other_chosen) => html_page(chosen, other_chosen, side)?,
+        (ProfileFormat::Speedscope, None) => {
+            speedscope(&chosen.title, &chosen.lines(side), period_ns)
+        }
         (ProfileFormat::Pprof, None) => {
             return write_bytes(
                 args,
-                &pprof(&here.lines(side), side, period_ns, here.profile.length_ns)?,
+                &pprof(&chosen.lines(side), side, period_ns, chosen.profile.length_ns)?,
             );
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
@@ -148,15 +154,17 @@ fn write(
     write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))
 }
 
-fn html(
-    here: &ChosenProfile<'_>,
-    there: Option<&ChosenProfile<'_>>,
+fn html_page(
+    chosen: &ChosenProfile<'_>,
+    other_chosen: Option<&ChosenProfile<'_>>,
     side: SampleKind,
 ) -> anyhow::Result<String> {
     let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
-    let none = || bad(format!("{}: has no samples of {kind} threads", here.title));
-    let flame = Flame::from_profiles(&[here.profile], side).ok_or_else(none)?;
-    let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
+    let none = || bad(format!("{}: has no samples of {kind} threads", chosen.title));
+    let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(none)?;
+    let Some(other_chosen) = other_chosen else {
+        return Ok(page(&chosen.title, side, &flame, None));
+    };
     if side == SampleKind::Waiting {
         return Err(bad(
             "--off-cpu: cannot be compared as a page. One long wait is many samples, so a \
@@ -164,9 +172,9 @@ fn html(
              has the counts of both",
         ));
     }
-    let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
-    let beside = ComparedProfile { title: &there.title, difference: &difference };
-    Ok(page(&here.title, side, &flame, Some(beside)))
+    let difference = difference(chosen.profile, other_chosen.profile, side).ok_or_else(none)?;
+    let compared = ComparedProfile { title: &other_chosen.title, difference: &difference };
+    Ok(page(&chosen.title, side, &flame, Some(compared)))
 }
 
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {

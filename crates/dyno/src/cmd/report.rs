@@ -1,4 +1,4 @@
-//! `dyno report RUN`, and the writing of reports for `dyno run`.
+//! `dyno report RUN`, and the functions that write reports and results for other commands.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     match args.format {
-        Some(form) => {
-            let text = dyno_report::render(&report, format(form));
+        Some(format) => {
+            let text = dyno_report::render(&report, report_format(format));
             write_out(args.output.as_deref(), &escape_for_terminal(args.output.as_deref(), &text))?;
         }
         None => {
@@ -36,8 +36,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(exit(&report, completeness(&run, &report)))
 }
 
-fn format(form: ReportFormat) -> Format {
-    match form {
+fn report_format(format: ReportFormat) -> Format {
+    match format {
         ReportFormat::Html => Format::Html,
         ReportFormat::Text => Format::Text,
         ReportFormat::Md => Format::Markdown,
@@ -46,72 +46,73 @@ fn format(form: ReportFormat) -> Format {
     }
 }
 
-/// Writes every form into the run's folder; the page comes last, as the one to open.
+/// Writes the report in every format into the folder of the run. The page comes last, because users
+/// open it.
 pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> {
-    let forms = [Format::Json, Format::Markdown, Format::Csv, Format::Html];
-    forms
+    let formats = [Format::Json, Format::Markdown, Format::Csv, Format::Html];
+    formats
         .into_iter()
-        .map(|form| {
-            let name = format!("report.{}", form.name());
-            Ok(dir.write_bytes(&name, dyno_report::render(report, form).as_bytes())?)
+        .map(|format| {
+            let name = format!("report.{}", format.name());
+            Ok(dir.write_bytes(&name, dyno_report::render(report, format).as_bytes())?)
         })
         .collect()
 }
 
 /// Prints the report as text, and the paths of its files.
 pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
-    let text = if is_seen(None) {
+    let text = if goes_to_terminal(None) {
         dyno_report::text::report(report, terminal::style())
     } else {
-        // A file or a log of CI is shared like any other form.
+        // A file or a CI log is shared, so it must not have secrets.
         dyno_report::render(report, Format::Text)
     };
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
     terminal::print(&format!("{text}\n{paths}"))
 }
 
-/// Whether a run did all that was planned.
+/// Whether a run measured everything that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunCompleteness {
-    /// All of it, except subjects that were skipped because this machine lacks something.
-    Done,
-    Missing,
+    /// Everything, except subjects that this machine lacks the means to run.
+    Complete,
+    Incomplete,
 }
 
 pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     let plan = &run.header.plan;
     if search::is_missing(run) {
-        return RunCompleteness::Missing;
+        return RunCompleteness::Incomplete;
     }
     if report.run.answered_after.is_some() {
-        return RunCompleteness::Done;
+        return RunCompleteness::Complete;
     }
-    let is_whole = |record: &&TrialRecord| !was_cut(run, record);
-    let done: BTreeSet<usize> =
-        run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
+    let is_finished = |record: &&TrialRecord| !was_interrupted(run, record);
+    let finished: BTreeSet<usize> =
+        run.trials.iter().filter(is_finished).map(|record| record.trial).collect();
     let takes_part = |launch: usize| {
         plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none())
     };
-    let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
+    let mut required = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
     let is_built = plan.backends.iter().all(|backend| backend.build_failed.is_none());
-    if is_built && wanted.all(|(i, _)| done.contains(&i)) {
-        RunCompleteness::Done
+    if is_built && required.all(|(i, _)| finished.contains(&i)) {
+        RunCompleteness::Complete
     } else {
-        RunCompleteness::Missing
+        RunCompleteness::Incomplete
     }
 }
 
 /// Whether the user interrupted a trial. Only loads without a suite (`--save`) keep such trials.
-fn was_cut(run: &Run, record: &TrialRecord) -> bool {
+fn was_interrupted(run: &Run, record: &TrialRecord) -> bool {
     let start = run.starts.iter().find(|start| start.start == record.start);
     let failure = start.and_then(|start| start.failure.as_ref());
     record.load.cut_short && failure.is_some_and(|failure| failure.kind == FailureKind::Interrupted)
 }
 
-/// The exit status of a run, and of every report that is made of it.
-pub fn exit(report: &Report, work: RunCompleteness) -> Exit {
+/// Returns the exit status of a run, and of each report on it.
+pub fn exit(report: &Report, completeness: RunCompleteness) -> Exit {
     let failed = report.subjects.iter().any(|s| !s.failures.is_empty());
-    if report.trials.is_empty() || failed || work == RunCompleteness::Missing {
+    if report.trials.is_empty() || failed || completeness == RunCompleteness::Incomplete {
         Exit::Failed
     } else if report.run.trials_invalid == 0 {
         Exit::Valid
@@ -120,24 +121,23 @@ pub fn exit(report: &Report, work: RunCompleteness) -> Exit {
     }
 }
 
-/// Makes control characters of a form for programs visible if it goes to a terminal, which would
-/// obey them. Text for people is already safe, and has colours.
+/// Makes control characters of a text for programs visible if it goes to a terminal, which would
+/// interpret them. Text for people is already safe, and has colours.
 pub fn escape_for_terminal<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
-    if is_seen(output) { escape_controls(text) } else { Cow::Borrowed(text) }
+    if goes_to_terminal(output) { escape_controls(text) } else { Cow::Borrowed(text) }
 }
 
-/// Whether a result goes to a terminal, and not to a file or another program.
-pub fn is_seen(output: Option<&Path>) -> bool {
+/// Whether a result goes to a terminal instead of a file or another program.
+pub fn goes_to_terminal(output: Option<&Path>) -> bool {
     is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
-/// Whether a result goes to standard output: no file is named for it, or `-`.
+/// Whether a result goes to standard output: its file is `-` or not set.
 pub fn is_standard_output(output: Option<&Path>) -> bool {
     output.is_none_or(|path| path == Path::new("-"))
 }
 
-/// Checks before anything is done that an output file can be written, and is no input of the
-/// command.
+/// Checks before any work that an output file can be written, and is not an input of the command.
 pub fn check_output(output: Option<&Path>, add: impl FnOnce(&mut Inputs)) -> anyhow::Result<()> {
     let Some(output) = output.filter(|path| !is_standard_output(Some(path))) else { return Ok(()) };
     let mut inputs = Inputs::default();
@@ -153,7 +153,7 @@ pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file completely or not at all.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     result_file::write(path, bytes)
         .with_context(|| format!("{}: cannot be written", path.display()))

@@ -1,4 +1,4 @@
-//! `dyno run --resume`: resumes an interrupted run, if it is still the same experiment.
+//! `dyno run --resume`: resumes an interrupted run, unless the experiment has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,20 +23,20 @@ use crate::this_machine;
 
 /// Whether a run may be resumed although something has changed since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mixing {
-    Refused,
-    /// Allowed by `--anyway`; the report says so.
-    Anyway,
+pub(super) enum DifferencePolicy {
+    Refuse,
+    /// Allowed by `--anyway`. The report lists the differences.
+    Allow,
 }
 
-impl Mixing {
-    pub(super) fn from_args(args: &RunArgs) -> Mixing {
-        if args.anyway { Mixing::Anyway } else { Mixing::Refused }
+impl DifferencePolicy {
+    pub(super) fn from_args(args: &RunArgs) -> DifferencePolicy {
+        if args.anyway { DifferencePolicy::Allow } else { DifferencePolicy::Refuse }
     }
 
     /// Refuses to resume if there are differences, and lists them.
     fn check(self, path: &Path, differences: &[ResumptionDifference]) -> anyhow::Result<()> {
-        if self == Mixing::Anyway || differences.is_empty() {
+        if self == DifferencePolicy::Allow || differences.is_empty() {
             return Ok(());
         }
         let items: Vec<String> = differences
@@ -81,7 +81,7 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
 
 pub(super) fn resume(
     path: &Path,
-    mixing: Mixing,
+    policy: DifferencePolicy,
     cache: &Path,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
@@ -90,7 +90,7 @@ pub(super) fn resume(
     let run = dir.read()?;
     check_resumable(path, &run)?;
     let mut planned = Planned::from_archived(run.header.plan.clone())?;
-    let back = include_with_backends(&mut planned.plan);
+    let without_first_part = include_with_backends(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(this_machine::VERSION, this_machine::COMMIT);
     // Comparisons that need no build come first, so that a refusal needs no wait.
     let mut differences = compare_facts(&run.header.facts, &facts);
@@ -100,19 +100,22 @@ pub(super) fn resume(
     let now = files.into_iter().filter_map(|(name, hash)| Some((name, hash.ok()?)));
     planned.plan.files.extend(now);
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        let then =
-            Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
-        differences.extend(compare_definition(&then, definition, supervision));
+        let before = EarlierPart {
+            id: subject.id(),
+            definition: &subject.definition,
+            build: &subject.build,
+        };
+        differences.extend(compare_definition(&before, definition, supervision));
     }
     for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
         let id = format!("back end {}", backend.name);
-        let then = Then { id, definition: &backend.definition, build: &backend.build };
-        differences.extend(compare_definition(&then, definition, supervision));
+        let before = EarlierPart { id, definition: &backend.definition, build: &backend.build };
+        differences.extend(compare_definition(&before, definition, supervision));
     }
     let plan = &run.header.plan;
     for (arm, definition) in planned.arms.iter().enumerate() {
-        let of_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
-        let parts = run.starts.iter().filter(|s| of_arm(s)).filter_map(StartRecord::subject);
+        let is_of_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
+        let parts = run.starts.iter().filter(|s| is_of_arm(s)).filter_map(StartRecord::subject);
         differences.extend(compare_environment(&plan.arms[arm].name, parts, definition));
     }
     for (i, definition) in planned.backends.iter().enumerate() {
@@ -123,28 +126,28 @@ pub(super) fn resume(
             definition,
         ));
     }
-    mixing.check(path, &differences)?;
+    policy.check(path, &differences)?;
     let built = build_all(&mut planned, cache, supervision, progress)?;
-    for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
-        differences.extend(compare_build(then, now));
+    for (before, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
+        differences.extend(compare_build(before, now));
     }
-    for (then, now) in run.header.plan.backends.iter().zip(&planned.plan.backends) {
-        differences.extend(compare_backend(then, now));
+    for (before, now) in run.header.plan.backends.iter().zip(&planned.plan.backends) {
+        differences.extend(compare_backend(before, now));
     }
-    mixing.check(path, &differences)?;
-    let header = resumed_header(&run, &planned.plan, &back, facts, differences);
+    policy.check(path, &differences)?;
+    let header = resumed_header(&run, &planned.plan, &without_first_part, facts, differences);
     let files = std::mem::take(&mut planned.plan.files);
     planned.plan = Plan { files, ..header.plan.clone() };
     dir.write_header(&header)?;
     Ok((planned, built, dir))
 }
 
-/// Returns the run's header with this resumption added. The first part is unchanged. `back`:
-/// subjects without a first part, because a back end could not be built.
+/// Returns the run's header with this resumption added. The first part is unchanged.
+/// `without_first_part`: indices of subjects that had no back end in the first part.
 fn resumed_header(
     run: &Run,
     now: &Plan,
-    back: &[usize],
+    without_first_part: &[usize],
     facts: Facts,
     differences: Vec<ResumptionDifference>,
 ) -> RunHeader {
@@ -157,104 +160,106 @@ fn resumed_header(
         facts,
         subjects: now.subjects.clone(),
     });
-    // A subject that could not be built then has no first part.
+    // A subject that could not be built before has no first part.
     let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
-    for (_, (then, now)) in
-        subjects.filter(|(i, (then, _))| then.build_failed.is_some() || back.contains(i))
+    for (_, (before, now)) in subjects
+        .filter(|(i, (before, _))| before.build_failed.is_some() || without_first_part.contains(i))
     {
-        then.clone_from(now);
+        before.clone_from(now);
     }
     let backends = header.plan.backends.iter_mut().zip(&now.backends);
-    for (then, now) in backends.filter(|(then, _)| then.build_failed.is_some()) {
-        then.clone_from(now);
+    for (before, now) in backends.filter(|(before, _)| before.build_failed.is_some()) {
+        before.clone_from(now);
     }
     header
 }
 
 fn difference(
-    what: impl Into<String>,
+    name: impl Into<String>,
     before: impl Into<String>,
     now: impl Into<String>,
 ) -> ResumptionDifference {
-    ResumptionDifference { what: what.into(), before: before.into(), now: now.into() }
+    ResumptionDifference { what: name.into(), before: before.into(), now: now.into() }
 }
 
-/// Differences in the machine and in dyno itself, named like the facts in the archive.
-fn compare_facts(then: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
+/// Returns the differences in the machine and in dyno. They have the names of the facts in the
+/// archive.
+fn compare_facts(before: &Facts, now: &Facts) -> Vec<ResumptionDifference> {
     let fields = |facts: &Facts| match serde_json::to_value(facts) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => unreachable!("facts are a table of text and numbers"),
     };
-    let (then, now) = (fields(then), fields(now));
-    let names = then.keys().chain(now.keys().filter(|name| !then.contains_key(*name)));
+    let (before, now) = (fields(before), fields(now));
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
     // `missing` only explains other facts.
-    let changed = names.filter(|name| *name != "missing" && then.get(*name) != now.get(*name));
-    let shown = |value: Option<&serde_json::Value>| match value {
+    let changed = names.filter(|name| *name != "missing" && before.get(*name) != now.get(*name));
+    let text = |value: Option<&serde_json::Value>| match value {
         None | Some(serde_json::Value::Null) => "unknown".to_string(),
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
     changed
-        .map(|name| difference(name.replace('_', " "), shown(then.get(name)), shown(now.get(name))))
+        .map(|name| difference(name.replace('_', " "), text(before.get(name)), text(now.get(name))))
         .collect()
 }
 
-/// Differences in the files that the suite's requests name: their contents are sent.
+/// Returns the differences in the files whose contents the requests of the suite send.
 fn compare_files(
     plan: &Plan,
     now: &BTreeMap<String, Result<String, String>>,
 ) -> Vec<ResumptionDifference> {
-    let changed = |(name, then): (&String, &String)| {
+    let changed = |(name, before): (&String, &String)| {
         let (Ok(now) | Err(now)) = &now[name];
-        (now != then).then(|| difference(format!("file {name}"), short(then), short(now)))
+        (now != before).then(|| difference(format!("file {name}"), short(before), short(now)))
     };
     plan.files.iter().filter_map(changed).collect()
 }
 
-/// SHA-256 of each file that the suite's requests name, as it is now; `Err`: why it cannot be read.
+/// Returns the present SHA-256 of each file that requests of the suite name. `Err`: the reason why
+/// it cannot be read.
 fn hash_files(plan: &Plan) -> BTreeMap<String, Result<String, String>> {
     let folder = Folder::from_suite(Path::new(&plan.suite.path));
     let hash = |name: &String| folder.read(name).map(|_| folder.file_hashes()[name].clone());
     plan.files.keys().map(|name| (name.clone(), hash(name))).collect()
 }
 
-/// A subject or a back end as it was when the run began.
-struct Then<'a> {
+/// A subject or a back end when the run began.
+struct EarlierPart<'a> {
     id: String,
     definition: &'a Option<String>,
     build: &'a Option<Build>,
 }
 
-/// Differences in how a subject is started and in what it is built from, as far as known without
-/// building it.
+/// Returns the differences in the start of a subject and in the inputs of its build, without a
+/// build.
 fn compare_definition(
-    then: &Then<'_>,
+    before: &EarlierPart<'_>,
     definition: &Definition,
     supervision: &Supervision<'_>,
 ) -> Vec<ResumptionDifference> {
-    let id = &then.id;
-    let mut all = Vec::new();
+    let id = &before.id;
+    let mut differences = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
-    if let Some(before) = then.definition.as_ref().filter(|before| **before != now) {
-        all.push(difference(format!("{id}, definition"), short(before), short(&now)));
+    if let Some(recorded) = before.definition.as_ref().filter(|recorded| **recorded != now) {
+        differences.push(difference(format!("{id}, definition"), short(recorded), short(&now)));
     }
-    if let (Some(build), Some(spec)) = (then.build, &definition.build) {
-        let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
+    if let (Some(build), Some(spec)) = (before.build, &definition.build) {
+        let now = inputs_of(definition, spec, supervision).unwrap_or_else(|reason| reason);
         if now != build.inputs {
-            all.push(difference(
+            differences.push(difference(
                 format!("{id}, inputs of its build"),
                 short(&build.inputs),
                 short(&now),
             ));
         }
     }
-    all
+    differences
 }
 
-/// Differences in the variables that the starts of an arm or of a back end get from dyno's own
-/// environment.
+/// Returns the differences in the variables that an arm or a back end inherits from dyno's own
+/// environment. `owner`: its name.
 fn compare_environment<'a>(
-    whose: &str,
+    owner: &str,
     mut parts: impl Iterator<Item = &'a PartStart>,
     definition: &Definition,
 ) -> Vec<ResumptionDifference> {
@@ -264,46 +269,46 @@ fn compare_environment<'a>(
     let before = part.inherited_variables(|name| !definition.start.env.contains_key(name));
     let names: BTreeSet<&str> =
         before.keys().copied().chain(now.keys().map(String::as_str)).collect();
-    let shown = |value: Option<&str>| value.unwrap_or("not set").to_string();
-    let of_name = |name: &str| {
+    let text = |value: Option<&str>| value.unwrap_or("not set").to_string();
+    let variable_difference = |name: &str| {
         let (before, now) = (before.get(name).copied(), now.get(name).map(String::as_str));
-        let what = || format!("{whose}, environment variable {name}");
-        (before != now).then(|| difference(what(), shown(before), shown(now)))
+        let description = || format!("{owner}, environment variable {name}");
+        (before != now).then(|| difference(description(), text(before), text(now)))
     };
-    names.into_iter().filter_map(of_name).collect()
+    names.into_iter().filter_map(variable_difference).collect()
 }
 
-/// A difference in the result of a subject's build: it fails now, or it has another version.
-fn compare_build(then: &Subject, now: &Subject) -> Option<ResumptionDifference> {
-    let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
-    let was_there = then.skipped.is_none() && then.build_failed.is_none();
-    if let Some(why) = now.build_failed.as_ref().filter(|_| was_there) {
-        let why = why.lines().next().unwrap_or_default();
+/// Returns the difference in the build of a subject: it fails now, or has another version.
+fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference> {
+    let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
+    let was_available = before.skipped.is_none() && before.build_failed.is_none();
+    if let Some(reason) = now.build_failed.as_ref().filter(|_| was_available) {
+        let reason = reason.lines().next().unwrap_or_default();
         return Some(difference(
-            format!("{}, build", then.id()),
+            format!("{}, build", before.id()),
             "succeeded",
-            format!("failed ({why})"),
+            format!("failed ({reason})"),
         ));
     }
-    (was_there && then.version != now.version).then(|| {
-        difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version))
+    (was_available && before.version != now.version).then(|| {
+        difference(format!("{}, version", before.id()), text(&before.version), text(&now.version))
     })
 }
 
-/// A difference in the version of a back end, which may have become unavailable.
-fn compare_backend(then: &Backend, now: &Backend) -> Option<ResumptionDifference> {
-    let shown = |backend: &Backend| match (&backend.build_failed, &backend.version) {
-        (Some(why), _) => format!("not built ({})", why.lines().next().unwrap_or_default()),
+/// Returns the difference in the version of a back end, which may have become unavailable.
+fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifference> {
+    let text = |backend: &Backend| match (&backend.build_failed, &backend.version) {
+        (Some(reason), _) => format!("not built ({})", reason.lines().next().unwrap_or_default()),
         (None, Some(version)) => version.clone(),
         (None, None) => "unknown".into(),
     };
     // A back end that could not be built served no subject.
-    let was_there = then.skipped.is_none() && then.build_failed.is_none();
-    (was_there && shown(then) != shown(now))
-        .then(|| difference(format!("back end {}, version", then.name), shown(then), shown(now)))
+    let was_available = before.skipped.is_none() && before.build_failed.is_none();
+    (was_available && text(before) != text(now))
+        .then(|| difference(format!("back end {}, version", before.name), text(before), text(now)))
 }
 
-/// The first 12 digits of a SHA-256; any other text whole.
+/// Shortens a SHA-256 to its first 12 digits. Other texts are unchanged.
 fn short(text: &str) -> &str {
     if text.len() == 64 && text.is_ascii() { &text[..12] } else { text }
 }
@@ -313,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_that_differ_are_named() {
+    fn compare_facts_lists_changed_facts() {
         let then = Facts {
             cpus: 4,
             kernel: Some("6.1".into()),

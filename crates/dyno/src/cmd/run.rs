@@ -1,4 +1,4 @@
-//! `dyno run SUITE`.
+//! `dyno run SUITE`: plans, builds and measures a suite, and writes its report.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::prepare::{PreparedRun, build_all};
 use super::report::{RunCompleteness, completeness, exit, show, write_all};
-use super::resume::{Mixing, resume};
+use super::resume::{DifferencePolicy, resume};
 use crate::cli::{Ns, RunArgs};
 use crate::exit::Exit;
 use crate::other_programs;
@@ -36,14 +36,19 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
-    let cache = args.places.cache_folder()?;
+    let cache = args.folder_options.cache_folder()?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let (planned, builds, dir) = match &args.resume {
         Some(path) => {
-            let resumed =
-                resume(path, Mixing::from_args(args), &cache, &supervision, &mut progress)?;
-            settle(args, &supervision)?;
+            let resumed = resume(
+                path,
+                DifferencePolicy::from_args(args),
+                &cache,
+                &supervision,
+                &mut progress,
+            )?;
+            wait_for_quiet(args, &supervision)?;
             resumed
         }
         None => begin(args, &cache, &supervision, &mut progress)?,
@@ -53,12 +58,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     }
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress);
     progress.end();
-    let ended = ended.map_err(|error| with_resume(error, dir.path()))?;
+    let ended = ended.map_err(|error| with_resume_hint(error, dir.path()))?;
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
-    let work = completeness(&run, &report);
+    let completeness = completeness(&run, &report);
     // An interrupt after the last step has no effect on the result.
-    let is_cut = ended == RunEnd::Interrupted && work == RunCompleteness::Missing;
+    let is_cut = ended == RunEnd::Interrupted && completeness == RunCompleteness::Incomplete;
     let paths = write_all(&dir, &report)?;
     if is_cut {
         let path = terminal::quote(&dir.path().display().to_string());
@@ -67,9 +72,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
              --resume {path}"
         ));
     }
-    // Standard output comes last: it fails if its pipe is closed. The rest must still be printed.
+    // Standard output comes last, because it fails if its pipe is closed.
     show(&report, &paths)?;
-    Ok(exit(&report, work))
+    Ok(exit(&report, completeness))
 }
 
 fn begin(
@@ -80,44 +85,44 @@ fn begin(
 ) -> anyhow::Result<PreparedRun> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
-    let folders = args.places.subjects.find(Some(path))?;
-    let beginning = RunContext::new(path, &folders, cache, &args.runs);
+    let folders = args.folder_options.subjects.find(Some(path))?;
+    let context = RunContext::new(path, &folders, cache, &args.runs);
     let overrides = args.choices.overrides();
-    // After the builds, which use the CPUs themselves.
-    let settled = |_: &Plan| settle(args, supervision);
+    // Called after the builds, which use the CPUs themselves.
+    let check = |_: &Plan| wait_for_quiet(args, supervision);
     if suite.shares.is_empty() {
-        return beginning.begin(suite, &overrides, supervision, progress, &settled);
+        return context.begin(suite, &overrides, supervision, progress, &check);
     }
-    let first = beginning.measure_first(&suite, &overrides, supervision, progress, &settled)?;
-    let (mut planned, builds, dir) = beginning.begin(
+    let first = context.measure_first(&suite, &overrides, supervision, progress, &check)?;
+    let (mut planned, builds, dir) = context.begin(
         suite.with_capacities(&first.capacities)?,
         &overrides,
         supervision,
         progress,
-        &settled,
+        &check,
     )?;
     planned.plan.measured_first = Some(first);
     dir.write_header(&RunHeader { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
 }
 
-/// Checks the CPU use of other programs, and waits until they are idle with --wait-quiet.
-fn settle(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
+/// Checks the CPU use of other programs. With --wait-quiet, waits until they are idle.
+fn wait_for_quiet(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Result<()> {
     let is_interrupted = || supervision.interrupts.count() > 0;
-    other_programs::settle(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
+    other_programs::check_or_wait(args.wait_quiet.map(|Ns(ns)| ns), &is_interrupted)
 }
 
-/// Starts of each subject in the run that measures capacities.
+/// Maximum number of repeats of the run that measures capacities.
 pub(super) const FIRST_REPEATS: u32 = 3;
 
-/// Folders and files with which a run begins.
+/// Folders and files that a run needs at its start.
 pub(super) struct RunContext<'a> {
     path: &'a Path,
     folders: &'a Folders,
     cache: &'a Path,
-    /// Where the run is kept.
+    /// Folder of the archives.
     runs: &'a Path,
-    /// CPUs that anything may use. A walk binds this thread to some of them.
+    /// CPUs that dyno may use. A run binds this thread to some of them.
     cpus: Vec<u32>,
 }
 
@@ -132,7 +137,7 @@ impl<'a> RunContext<'a> {
     }
 
     /// Measures the capacity of the slowest subject in closed loops, in a separate run. The rates
-    /// of the suite are shares of it.
+    /// of the suite are shares of this capacity.
     fn measure_first(
         &self,
         suite: &SuiteFile,
@@ -145,7 +150,7 @@ impl<'a> RunContext<'a> {
             "measuring the capacity of the slowest subject in closed loops: the rates are shares \
              of it",
         );
-        // Mistakes in the plan are reported now, and not after the capacities are measured.
+        // Mistakes in the plan are reported before the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
         let (shares, mut suite) = (suite.shares.clone(), suite.clone());
         suite.suite.name.push_str("-capacity");
@@ -192,7 +197,7 @@ impl<'a> RunContext<'a> {
         Ok(MeasuredFirst { run: run.header.id, shares, capacities })
     }
 
-    /// Plans and builds a suite, and makes the archive of the run, unless `check` fails.
+    /// Plans and builds a suite, and creates the archive of the run, unless `check` fails.
     pub(super) fn begin(
         &self,
         suite: SuiteFile,
@@ -217,12 +222,13 @@ impl<'a> RunContext<'a> {
         overrides: &Overrides,
         supervision: &Supervision<'_>,
     ) -> anyhow::Result<Planned> {
-        let here = Prerequisites::new(supervision);
-        let unmet = |subject: &Definition| here.unmet_need(subject);
+        let prerequisites = Prerequisites::new(supervision);
+        let unmet = |subject: &Definition| prerequisites.unmet_need(subject);
         Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
 }
 
+/// Runs all starts and trials of a plan.
 pub(super) fn walk(
     planned: &Planned,
     builds: &Builds,
@@ -232,12 +238,13 @@ pub(super) fn walk(
 ) -> anyhow::Result<RunEnd> {
     let header = dir.header()?;
     progress.begin(&planned.plan, dir.read()?.trials.len());
-    let mut on = |event: RunEvent<'_>| {
+    let mut on_event = |event: RunEvent<'_>| {
         let record = match &event {
             RunEvent::TrialEnded { record, .. } => Some((*record).clone()),
             _ => None,
         };
-        progress.event(&planned.plan, &event, |_| record.and_then(|r| result_of(&header, dir, r)));
+        progress
+            .event(&planned.plan, &event, |_| record.and_then(|r| single_result(&header, dir, r)));
     };
     let mut runner = Runner {
         plan: &planned.plan,
@@ -247,13 +254,13 @@ pub(super) fn walk(
         dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on,
+        on: &mut on_event,
     };
     Ok(runner.walk()?)
 }
 
-/// Adds the command that resumes the run to an error of writing its archive, such as a full disk.
-fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
+/// Adds the command that resumes the run to a write error of its archive, such as a full disk.
+fn with_resume_hint(error: anyhow::Error, run: &Path) -> anyhow::Error {
     let Some(RunError::Archive(ArchiveError::Write { .. })) = error.downcast_ref() else {
         return error;
     };
@@ -264,10 +271,10 @@ fn with_resume(error: anyhow::Error, run: &Path) -> anyhow::Error {
     )
 }
 
-/// The result of one trial alone, for its line on the screen.
-fn result_of(header: &RunHeader, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
+/// Returns the result of one trial, for its progress line.
+fn single_result(header: &RunHeader, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
     let starts = vec![dir.read_start(record.start).ok()?];
-    let alone = Run {
+    let run = Run {
         header: header.clone(),
         starts,
         trials: vec![record],
@@ -275,7 +282,7 @@ fn result_of(header: &RunHeader, dir: &RunDir, record: TrialRecord) -> Option<Tr
         searches: Vec::new(),
         contaminated: Vec::new(),
     };
-    dyno_analysis::report::report(&alone).trials.pop()
+    dyno_analysis::report::report(&run).trials.pop()
 }
 
 #[cfg(test)]
@@ -283,8 +290,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unwritten_archive_names_the_way_to_resume() {
-        let error = |error: RunError| with_resume(error.into(), Path::new("runs/a b")).to_string();
+    fn archive_write_error_has_resume_command() {
+        let error =
+            |error: RunError| with_resume_hint(error.into(), Path::new("runs/a b")).to_string();
         let full = std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
         let unwritten = ArchiveError::Write { path: "x".into(), source: full };
         let message = error(RunError::Archive(unwritten));

@@ -1,4 +1,4 @@
-//! Hints for the options of other load generators: what does the same here.
+//! Suggests the equivalent option of dyno when a user types an option of another load generator.
 
 mod tools;
 
@@ -11,7 +11,7 @@ use self::tools::{
     DURATION, IDLE_TIMEOUT, LOG, LoadTool, METHOD, SAME, Spelling, TIMEOUT, TOOLS, WARMUP,
 };
 
-/// A hint for an option of `dyno load` that clap refused. `None`: no known tool has it.
+/// Returns a hint for an option of `dyno load` that clap refused. `None`: no known tool has it.
 pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -23,7 +23,9 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
             "{option}: is a second URL, and a load has one\nhint: use --request for several paths \
              of a server, or --import FILE"
         )),
-        ErrorKind::UnknownArgument => unknown(option.split('=').next().unwrap_or(option)),
+        ErrorKind::UnknownArgument => {
+            unknown_option_hint(option.split('=').next().unwrap_or(option))
+        }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
             let problem = error.source().map(ToString::to_string);
             misuse_hint(
@@ -37,7 +39,7 @@ pub fn hint(error: &clap::Error, load: &clap::Command) -> Option<String> {
     }
 }
 
-/// Removes the dashes of an option. `None`: the tool does not spell options so.
+/// Removes the dashes of an option. `None`: the tool does not use this spelling.
 fn strip_dashes(typed: &str, spelling: Spelling) -> Option<&str> {
     let (name, dashes) = match (typed.strip_prefix("--"), typed.strip_prefix('-')) {
         (Some(name), _) => (name, 2),
@@ -51,53 +53,55 @@ fn strip_dashes(typed: &str, spelling: Spelling) -> Option<&str> {
     }
 }
 
-/// Returns what does here the same as an option of a tool. `None`: the tool has no such option.
-fn answer(tool: &LoadTool, typed: &str) -> Option<&'static str> {
+/// Returns the equivalent of an option of a tool. `None`: the tool has no such option.
+fn equivalent(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     let name = strip_dashes(typed, tool.spelling)?;
-    let has = |names: &str| names.split(' ').any(|own| own == name);
-    tool.options.iter().find(|(names, _)| has(names)).map(|(_, here)| *here)
+    let has = |names: &str| names.split(' ').any(|known| known == name);
+    tool.options.iter().find(|(names, _)| has(names)).map(|(_, equivalent)| *equivalent)
 }
 
-/// Returns a hint per meaning of an option in other tools, with their names. Tools in which it
-/// means the same are left out. `fits`: whether a meaning is to be named.
-fn answers(typed: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
-    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+/// Returns a hint per meaning of an option in other tools, with their names. Tools in which the
+/// option means the same are left out. `is_relevant` selects the meanings to name.
+fn equivalent_hints(typed: &str, is_relevant: impl Fn(&str) -> bool) -> Option<String> {
+    let mut hints: Vec<(&str, Vec<&str>)> = Vec::new();
     for tool in &TOOLS {
-        let Some(here) = answer(tool, typed).filter(|here| *here != SAME && fits(here)) else {
+        let Some(meaning) =
+            equivalent(tool, typed).filter(|text| *text != SAME && is_relevant(text))
+        else {
             continue;
         };
-        match all.iter_mut().find(|(known, _)| *known == here) {
+        match hints.iter_mut().find(|(known, _)| *known == meaning) {
             Some((_, tools)) => tools.push(tool.name),
-            None => all.push((here, vec![tool.name])),
+            None => hints.push((meaning, vec![tool.name])),
         }
     }
-    let line = |(here, tools): (&str, Vec<&str>)| {
-        format!("\nhint: {typed} in {}: {here}", tools.join(", "))
+    let line = |(meaning, tools): (&str, Vec<&str>)| {
+        format!("\nhint: {typed} in {}: {meaning}", tools.join(", "))
     };
-    (!all.is_empty()).then(|| all.into_iter().map(line).collect())
+    (!hints.is_empty()).then(|| hints.into_iter().map(line).collect())
 }
 
-fn unknown(typed: &str) -> Option<String> {
-    Some(format!("{typed}: no such option{}", answers(typed, |_| true)?))
+fn unknown_option_hint(typed: &str) -> Option<String> {
+    Some(format!("{typed}: no such option{}", equivalent_hints(typed, |_| true)?))
 }
 
-/// Whether a value looks like one of the option that a tool has for `here`.
-fn is_value_for(here: &str, value: &str) -> bool {
+/// Whether a value fits the option of another tool with this equivalent.
+fn is_value_for(equivalent: &str, value: &str) -> bool {
     if value.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         let is_time = value.ends_with(|c: char| c.is_ascii_alphabetic());
-        return is_time && [DURATION, TIMEOUT, IDLE_TIMEOUT, WARMUP].contains(&here);
+        return is_time && [DURATION, TIMEOUT, IDLE_TIMEOUT, WARMUP].contains(&equivalent);
     }
-    match here {
+    match equivalent {
         METHOD => value.bytes().all(|byte| byte.is_ascii_alphabetic()),
         LOG => false,
-        _ if here.contains("TEXT") => true,
-        _ if here.contains("FILE") => value.contains(['.', '/', '@']),
-        _ => here.contains("-H '") && value.contains([':', '=', '/']),
+        _ if equivalent.contains("TEXT") => true,
+        _ if equivalent.contains("FILE") => value.contains(['.', '/', '@']),
+        _ => equivalent.contains("-H '") && value.contains([':', '=', '/']),
     }
 }
 
-/// A hint for an option with a value that it does not take here, if the value looks like one of the
-/// option of another tool. `long`: its name here. `problem`: the message of its own parser.
+/// Returns a hint for an option of dyno with an invalid value that fits the same option of another
+/// tool. `long`: name of the option. `problem`: message of its parser.
 fn misuse_hint(
     long: &str,
     value: Option<&str>,
@@ -107,12 +111,14 @@ fn misuse_hint(
     let arg = load.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"))?;
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let typed = [short.as_deref(), Some(long)];
-    let fits = |here: &str| value.is_none_or(|value| is_value_for(here, value));
-    let (typed, elsewhere) =
-        typed.into_iter().flatten().find_map(|typed| Some((typed, answers(typed, fits)?)))?;
+    let is_relevant = |equivalent: &str| value.is_none_or(|value| is_value_for(equivalent, value));
+    let (typed, elsewhere) = typed
+        .into_iter()
+        .flatten()
+        .find_map(|typed| Some((typed, equivalent_hints(typed, is_relevant)?)))?;
     let problem = match value {
         Some(value) => {
-            // The parser may name the value, too, and may separate its advice by a semicolon.
+            // The parser may repeat the value, and may separate its advice by a semicolon.
             let quoted = format!("{value:?}");
             let problem = problem?.trim_start_matches(&quoted).trim_start_matches(": ").trim();
             format!("{typed} {quoted}: {}", problem.replacen("; ", "\nhint: ", 1))
@@ -124,38 +130,39 @@ fn misuse_hint(
     Some(format!("{problem}{same}{elsewhere}"))
 }
 
-/// A hint for a long name after one dash, as Go's tools have it: clap would read `-rate 100` as `-r
-/// ate 100`, and `-host` as a wish for help.
-pub fn one_dash(words: &[OsString], load: &clap::Command) -> Option<String> {
+/// Returns a hint for a long name after one dash, as in Go's tools. clap would read `-rate 100` as
+/// `-r ate 100`, and `-host` as a request for help.
+pub fn single_dash_hint(words: &[OsString], load: &clap::Command) -> Option<String> {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let mut words = words.take_while(|word| *word != "--").skip_while(|word| *word != "load");
     words.find_map(|word| {
         let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
         let name = letters.split('=').next()?;
         if name.chars().count() < 2 {
-            return hidden_help(letters, load);
+            return help_letter_hint(letters, load);
         }
         let (go, gnu) = (format!("-{name}"), format!("--{name}"));
-        if let Some(hint) = unknown(&go) {
+        if let Some(hint) = unknown_option_hint(&go) {
             return Some(hint);
         }
         if load.get_arguments().any(|arg| arg.get_long() == Some(name)) {
             return Some(format!("-{name}: long names have two dashes\nhint: use {gnu}"));
         }
-        unknown(&gnu).or_else(|| hidden_help(letters, load))
+        unknown_option_hint(&gnu).or_else(|| help_letter_hint(letters, load))
     })
 }
 
-/// A hint for letters among which clap would see a wish for help, and make no load.
-fn hidden_help(letters: &str, load: &clap::Command) -> Option<String> {
+/// Returns a hint for letters in which clap would find a request for help instead of a load.
+fn help_letter_hint(letters: &str, load: &clap::Command) -> Option<String> {
     let is_flag = |letter: char| {
         let arg = load.get_arguments().find(|arg| arg.get_short() == Some(letter));
         arg.is_some_and(|arg| !arg.get_action().takes_values())
     };
-    let asks = letters.trim_start_matches(|c: char| c != 'h' && is_flag(c)).starts_with('h');
-    let is_plain = letters.chars().all(is_flag);
-    // A word with flags alone may ask for help.
-    (asks && !is_plain)
+    let asks_for_help =
+        letters.trim_start_matches(|c: char| c != 'h' && is_flag(c)).starts_with('h');
+    let has_only_flags = letters.chars().all(is_flag);
+    // A word with only flags may ask for help.
+    (asks_for_help && !has_only_flags)
         .then(|| format!("-{letters}: no such option\nhint: use -h alone to show the options"))
 }
 

@@ -1,13 +1,13 @@
-//! Each option of each tool is answered.
+//! Tests that each option of each tool has an equivalent or a reason.
 
 use clap::CommandFactory as _;
 
 use super::*;
 use crate::cli::Cli;
 
-/// The options of each tool as its own help lists them (wrk 4.2, wrk2 4.0, hey 0.1.4, oha 1.8,
+/// The options of each tool, from its own help (wrk 4.2, wrk2 4.0, hey 0.1.4, oha 1.8,
 /// h2load 1.64, vegeta 12.12, k6 1.0, ab 2.4, autocannon 8, bombardier 1.2, fortio 1.69). `help` is
-/// left out: it is the same everywhere.
+/// left out, because it is the same everywhere.
 const LISTS: [(&str, &str); 11] = [
     (
         "wrk",
@@ -106,7 +106,7 @@ fn load() -> clap::Command {
 
 fn error(words: &[&str]) -> clap::Error {
     let words: Vec<OsString> = ["dyno", "load"].iter().chain(words).map(OsString::from).collect();
-    Cli::read(&words).expect_err("it is refused")
+    Cli::read(&words).expect_err("the command must be refused")
 }
 
 fn has(load: &clap::Command, typed: &str) -> bool {
@@ -121,20 +121,23 @@ fn has(load: &clap::Command, typed: &str) -> bool {
 }
 
 #[test]
-fn options_of_every_tool_are_answered() {
+fn options_of_every_tool_have_equivalent() {
     let load = load();
     for (name, list) in LISTS {
         let tool = TOOLS.iter().find(|tool| tool.name == name).unwrap();
         for typed in list.split_whitespace() {
-            let here =
-                answer(tool, typed).unwrap_or_else(|| panic!("{name} {typed} is not answered"));
+            let equivalence =
+                equivalent(tool, typed).unwrap_or_else(|| panic!("{name} {typed} is not answered"));
             let dashed = if typed.starts_with("--") { typed.into() } else { format!("-{typed}") };
             let is_here = has(&load, typed) || tool.spelling == Spelling::Go && has(&load, &dashed);
-            assert!(here != SAME || is_here, "{name} {typed}: there is no such option here");
-            if !has(&load, typed) && here != SAME {
+            assert!(equivalence != SAME || is_here, "{name} {typed}: there is no such option here");
+            if !has(&load, typed) && equivalence != SAME {
                 let failure = error(&["http://127.0.0.1:1/", typed]);
                 let text = failure.to_string();
-                assert!(text.contains(here) && text.contains(name), "{name} {typed}: {text}");
+                assert!(
+                    text.contains(equivalence) && text.contains(name),
+                    "{name} {typed}: {text}"
+                );
                 assert_eq!(failure.exit_code(), 2, "{name} {typed}");
             }
         }
@@ -142,11 +145,13 @@ fn options_of_every_tool_are_answered() {
 }
 
 #[test]
-fn answers_name_options_that_exist() {
+fn equivalents_name_existing_options() {
     let load = load();
     for tool in &TOOLS {
-        for (names, here) in tool.options.iter().filter(|(_, here)| !here.contains("curl")) {
-            let words = here.split([' ', ',', ';', '\'', '`', '(', ')']);
+        for (names, equivalence) in
+            tool.options.iter().filter(|(_, equivalence)| !equivalence.contains("curl"))
+        {
+            let words = equivalence.split([' ', ',', ';', '\'', '`', '(', ')']);
             for word in words.filter(|word| word.len() > 1 && word.starts_with('-')) {
                 assert!(
                     has(&load, word) || word == "--version",
@@ -159,7 +164,7 @@ fn answers_name_options_that_exist() {
 }
 
 #[test]
-fn no_word_of_another_tool_ends_without_a_load_and_status_0() {
+fn refused_options_of_other_tools_have_status_2() {
     for (_, list) in LISTS {
         for typed in list.split_whitespace().filter(|typed| typed.len() > 2) {
             for words in [vec![typed], vec![typed, "x"]] {
@@ -182,7 +187,7 @@ fn no_word_of_another_tool_ends_without_a_load_and_status_0() {
 }
 
 #[test]
-fn options_that_mean_another_thing_here_are_told() {
+fn options_with_another_meaning_have_hints() {
     let message = |words: &[&str]| error(&[&["http://h/"], words].concat()).to_string();
     for (words, parts) in [
         (
@@ -209,14 +214,16 @@ fn letters_with_another_meaning_here_are_documented() {
     let load = load();
     let docs = include_str!("../../../../docs/reference/other-tools.md");
     for tool in &TOOLS {
-        for (names, here) in tool.options.iter().filter(|(_, here)| *here != SAME) {
+        for (names, equivalence) in
+            tool.options.iter().filter(|(_, equivalence)| *equivalence != SAME)
+        {
             for name in names.split(' ').filter(|name| name.chars().count() == 1) {
                 let row = format!("| `-{name}` |");
                 let row = docs.lines().find(|line| line.starts_with(&row)).unwrap_or_default();
-                let is_told = !has(&load, &format!("-{name}")) || row.contains(tool.name);
+                let is_documented = !has(&load, &format!("-{name}")) || row.contains(tool.name);
                 assert!(
-                    is_told,
-                    "docs/reference/other-tools.md lacks what -{name} is in {} ({here})",
+                    is_documented,
+                    "docs/reference/other-tools.md lacks -{name} of {} ({equivalence})",
                     tool.name
                 );
             }

@@ -1,6 +1,6 @@
-//! The options of other load generators, and what does the same here.
+//! Lists the options of other load generators, with their equivalents in dyno.
 
-/// How a tool spells its options.
+/// The way in which a tool spells its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
     /// Letters after one dash, names after two.
@@ -13,12 +13,12 @@ pub enum Spelling {
 pub struct LoadTool {
     pub name: &'static str,
     pub spelling: Spelling,
-    /// Options without their dashes, those of one meaning with blanks between, and what does that
-    /// here.
+    /// Options without dashes, with their equivalent in dyno. Options of one meaning are separated
+    /// by spaces.
     pub options: &'static [(&'static str, &'static str)],
 }
 
-/// The hint for an option that has the same name and meaning here.
+/// The equivalent of an option with the same name and meaning in dyno.
 pub const SAME: &str = "the same";
 
 const SUMMARY: &str = "not needed, because the result always has the percentiles";

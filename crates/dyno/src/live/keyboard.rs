@@ -1,7 +1,7 @@
-//! The keys that end a load, and whether their terminal is still there.
+//! Reads the keys that end a load, and detects a closed terminal.
 //!
-//! crossterm's own reader never returns from a terminal that was hung up: it takes the end of the
-//! file for an incomplete key, and reads again in a loop.
+//! crossterm's own reader never returns if the terminal was hung up. It takes the end of the file
+//! for an incomplete key, and reads again in a loop.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ pub enum Input {
     Nothing,
     /// q, Esc or Ctrl-C.
     Quit,
-    /// The terminal is gone: its window was closed, or its connection was lost.
+    /// The terminal is gone, because its window was closed or its connection was lost.
     HungUp,
 }
 
@@ -25,8 +25,8 @@ pub enum Input {
 pub struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Standard input, or the controlling terminal where that is another file. crossterm sets the
-    /// modes of the same one.
+    /// Opens standard input, or the controlling terminal if standard input is another file.
+    /// crossterm sets the modes of the same file.
     pub fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         if rustix::termios::isatty(&stdin) {
@@ -35,8 +35,8 @@ impl Keyboard {
         File::options().read(true).write(true).open("/dev/tty").map(|tty| Keyboard(tty.into()))
     }
 
-    /// Whether this process may use the terminal: in the background a read or a change of its modes
-    /// would stop it.
+    /// Whether this process may use the terminal. In the background, a read or a change of its
+    /// modes would stop this process.
     pub fn is_ours(&self) -> bool {
         // Only the controlling terminal has a foreground group.
         rustix::termios::tcgetpgrp(&self.0).is_ok_and(|group| group == rustix::process::getpgrp())
@@ -47,10 +47,10 @@ impl Keyboard {
     pub fn input(&self) -> Input {
         let mut bytes = [0; 256];
         loop {
-            match state(self.0.as_fd(), PollFlags::IN) {
-                State::Gone => return Input::HungUp,
-                State::Ready if self.is_ours() => {}
-                State::Idle | State::Ready => return Input::Nothing,
+            match poll_state(self.0.as_fd(), PollFlags::IN) {
+                TerminalState::Gone => return Input::HungUp,
+                TerminalState::Ready if self.is_ours() => {}
+                TerminalState::Idle | TerminalState::Ready => return Input::Nothing,
             }
             match rustix::io::read(&self.0, &mut bytes) {
                 Ok(0) => return Input::HungUp,
@@ -63,34 +63,34 @@ impl Keyboard {
     }
 }
 
-/// The access to a terminal at present.
-enum State {
+/// The present state of a terminal.
+enum TerminalState {
     Idle,
     Ready,
     Gone,
 }
 
-fn state(terminal: BorrowedFd<'_>, wanted: PollFlags) -> State {
-    let mut polled = [PollFd::from_borrowed_fd(terminal, wanted)];
+fn poll_state(terminal: BorrowedFd<'_>, events: PollFlags) -> TerminalState {
+    let mut polled = [PollFd::from_borrowed_fd(terminal, events)];
     match poll(&mut polled, Some(&Timespec::default())) {
-        Ok(0) | Err(_) => State::Idle,
+        Ok(0) | Err(_) => TerminalState::Idle,
         Ok(_)
             if polled[0]
                 .revents()
                 .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) =>
         {
-            State::Gone
+            TerminalState::Gone
         }
-        Ok(_) => State::Ready,
+        Ok(_) => TerminalState::Ready,
     }
 }
 
 /// Whether a terminal was hung up.
 pub fn is_gone(terminal: impl AsFd) -> bool {
-    matches!(state(terminal.as_fd(), PollFlags::empty()), State::Gone)
+    matches!(poll_state(terminal.as_fd(), PollFlags::empty()), TerminalState::Gone)
 }
 
-/// Whether q, Esc or Ctrl-C is among keys, as a terminal in raw mode sends them.
+/// Whether q, Esc or Ctrl-C is among the keys that a terminal sends in raw mode.
 fn has_quit(bytes: &[u8]) -> bool {
     const ESC: u8 = 0x1B;
     const CONTROL_C: u8 = 0x03;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn q_escape_and_control_c_quit_and_other_keys_do_not() {
+    fn only_q_escape_and_control_c_quit() {
         for quits in ["q", "Q", "\x1b", "\x03", "xq", "\x1b[Aq", "\x1b\x1b", "\x1bOA\x03"] {
             assert!(has_quit(quits.as_bytes()), "{quits:?}");
         }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_file_is_a_lost_terminal() {
+    fn end_of_file_means_hung_up() {
         let (reader, writer) = io::pipe().unwrap();
         let keyboard = Keyboard(reader.into());
         assert_eq!(keyboard.input(), Input::Nothing);

@@ -1,5 +1,5 @@
-//! The live view of `dyno load`: [`model`] is what it shows, [`view`] draws that, [`Live`] owns the
-//! terminal.
+//! The live view of `dyno load`. [`model`] has its numbers, [`view`] draws them, and [`Live`]
+//! controls the terminal.
 
 mod keyboard;
 pub mod model;
@@ -26,28 +26,28 @@ use self::keyboard::Keyboard;
 use self::model::LiveModel;
 use self::view::Palette;
 
-/// Room for one screen, so that it reaches the terminal in one write.
+/// Size of a buffer for one screen, so that it reaches the terminal in one write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Whether a [`Live`] holds the terminal. The first caller restores it.
-static SHOWN: AtomicBool = AtomicBool::new(false);
+/// Whether a [`Live`] controls the terminal. It is restored only once.
+static IS_LIVE: AtomicBool = AtomicBool::new(false);
 
-/// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back
-/// on drop, and before a panic's message.
+/// The terminal while a load runs: the alternate screen on standard error, in raw mode. It is
+/// restored on drop, and before the message of a panic.
 #[derive(Debug)]
 pub struct Live {
-    /// Never dropped: its drop prints to standard error if it cannot show the cursor, and panics if
-    /// that is gone, too. [`give_back`] does all that is needed.
+    /// Never dropped, because its drop panics if it can neither show the cursor nor print to
+    /// standard error. [`restore_terminal`] does the clean-up.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
     keyboard: Keyboard,
     palette: Palette,
     /// Whether another process used the terminal since the last drawing.
-    was_away: bool,
+    was_in_background: bool,
 }
 
 impl Live {
-    /// Fails where standard error is not a terminal, the terminal refuses, or this process is in
-    /// its background.
+    /// Starts the live view. Fails if standard error is not a terminal, the terminal refuses, or
+    /// this process is in its background.
     pub fn start(palette: Palette) -> io::Result<Live> {
         if !io::stderr().is_terminal() {
             return Err(io::Error::new(
@@ -59,27 +59,27 @@ impl Live {
         if !keyboard.is_ours() {
             return Err(io::Error::other("this process runs in the terminal's background"));
         }
-        give_back_before_panics();
+        restore_terminal_before_panics();
         enable_raw_mode()?;
-        SHOWN.store(true, Ordering::SeqCst);
-        Live::enter(keyboard, palette).inspect_err(|_| give_back())
+        IS_LIVE.store(true, Ordering::SeqCst);
+        Live::enter(keyboard, palette).inspect_err(|_| restore_terminal())
     }
 
     fn enter(keyboard: Keyboard, palette: Palette) -> io::Result<Live> {
-        let mut out = BufWriter::with_capacity(BUFFER_BYTES, screen()?);
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, open_screen()?);
         execute!(out, EnterAlternateScreen)?;
         let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(out))?);
-        Ok(Live { terminal, keyboard, palette, was_away: false })
+        Ok(Live { terminal, keyboard, palette, was_in_background: false })
     }
 
-    /// Draws at the size the terminal has now. Does nothing once the terminal was given back, in
-    /// its background, and as long as it takes no more: a load does not wait for its screen.
+    /// Draws at the present size of the terminal. Does nothing after the terminal was restored, in
+    /// its background, and while it accepts no output, because a load must not wait for its screen.
     pub fn show(&mut self, model: &LiveModel) -> io::Result<()> {
-        if !SHOWN.load(Ordering::SeqCst) {
+        if !IS_LIVE.load(Ordering::SeqCst) {
             return Ok(());
         }
         if !self.keyboard.is_ours() {
-            self.was_away = true;
+            self.was_in_background = true;
             return Ok(());
         }
         let drawn = self.draw(model);
@@ -91,10 +91,10 @@ impl Live {
     }
 
     fn draw(&mut self, model: &LiveModel) -> io::Result<()> {
-        // The rest of the last screen comes first: what the next one changes is relative to it.
+        // The rest of the last screen is written first, because the next one is relative to it.
         self.terminal.backend_mut().flush()?;
-        if std::mem::take(&mut self.was_away) {
-            // A shell has changed the modes. crossterm does not set a mode that it believes to be
+        if std::mem::take(&mut self.was_in_background) {
+            // A shell has changed the modes. crossterm would not set a mode that it assumes to be
             // set.
             disable_raw_mode()?;
             enable_raw_mode()?;
@@ -112,41 +112,42 @@ impl Live {
     }
 }
 
-/// Standard error's terminal, opened anew so that writes to it do not wait: a connection that hangs
-/// takes nothing for minutes.
-fn screen() -> io::Result<File> {
+/// Opens the terminal of standard error anew, so that writes do not block: a hanging connection may
+/// accept no output for minutes.
+fn open_screen() -> io::Result<File> {
     const NO_WAIT: i32 =
         rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY).bits() as i32;
     let opened = File::options().write(true).custom_flags(NO_WAIT).open("/proc/self/fd/2");
-    // After a change of the user the terminal is not ours to open.
+    // After a change of the user, the terminal may not be opened.
     opened.or_else(|_| io::stderr().as_fd().try_clone_to_owned().map(File::from))
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
-/// Gives the terminal back if a [`Live`] holds it: for code that ends this process without
-/// unwinding. Errors are ignored, because they cannot be shown.
-pub fn give_back() {
-    if SHOWN.swap(false, Ordering::SeqCst)
+/// Restores the terminal if a [`Live`] controls it, also for code that ends this process without
+/// unwinding. Errors are ignored, because they cannot be displayed.
+pub fn restore_terminal() {
+    if IS_LIVE.swap(false, Ordering::SeqCst)
         && Keyboard::open().is_ok_and(|keyboard| keyboard.is_ours())
     {
-        let _ = screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
+        let _ = open_screen().and_then(|mut screen| execute!(screen, LeaveAlternateScreen, Show));
         let _ = disable_raw_mode();
     }
 }
 
-/// Otherwise a panic's message, of any thread, would vanish with the alternate screen.
-fn give_back_before_panics() {
-    static HOOKED: Once = Once::new();
-    HOOKED.call_once(|| {
-        let usual = std::panic::take_hook();
+/// Restores the terminal before the message of a panic in any thread. Otherwise the message would
+/// vanish with the alternate screen.
+fn restore_terminal_before_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            give_back();
-            usual(panic);
+            restore_terminal();
+            default_hook(panic);
         }));
     });
 }

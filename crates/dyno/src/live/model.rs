@@ -1,44 +1,44 @@
-//! The numbers that the live view shows, without a clock. `cmd/load/watch.rs` fills them in after
-//! each interval.
+//! The numbers of the live view, without a clock. `cmd/load/watch.rs` updates them after each
+//! interval.
 
-/// Points kept. More are merged in pairs: the oldest become the coarsest, the newest stay one per
-/// interval.
-const POINTS_KEPT: usize = 600;
+/// Maximum number of points. If there are more, they are merged in pairs, so that older points
+/// become coarser.
+const MAX_POINTS: usize = 600;
 
-/// The least ratio between the ends of a histogram. A narrower one would show gaps between the
-/// values that can be recorded.
+/// Minimum ratio between the ends of a histogram. A narrower one would show gaps between recordable
+/// values.
 const MIN_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
 pub struct LiveModel {
-    /// The URL that is loaded: `http://127.0.0.1:8080/plaintext`.
+    /// URL of the load: `http://127.0.0.1:8080/plaintext`.
     pub title: String,
-    /// How: `h1 · 64 connections · closed loop · io_uring × 1`.
+    /// Shape of the load: `h1 · 64 connections · closed loop · io_uring × 1`.
     pub subtitle: String,
     pub phase: LivePhase,
     /// Time since the load began, warm-up included.
     pub elapsed_s: f64,
-    /// Planned time, warm-up included; `None`: the load has no set end.
+    /// Planned time, warm-up included. `None`: the load has no planned end.
     pub planned_s: Option<f64>,
-    /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest
-    /// first. [`LiveModel::push`] adds them, and bounds their number.
+    /// Points of the warm-up and the measured window, oldest first, without gaps from 0. There are
+    /// none of the drain. [`LiveModel::push`] adds them, and limits their number.
     pub points: Vec<LivePoint>,
-    /// Response times of correct responses in the measured window so far: (nanoseconds, count),
-    /// ascending, sparse.
+    /// Response times of correct responses in the measured window so far, ascending: (nanoseconds,
+    /// count).
     pub histogram: Vec<(u64, u64)>,
-    /// Requests of the measured window so far that were due and got no correct response: they rank
-    /// above the histogram.
+    /// Due requests of the measured window so far without a correct response. They rank above the
+    /// histogram.
     pub unanswered: u64,
-    /// The longest wait known of those, in microseconds.
+    /// Longest known wait of unanswered requests, in microseconds.
     pub longest_wait_us: Option<f64>,
-    /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the
-    /// measured window.
+    /// Counts of exchanges that were not ok, without zeros. They are of the warm-up while it lasts,
+    /// then of the measured window.
     pub outcomes: Vec<(&'static str, u64)>,
     pub connections_open: u64,
     pub connections_asked: u64,
-    /// Share of the last interval for which each thread of the generator was busy, 0 to 1.
+    /// Busy share (0 to 1) of each generator thread in the last interval.
     pub threads: Vec<f64>,
-    /// Requests intended per second; `None`: a closed loop, or no constant rate.
+    /// Intended requests per second. `None`: a closed loop, or no constant rate.
     pub offered_rps: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ impl LivePhase {
     }
 }
 
-/// One finished interval, or some that were merged. It begins where the one before it ended.
+/// A finished interval, or several merged ones. It begins at the end of the previous point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LivePoint {
     /// Time since the load began.
@@ -70,12 +70,13 @@ pub struct LivePoint {
     pub warmup: bool,
     /// Correct responses per second.
     pub rps: f64,
-    /// Percentiles of response time; `None`: nothing is known.
+    /// Percentiles of response time. `None`: unknown.
     pub p50_us: Option<f64>,
     pub p90_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
-    /// Which of the four above are only lower bounds, because they lie among unanswered requests.
+    /// Whether each of the four percentiles is only a lower bound, because it lies among unanswered
+    /// requests.
     pub beyond: [bool; 4],
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
@@ -88,17 +89,17 @@ pub struct LivePoint {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveResponseTime {
     At(f64),
-    /// Longer than this: it lies among unanswered requests.
+    /// Longer than this, because it lies among unanswered requests.
     Beyond(f64),
 }
 
 impl LivePoint {
-    /// This point, which began at `start_s`, and the next as one. A percentile of a union lies
-    /// between those of its parts, so the larger one never flatters.
+    /// Merges this point, which began at `start_s`, with the next one. A percentile of a union lies
+    /// between those of its parts, so the larger one is never too low.
     fn merge(&self, start_s: f64, next: &LivePoint) -> LivePoint {
         let widths = (self.end_s - start_s, next.end_s - self.end_s);
         let share = widths.0 / (widths.0 + widths.1);
-        // Two points of no length weigh the same.
+        // Two points without length have the same weight.
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
         LivePoint {
             end_s: next.end_s,
@@ -118,34 +119,35 @@ impl LivePoint {
     }
 }
 
+/// Returns the larger of two values, if any is known.
 pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
 impl LiveModel {
-    /// Adds the latest interval, which must not be of the drain: that would dilute the rate.
+    /// Adds the latest interval. It must not belong to the drain, which would lower the rate.
     pub fn push(&mut self, point: LivePoint) {
         self.points.push(point);
-        if self.points.len() > POINTS_KEPT {
-            self.points = in_pairs(&self.points);
+        if self.points.len() > MAX_POINTS {
+            self.points = merge_pairs(&self.points);
         }
     }
 
-    /// Each point with the second it began at.
+    /// Returns each point with its start in seconds.
     pub fn spans(&self) -> impl Iterator<Item = (f64, &LivePoint)> {
         spans(&self.points)
     }
 
-    /// Correct responses per second over the measured window so far.
+    /// Returns the correct responses per second over the measured window so far.
     pub fn measured_rps(&self) -> Option<f64> {
         let measured = self.spans().filter(|(_, p)| !p.warmup);
-        let (seconds, answers) = measured
+        let (seconds, responses) = measured
             .map(|(start, p)| (p.end_s - start, p.rps * (p.end_s - start)))
             .fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1));
-        Some(answers / seconds).filter(|rps| rps.is_finite())
+        Some(responses / seconds).filter(|rps| rps.is_finite())
     }
 
-    /// The response time in microseconds that a share (0 to 1) of all that was due did not exceed.
+    /// Returns the response time that a share (0 to 1) of all due requests did not exceed.
     pub fn response(&self, share: f64) -> Option<LiveResponseTime> {
         let longest = || self.longest_wait_us.map(LiveResponseTime::Beyond);
         self.response_us(share)
@@ -153,24 +155,24 @@ impl LiveModel {
             .or_else(|| longest().filter(|_| self.unanswered > 0))
     }
 
-    /// The share of all that was due in the measured window that got no correct response.
+    /// Returns the share of due requests in the measured window without a correct response.
     pub fn unanswered_share(&self) -> f64 {
         let answered: f64 = self.histogram.iter().map(|&(_, n)| n as f64).sum();
         let unanswered = self.unanswered as f64;
         if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
     }
 
-    /// [`LiveModel::response`] in microseconds if it lies among the correct responses, else `None`.
+    /// Returns [`LiveModel::response`] in microseconds. `None`: it lies among unanswered requests.
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = answered + u128::from(self.unanswered);
-        let wanted = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
-        let mut seen = 0;
-        let at = self.histogram.iter().find(|(_, n)| {
-            seen += u128::from(*n);
-            seen >= wanted
+        let rank = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
+        let mut counted = 0;
+        let bin = self.histogram.iter().find(|(_, n)| {
+            counted += u128::from(*n);
+            counted >= rank
         });
-        at.map(|&(ns, _)| ns as f64 / 1e3)
+        bin.map(|&(ns, _)| ns as f64 / 1e3)
     }
 }
 
@@ -179,8 +181,8 @@ fn spans(points: &[LivePoint]) -> impl Iterator<Item = (f64, &LivePoint)> {
     starts.zip(points)
 }
 
-/// The points merged in pairs, but never one of the warm-up with a measured one.
-fn in_pairs(points: &[LivePoint]) -> Vec<LivePoint> {
+/// Merges points in pairs, but not a point of the warm-up with a measured one.
+fn merge_pairs(points: &[LivePoint]) -> Vec<LivePoint> {
     let mut merged = Vec::with_capacity(points.len() / 2 + 1);
     let mut rest = spans(points).peekable();
     while let Some((start, point)) = rest.next() {
@@ -199,7 +201,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// `None` if there is nothing to count.
+    /// Counts a histogram. `None`: it is empty.
     pub fn from_histogram(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
@@ -213,18 +215,18 @@ impl Bins {
         Some(result)
     }
 
-    /// The bin that a time falls into; the nearest one if it lies outside.
+    /// Returns the bin of a time, or the nearest one if the time lies outside.
     pub fn bin(&self, ns: f64) -> usize {
         let share = (ns.max(1.0) / self.low_ns).ln() / (self.high_ns / self.low_ns).ln();
         ((share * self.counts.len() as f64).max(0.0) as usize).min(self.counts.len() - 1)
     }
 }
 
-/// A range of positive numbers, widened about its geometric middle so that its ends have at least
-/// `ratio` between them.
+/// Widens a range of positive numbers about its geometric middle, so that the ratio of its ends is
+/// at least `ratio`.
 pub fn widen(low: f64, high: f64, ratio: f64) -> (f64, f64) {
-    let widen = (ratio * low / high).max(1.0).sqrt();
-    (low / widen, high * widen)
+    let factor = (ratio * low / high).max(1.0).sqrt();
+    (low / factor, high * factor)
 }
 
 #[cfg(test)]
@@ -236,22 +238,22 @@ mod tests {
     }
 
     #[test]
-    fn points_are_bounded_and_lose_neither_failures_nor_the_mean() {
+    fn push_limits_points_and_keeps_failures_and_mean() {
         let mut model = LiveModel::default();
         for i in 1..=5000 {
             model.push(point(f64::from(i), i <= 33, f64::from(i)));
-            assert!(model.points.len() <= POINTS_KEPT);
+            assert!(model.points.len() <= MAX_POINTS);
         }
         assert_eq!(model.points.iter().map(|p| p.failed).sum::<u64>(), 5000);
         let warmup_ends = model.points.iter().rfind(|p| p.warmup).unwrap().end_s;
-        assert_eq!(warmup_ends, 33.0, "the two phases stay apart");
+        assert_eq!(warmup_ends, 33.0, "the warm-up is not merged with the measured window");
         let mean = f64::midpoint(34.0, 5000.0);
         assert!((model.measured_rps().unwrap() / mean - 1.0).abs() < 1e-9);
         assert!(model.spans().all(|(start, p)| p.end_s > start));
     }
 
     #[test]
-    fn merging_weighs_rates_by_time_and_keeps_the_worse_percentile() {
+    fn merge_weights_rates_and_keeps_larger_percentile() {
         let next = LivePoint { p50_us: Some(7.0), ..point(4.0, false, 40.0) };
         let merged = point(1.0, false, 80.0).merge(0.0, &next);
         assert_eq!(
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_even_in_the_logarithm_and_count_everything() {
+    fn bins_are_logarithmic_and_count_everything() {
         let decades: Vec<_> = (0..=6).map(|e| (10u64.pow(e), 1 + u64::from(e))).collect();
         let bins = Bins::from_histogram(&decades, 6).unwrap();
         assert_eq!((bins.low_ns, bins.high_ns), (1.0, 1e6));
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_lies_in_the_middle_of_a_range_of_two() {
+    fn single_value_lies_in_middle_of_range() {
         let bins = Bins::from_histogram(&[(1, 0), (1000, 9), (u64::MAX, 0)], 7).unwrap();
         assert!((bins.high_ns / bins.low_ns - 2.0).abs() < 1e-9);
         assert_eq!(bins.counts[3], 9);
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_come_from_the_histogram() {
+    fn response_us_is_from_histogram() {
         let histogram = vec![(1_000, 50), (2_000, 49), (9_000, 1)];
         let model = LiveModel { histogram, ..LiveModel::default() };
         assert_eq!(
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_ranks_above_every_answer() {
+    fn unanswered_requests_rank_above_responses() {
         let histogram = vec![(1_000, 50), (2_000, 40)];
         let (unanswered, longest_wait_us) = (10, Some(1.2e6));
         let model = LiveModel { histogram, unanswered, longest_wait_us, ..LiveModel::default() };

@@ -1,9 +1,9 @@
-//! Sentences of made reports.
+//! Tests sentences of the answer.
 
 use super::*;
 
 #[test]
-fn tie_names_its_best_only_where_all_are_tied_with_all() {
+fn tie_text_of_mutual_tie_includes_best() {
     let tie = |with: &[&str], mutual| Tie {
         workload: "w".into(),
         best: "a".into(),
@@ -15,7 +15,7 @@ fn tie_names_its_best_only_where_all_are_tied_with_all() {
     assert_eq!(tie_text(&tie(&["b"], true), upper), ("A and B".into(), String::new()));
     assert_eq!(tie_text(&tie(&["b", "c"], false), upper), ("B and C".into(), " from A".into()));
     let groups = [("b and c", " from a"), ("d and e", "")];
-    let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
+    let groups = groups.into_iter().map(|(names, from)| (names.to_string(), from.to_string()));
     assert_eq!(
         tie_sentence(" over h1", groups).unwrap(),
         "b and c cannot be distinguished from a by peak throughput over h1 (tie), nor can d and e."
@@ -23,42 +23,42 @@ fn tie_names_its_best_only_where_all_are_tied_with_all() {
 }
 
 #[test]
-fn too_few_repeats_give_no_ranking() {
-    let of = |name: &str, repeats: usize| (name.to_string(), repeats);
-    for (all, wanted) in [
+fn unranked_sentence_names_subjects_with_few_repeats() {
+    let ranked = |name: &str, repeats: usize| (name.to_string(), repeats);
+    for (subjects, expected) in [
         (
-            &[of("nginx", 2), of("caddy", 3)][..],
+            &[ranked("nginx", 2), ranked("caddy", 3)][..],
             Some("nginx has 2 valid repeats, too few for a rank."),
         ),
         (
-            &[of("a", 1), of("b", 3), of("c", 2)],
+            &[ranked("a", 1), ranked("b", 3), ranked("c", 2)],
             Some(
                 "a (1 valid repeat) and c (2 valid repeats) have too few valid repeats for a \
                   rank.",
             ),
         ),
         (
-            &[of("a", 2), of("b", 1)],
+            &[ranked("a", 2), ranked("b", 1)],
             Some(
                 "With 2 valid repeats, differences in peak throughput are not significant. The \
                  order is not a ranking.",
             ),
         ),
-        (&[of("a", 3), of("b", 3)], None),
-        (&[of("a", 1)], None),
+        (&[ranked("a", 3), ranked("b", 3)], None),
+        (&[ranked("a", 1)], None),
     ] {
-        assert_eq!(unranked_sentence("", all).as_deref(), wanted, "{all:?}");
+        assert_eq!(unranked_sentence("", subjects).as_deref(), expected, "{subjects:?}");
     }
 }
 
 #[test]
-fn medians_say_of_how_many_repeats_they_are() {
-    for (repeats, wanted) in [
+fn medians_of_repeats_states_their_range() {
+    for (repeats, expected) in [
         (&[3, 3][..], Some("medians of 3 repeats")),
         (&[3, 2, 3], Some("medians of 2 to 3 repeats")),
         (&[1, 1], Some("one repeat, so no interval")),
         (&[], None),
     ] {
-        assert_eq!(medians_of(repeats.iter().copied()).as_deref(), wanted, "{repeats:?}");
+        assert_eq!(medians_of(repeats.iter().copied()).as_deref(), expected, "{repeats:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The section on cost: the CPU time and the memory that a request took, in each step and over
-//! whole lives.
+//! Renders the section on cost: CPU time and memory per request, in each step and over the whole
+//! life of a server.
 
 use dyno_analysis::backend::{BackendSummary, BackendUse};
 use dyno_analysis::cost::PaidUse;
@@ -14,37 +14,38 @@ use dyno_archive::plan::Cost;
 use maud::{Markup, html};
 
 use super::part_scope::PartScope;
-use super::table::{Column, TableCell, cell, table_of, text, value};
-use super::{count_cell, figure, noise, note, repeats_of, step_table, swatch, trial_table};
+use super::table::{Column, TableCell, cell, table_from_columns, text, value};
+use super::{count_cell, figure, noise_note, note, repeats_cell, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, or_dash, percent, quantity};
 
 pub(super) fn cost(report: &Report) -> Markup {
+    let cpu_note = noise_note(report, CPU.key);
     html! {
-        (figure("cpu", "Server CPU per request", noise(report, CPU.key).trim_start(), &cpu(report)))
+        (figure("cpu", "Server CPU per request", cpu_note.trim_start(), &cpu_table(report)))
         (price(report))
         (figure(
             "split",
             "User and system CPU per request",
-            &format!("{SPLIT}{}", noise(report, CPU.key)),
-            &split(report),
+            &format!("{SPLIT}{}", noise_note(report, CPU.key)),
+            &split_table(report),
         ))
         (figure(
             "cpus",
             "CPUs used",
-            &format!("{CPUS}{}", noise(report, "server_cpus")),
-            &cpus(report),
+            &format!("{CPUS}{}", noise_note(report, "server_cpus")),
+            &cpus_table(report),
         ))
         (figure(
             "memory",
             "Memory",
-            &format!("{MEMORY}{}", noise(report, metric::MEMORY.key)),
-            &memory(report),
+            &format!("{MEMORY}{}", noise_note(report, metric::MEMORY.key)),
+            &memory_table(report),
         ))
         (figure(
             "memory-time",
             "Memory × time per request",
-            &format!("{MEMORY_TIME}{}", noise(report, metric::MEMORY_TIME.key)),
-            &memory_time(report),
+            &format!("{MEMORY_TIME}{}", noise_note(report, metric::MEMORY_TIME.key)),
+            &memory_time_table(report),
         ))
         (lifetimes(report))
         (backends(report))
@@ -60,7 +61,7 @@ const MEMORY: &str = "Anonymous and shared memory, of the control group if there
 const MEMORY_TIME: &str = "The server's memory × the time between two responses: a request's share \
                            of memory that is billed by the second.";
 
-fn cpu(report: &Report) -> Markup {
+fn cpu_table(report: &Report) -> Markup {
     step_table(
         report,
         &[
@@ -69,7 +70,7 @@ fn cpu(report: &Report) -> Markup {
                     b.cpu_us_per_request.median.map(micros)
                 })
             }),
-            ("#Each repeat", &|s| repeats_of(&s.cpu_us_per_request, micros)),
+            ("#Each repeat", &|s| repeats_cell(&s.cpu_us_per_request, micros)),
             ("#Context switches per request", &|s| {
                 value(s.context_switches_per_request.median, number)
             }),
@@ -77,45 +78,47 @@ fn cpu(report: &Report) -> Markup {
     )
 }
 
-/// A cell of the subject with the same of each back end in smaller text below.
+/// Adds the value of each back end to a cell of the subject, in smaller text below.
 fn with_backends(
     cell: TableCell,
     s: &Summary,
     show: impl Fn(&BackendSummary) -> Option<String>,
 ) -> TableCell {
-    let shown =
-        s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
-    shown.fold(cell, TableCell::with_small)
+    let texts = s
+        .backends
+        .iter()
+        .filter_map(|backend| Some(format!("+ {} {}", backend.name, show(backend)?)));
+    texts.fold(cell, TableCell::with_small)
 }
 
-/// The parts of CPU time at the reference step of each row of the overview.
-fn split(report: &Report) -> Markup {
-    let part = |r: &OverviewRow, key: &str| {
-        let over = report.summary(r.reference_cell).and_then(|s| s.metric(key));
-        value(over.and_then(|m| m.over.median), |v| quantity(Metric::from_key(key).unit, v))
+/// Table of user and system CPU time at the reference step of each row of the overview.
+fn split_table(report: &Report) -> Markup {
+    let metric_cell = |r: &OverviewRow, key: &str| {
+        let metric = report.summary(r.reference_cell).and_then(|s| s.metric(key));
+        value(metric.and_then(|m| m.over.median), |v| quantity(Metric::from_key(key).unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
         ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
         ("Step", &|r| text(crate::overview::label(r.reference_at))),
-        ("#User", &|r| part(r, "server_cpu_user_us_per_request")),
-        ("#System", &|r| part(r, "server_cpu_sys_us_per_request")),
+        ("#User", &|r| metric_cell(r, "server_cpu_user_us_per_request")),
+        ("#System", &|r| metric_cell(r, "server_cpu_sys_us_per_request")),
     ];
-    table_of("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
+    table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r))
 }
 
-fn cpus(report: &Report) -> Markup {
+fn cpus_table(report: &Report) -> Markup {
     let none = Repeated::default();
-    let over = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.over.clone());
+    let metric = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.over.clone());
     step_table(
         report,
         &[
-            ("#CPUs used", &|s| value(over(s).median, number)),
-            ("#Each repeat", &|s| repeats_of(&over(s), number)),
+            ("#CPUs used", &|s| value(metric(s).median, number)),
+            ("#Each repeat", &|s| repeats_cell(&metric(s), number)),
         ],
     )
 }
 
-fn memory(report: &Report) -> Markup {
+fn memory_table(report: &Report) -> Markup {
     step_table(
         report,
         &[
@@ -124,47 +127,51 @@ fn memory(report: &Report) -> Markup {
                     b.memory_bytes.median.map(bytes)
                 })
             }),
-            ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
+            ("#Each repeat", &|s| repeats_cell(&s.memory_bytes, bytes)),
             ("#Page cache", &|s| value(s.memory_file_bytes.median, bytes)),
             ("#Kernel memory", &|s| value(s.memory_kernel_bytes.median, bytes)),
         ],
     )
 }
 
-fn memory_time(report: &Report) -> Markup {
+fn memory_time_table(report: &Report) -> Markup {
     let show = |m: f64| quantity(Unit::MegabyteSeconds, m);
     step_table(
         report,
         &[
             ("#Memory × time per request", &|s| value(s.memory_mb_s_per_request.median, show)),
-            ("#Each repeat", &|s| repeats_of(&s.memory_mb_s_per_request, show)),
+            ("#Each repeat", &|s| repeats_cell(&s.memory_mb_s_per_request, show)),
         ],
     )
 }
 
-/// Resources that each start used over its whole life; a sentence where they are unknown.
+/// Resources that each start used over its whole life, or a sentence if they are unknown.
 fn lifetimes(report: &Report) -> Markup {
-    let lived: Vec<&SubjectResult> =
+    let subjects: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
-    if lived.is_empty() {
+    if subjects.is_empty() {
         return note(
             "The cost of requests over a server's whole life, with start-up and warm-up, is \
              unknown here. Only control groups count the CPU time of processes and threads that \
              have ended. In the JSON, lifetimes are empty.",
         );
     }
-    let named: [Column<'_, &SubjectResult>; 4] = [
+    let subject_columns: [Column<'_, &SubjectResult>; 4] = [
         ("Subject", &|s| cell(html! { (swatch(report, &s.id)) (s.title) })),
         ("#Starts", &|s| count_cell(s.lifetimes.starts.len() as u64)),
         ("#CPU per request, whole life", &|s| value(s.lifetimes.cpu_us_per_request.median, micros)),
-        ("#Each repeat", &|s| repeats_of(&s.lifetimes.cpu_us_per_request, micros)),
+        ("#Each repeat", &|s| repeats_cell(&s.lifetimes.cpu_us_per_request, micros)),
     ];
-    let price: [Column<'_, &SubjectResult>; 1] = [("#CPU cost of a billion such requests", &|s| {
-        value(s.lifetimes.cost_per_billion_requests, number)
-    })];
-    let columns = [&named[..], if report.run.cost.is_some() { &price } else { &[] }].concat();
-    let shown = table_of("sortable", &columns, &lived, |s| PartScope::subject(report, &s.id));
-    figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)
+    let price_column: [Column<'_, &SubjectResult>; 1] =
+        [("#CPU cost of a billion such requests", &|s| {
+            value(s.lifetimes.cost_per_billion_requests, number)
+        })];
+    let columns =
+        [&subject_columns[..], if report.run.cost.is_some() { &price_column } else { &[] }]
+            .concat();
+    let table =
+        table_from_columns("sortable", &columns, &subjects, |s| PartScope::subject(report, &s.id));
+    figure("lifetimes", "Requests over CPU time", LIFETIMES, &table)
 }
 
 const LIFETIMES: &str = "Correct responses over CPU time, both counted from exec. One line per \
@@ -174,15 +181,15 @@ const LIFETIMES: &str = "Correct responses over CPU time, both counted from exec
                          without a control group has no line, and no lifetime in the JSON: only \
                          control groups count the CPU time of ended processes.";
 
-/// Resources that back ends used in each trial. Empty if there are none.
+/// Resources that back ends used in each trial. Empty without back ends.
 fn backends(report: &Report) -> Markup {
-    type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
-    let rows: Vec<BehindTrial<'_>> =
+    type BackendTrial<'a> = (&'a TrialResult, &'a BackendUse);
+    let rows: Vec<BackendTrial<'_>> =
         report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
     if rows.is_empty() {
         return Markup::default();
     }
-    let shown = trial_table(
+    let table = trial_table(
         report,
         &rows,
         |(t, _)| t,
@@ -202,12 +209,12 @@ fn backends(report: &Report) -> Markup {
         (note("Services that the subject needs, started and monitored with it. Per request: \
                divided by the subject's responses. The share is of the CPU time of subject and \
                back ends together."))
-        (shown)
+        (table)
     }
 }
 
-/// The price of a billion requests, at prices that the reader may change. Empty if the cost of a
-/// request is unknown.
+/// Cost of a billion requests, at prices that the reader may change. Empty if the resources of a
+/// request are unknown.
 fn price(report: &Report) -> Markup {
     if report.overview.iter().all(|row| row.paid.is_none()) {
         return Markup::default();
@@ -218,17 +225,17 @@ fn price(report: &Report) -> Markup {
         ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
         ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
-        ("#Cost", &|r| price_of(r.paid, r.cost_per_billion_requests)),
+        ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),
         ("#Between", &|r| cell(cost_range_cell(r))),
         ("#Of that, memory", &|r| {
-            price_of(r.paid.map(of_memory), r.cost.map(|cost| cost.of_memory))
+            price_with_key(r.paid.map(memory_share), r.cost.map(|cost| cost.of_memory))
         }),
     ];
     html! {
         h3 { "Cost of a billion requests" } "\n"
-        (prices(cost))
-        (table_of("sortable", &columns, &report.overview, |r| PartScope::row(report, r)))
-        div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), at_prices))) }
+        (prices_form(cost))
+        (table_from_columns("sortable", &columns, &report.overview, |r| PartScope::row(report, r)))
+        div id="at-prices" { (note(&cost.map_or_else(|| NO_PRICE.into(), prices_text))) }
     }
 }
 
@@ -236,23 +243,23 @@ const NO_PRICE: &str = "Hours of a CPU and of a GiB of memory that a billion req
                         all CPUs of the server in use. The suite has no prices ([cost]): set them \
                         above.";
 
-/// A cost, with the hours of which the viewer makes another when prices change.
+/// A cost, with the hours from which the viewer computes it anew when prices change.
 fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
-    let shown = or_dash(cost, number);
+    let text = or_dash(cost, number);
     match paid {
-        None => html! { (shown) },
+        None => html! { (text) },
         Some(PaidUse { cpu_hours, gib_hours }) => {
-            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=(gib_hours) { (shown) } }
+            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=(gib_hours) { (text) } }
         }
     }
 }
 
-fn price_of(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
+fn price_with_key(paid: Option<PaidUse>, cost: Option<f64>) -> TableCell {
     cell(price_cell(paid, cost)).sorted_by(cost)
 }
 
-/// The part of it that is for memory.
-fn of_memory(paid: PaidUse) -> PaidUse {
+/// Returns the part of the paid use that is memory.
+fn memory_share(paid: PaidUse) -> PaidUse {
     PaidUse { cpu_hours: 0.0, ..paid }
 }
 
@@ -265,8 +272,8 @@ fn cost_range_cell(row: &OverviewRow) -> Markup {
     html! { (price_cell(low, ends.0)) "–" (price_cell(high, ends.1)) }
 }
 
-/// The form in which the reader sets prices; the viewer shows it.
-fn prices(cost: Option<Cost>) -> Markup {
+/// Form for prices. The viewer makes it visible.
+fn prices_form(cost: Option<Cost>) -> Markup {
     let input = |name: &str, label: &str, value: Option<f64>, most: Option<u32>| {
         html! {
             label {
@@ -291,15 +298,15 @@ fn prices(cost: Option<Cost>) -> Markup {
     }
 }
 
-/// The prices, and what they are of.
-fn at_prices(cost: Cost) -> String {
+/// States the prices and their assumptions.
+fn prices_text(cost: Cost) -> String {
     let utilisation =
         cost.utilisation.map_or_else(|| "fully".into(), |share| format!("for {}", percent(share)));
     let memory = cost.per_gib_hour.map_or_else(
         || "memory free of charge".into(),
         |price| format!("{price} per GiB and hour of its memory"),
     );
-    let lives = cost.lifetime_hours.map_or_else(
+    let restarts = cost.lifetime_hours.map_or_else(
         || "never restarted".into(),
         |hours| {
             format!(
@@ -310,7 +317,7 @@ fn at_prices(cost: Cost) -> String {
     );
     format!(
         "Prices: {} per vCPU and hour, every CPU of the server used {utilisation}, {memory}, \
-         {lives}. Between: the cost at both ends of the interval, or range, of the CPU time per \
+         {restarts}. Between: the cost at both ends of the interval, or range, of the CPU time per \
          request.",
         cost.per_vcpu_hour
     )

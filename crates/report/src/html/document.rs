@@ -1,21 +1,22 @@
-//! The frame of every page: self-contained, and with no script but the viewer's.
+//! Renders the frame of every page. A page is self-contained, and has no script except the
+//! viewer's.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{inside_script, policy};
+use super::{escape_for_script, policy};
 use crate::terminal::escape_controls;
 
-/// The viewer on a page: its style, its script, and the JSON that it draws.
+/// Parts of the viewer on a page: its style, its script, and the JSON that it draws.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'a> {
     pub(crate) css: &'a str,
-    /// Empty on a page that has nothing to draw.
+    /// Empty on a page without charts.
     pub(crate) js: &'a str,
     pub(crate) data: &'a str,
 }
 
-/// A whole page. Control characters of foreign text are made visible: no page may hold them, and it
-/// may be read in a terminal.
+/// Renders a whole page. Control characters of foreign text are made visible, because HTML forbids
+/// them, and the page may be read in a terminal.
 pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String {
     let Viewer { css, js, data } = viewer;
     let page = html! {
@@ -33,7 +34,7 @@ pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String
                 main { (PreEscaped(escape_controls(&main.0))) }
                 @if !data.is_empty() {
                     script type="application/json" id="dyno-data" {
-                        (PreEscaped(inside_script(data)))
+                        (PreEscaped(escape_for_script(data)))
                     }
                     script { (PreEscaped(js)) }
                 }

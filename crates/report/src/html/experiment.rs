@@ -1,20 +1,20 @@
-//! The effects of a suite's experiment, and differences between twins.
+//! Renders the section on the effects of a suite's experiment, and on differences between twins.
 
 use dyno_analysis::experiment::{DoseEffect, Effect};
 use dyno_analysis::report::Report;
 use maud::{Markup, html};
 
-use super::table::{Column, TableCell, TableRow, table, table_of, text, value};
+use super::table::{Column, TableCell, TableRow, table, table_from_columns, text, value};
 use super::{figure, note};
 use crate::compare::{HEAD, cells};
 use crate::format::{or_dash, ratio};
 use crate::html::part_scope::PartScope;
 use crate::overview::label_in_words;
 
-/// The section; empty without an experiment, without twins and without servers that were loaded at
-/// the same time.
+/// Renders the section. Empty without an experiment, twins and servers that were loaded at the same
+/// time.
 pub(super) fn section(report: &Report) -> Markup {
-    if !is_there(report) {
+    if !has_section(report) {
         return Markup::default();
     }
     let experiment = report.experiment.as_ref();
@@ -22,9 +22,9 @@ pub(super) fn section(report: &Report) -> Markup {
         @if let Some(experiment) = experiment {
             (figure(
                 "effects",
-                &title(experiment.factor.as_deref()),
+                &effects_title(experiment.factor.as_deref()),
                 EFFECTS,
-                &rows(&experiment.effects),
+                &effects_table(&experiment.effects),
             ))
             ul {
                 @for effect in &experiment.effects {
@@ -32,36 +32,36 @@ pub(super) fn section(report: &Report) -> Markup {
                 }
             }
             "\n"
-            (doses(&experiment.doses))
+            (doses_table(&experiment.doses))
         }
         @if !report.duets.is_empty() {
             (note("Loaded at the same time on the same CPUs, so a disturbance of the machine \
                    affects all of them. Throughput and times include the wait for each other, and \
                    are not compared."))
-            (rows(&report.duets))
+            (effects_table(&report.duets))
         }
         @if !report.twins.is_empty() {
             h3 { "Twins" } "\n"
             (note("One server under two names, started and loaded like any other. Differences \
                    between the two are noise. A difference that is shown here is a false alarm. \
                    One in twenty such runs has one."))
-            (rows(&report.twins))
+            (effects_table(&report.twins))
         }
     };
     super::section("experiment", heading(report), &body)
 }
 
-/// Whether there is anything to show.
-pub(super) fn is_there(report: &Report) -> bool {
+/// Whether the report has an experiment, twins or duets.
+pub(super) fn has_section(report: &Report) -> bool {
     report.experiment.is_some() || !report.twins.is_empty() || !report.duets.is_empty()
 }
 
-/// The section's heading: an experiment asks what changes what.
+/// Heading of the section: "Effects" if there is an experiment.
 pub(super) fn heading(report: &Report) -> &'static str {
     if report.experiment.is_none() { "Side by side" } else { "Effects" }
 }
 
-fn title(factor: Option<&str>) -> String {
+fn effects_title(factor: Option<&str>) -> String {
     factor.map_or_else(|| "Effect of each change".into(), |factor| format!("Effect of {factor}"))
 }
 
@@ -73,7 +73,7 @@ const EFFECTS: &str = "Dots: pairs of launches of one block. Lines: the 95 % int
 /// Columns of [`HEAD`] that hold numbers.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
 
-fn rows(effects: &[Effect]) -> Markup {
+fn effects_table(effects: &[Effect]) -> Markup {
     let head: Vec<String> = HEAD
         .iter()
         .enumerate()
@@ -82,13 +82,13 @@ fn rows(effects: &[Effect]) -> Markup {
         )
         .collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let all = effects.iter().flat_map(|effect| &effect.rows);
+    let rows = effects.iter().flat_map(|effect| &effect.rows);
     let row = |row| TableRow::from(cells(row).into_iter().map(text).collect::<Vec<TableCell>>());
-    table("sortable", &head, &all.map(row).collect::<Vec<TableRow>>())
+    table("sortable", &head, &rows.map(row).collect::<Vec<TableRow>>())
 }
 
-/// The effect of doubling a dose. Empty without a dose.
-fn doses(doses: &[DoseEffect]) -> Markup {
+/// Table of the effects of doubling a dose. Empty without a dose.
+fn doses_table(doses: &[DoseEffect]) -> Markup {
     if doses.is_empty() {
         return Markup::default();
     }
@@ -105,7 +105,7 @@ fn doses(doses: &[DoseEffect]) -> Markup {
     ];
     html! {
         h3 { "When the level doubles" } "\n"
-        (table_of("sortable", &columns, doses, |_| PartScope::default()))
+        (table_from_columns("sortable", &columns, doses, |_| PartScope::default()))
         (note("The factor of the metric when the level doubles, from the slope of the logarithms \
                over all levels, per launch. 2: proportional to the level. 1: independent of the \
                level."))

@@ -1,4 +1,4 @@
-//! The section on everything but the load: start-up, stop, checks, builds, failures.
+//! Renders the section on everything except the load: start-up, stop, checks, builds and failures.
 
 use dyno_analysis::backend::BackendResult;
 use dyno_analysis::noise::STARTUP;
@@ -9,20 +9,20 @@ use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
 use super::part_scope::PartScope;
-use super::table::{TableCell, TableRow, cell, table, table_of, text, value};
-use super::{figure, noise, note, repeats_of, swatch};
+use super::table::{TableCell, TableRow, cell, table, table_from_columns, text, value};
+use super::{figure, noise_note, note, repeats_cell, swatch};
 use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed_starts;
 
 pub(super) fn lifecycle_section(report: &Report) -> Markup {
-    let startup = table_of(
+    let startup = table_from_columns(
         "sortable",
         &[
-            ("Subject", &|s: &SubjectResult| subject(report, s)),
+            ("Subject", &|s: &SubjectResult| subject_cell(report, s)),
             ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
             ("#First response", &|s| value(s.startup_ms.first_answer.median, millis)),
-            ("#Each repeat", &|s| repeats_of(&s.startup_ms.first_answer, millis)),
+            ("#Each repeat", &|s| repeats_cell(&s.startup_ms.first_answer, millis)),
             ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
             ("#Stop", &|s| value(s.stop_ms.median, millis)),
@@ -34,10 +34,11 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
         &report.subjects,
         |s| PartScope::subject(report, &s.id),
     );
-    let what = "From exec to the first response with the status that the subject's file names. \
+    let legend = "From exec to the first response with the status that the subject's file names. \
                 Bar: the median. Dots: repeats.";
+    let legend = format!("{legend}{}", noise_note(report, STARTUP));
     html! {
-        (figure("startup", "Start-up", &format!("{what}{}", noise(report, STARTUP)), &startup))
+        (figure("startup", "Start-up", &legend, &startup))
         (backends(report))
         (programs(report))
         h3 { "Checks" } "\n"
@@ -46,28 +47,28 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
     }
 }
 
-/// The programs, and what they use when idle. Empty if they were not inspected.
+/// Table of the programs, with what they use when idle. Empty if they were not inspected.
 fn programs(report: &Report) -> Markup {
-    let looked: Vec<&SubjectResult> =
+    let inspected: Vec<&SubjectResult> =
         report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
-    if looked.is_empty() {
+    if inspected.is_empty() {
         return Markup::default();
     }
-    let of = |s: &SubjectResult, show: fn(&Binary) -> String| {
+    let program_cell = |s: &SubjectResult, show: fn(&Binary) -> String| {
         text(s.binary.as_ref().map_or("–".into(), show))
     };
-    let shown = table_of(
+    let table = table_from_columns(
         "sortable",
         &[
-            ("Subject", &|s: &&SubjectResult| subject(report, s)),
-            ("Program", &|s| of(s, |b| b.name.clone())),
+            ("Subject", &|s: &&SubjectResult| subject_cell(report, s)),
+            ("Program", &|s| program_cell(s, |b| b.name.clone())),
             ("#Size", &|s| value(s.binary.as_ref().map(|b| b.bytes as f64), bytes)),
             ("Allocator", &|s| {
-                of(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))
+                program_cell(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))
             }),
-            ("Names and debug information", &|s| of(s, names)),
+            ("Names and debug information", &|s| program_cell(s, debug_names)),
             ("Extensions of x86-64", &|s| {
-                of(s, |b| b.extensions.keys().cloned().collect::<Vec<_>>().join(" "))
+                program_cell(s, |b| b.extensions.keys().cloned().collect::<Vec<_>>().join(" "))
             }),
             ("#Libraries", &|s| {
                 value(s.binary.as_ref().map(|b| b.libraries.len() as f64), number).with_hint(
@@ -80,19 +81,19 @@ fn programs(report: &Report) -> Markup {
             }),
             ("#Memory per connection", &|s| value(s.memory.per_connection.median, bytes)),
         ],
-        &looked,
+        &inspected,
         |s| PartScope::subject(report, &s.id),
     );
     html! {
         h3 { "Programs" } "\n"
-        (shown)
+        (table)
         (note("Of the process that used most CPU time. Extensions: those of which the program has \
                any instruction, whether or not it ever runs. Idle: the second before the first \
                load. Memory per connection: the slope over the steps of a start."))
     }
 }
 
-fn names(binary: &Binary) -> String {
+fn debug_names(binary: &Binary) -> String {
     match (binary.symbols, binary.debug_info) {
         (_, true) => "both".into(),
         (true, false) => "names".into(),
@@ -100,7 +101,7 @@ fn names(binary: &Binary) -> String {
     }
 }
 
-/// Start-up and stop of the services behind subjects. Empty if there are none.
+/// Table of start-up and stop of the back ends. Empty without back ends.
 fn backends(report: &Report) -> Markup {
     type SubjectBackend<'a> = (&'a SubjectResult, &'a BackendResult);
     let rows: Vec<SubjectBackend<'_>> =
@@ -108,15 +109,15 @@ fn backends(report: &Report) -> Markup {
     if rows.is_empty() {
         return Markup::default();
     }
-    let shown = table_of(
+    let table = table_from_columns(
         "sortable",
         &[
-            ("Subject", &|(s, _): &SubjectBackend<'_>| subject(report, s)),
+            ("Subject", &|(s, _): &SubjectBackend<'_>| subject_cell(report, s)),
             ("Back end", &|(_, b)| text(&b.title)),
             ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),
             ("#Ready", &|(_, b)| value(b.startup_ms.ready.median, millis)),
-            ("#Each repeat", &|(_, b)| repeats_of(&b.startup_ms.ready, millis)),
+            ("#Each repeat", &|(_, b)| repeats_cell(&b.startup_ms.ready, millis)),
             ("#CPU by then", &|(_, b)| value(b.startup_ms.cpu.median, millis)),
             ("#Data loaded in", &|(_, b)| value(b.seeded_ms.median, millis)),
             ("#Stop", &|(_, b)| value(b.stop_ms.median, millis)),
@@ -127,11 +128,11 @@ fn backends(report: &Report) -> Markup {
     );
     html! {
         h3 { "Back ends" } "\n"
-        (shown)
+        (table)
     }
 }
 
-fn subject(report: &Report, s: &SubjectResult) -> TableCell {
+fn subject_cell(report: &Report, s: &SubjectResult) -> TableCell {
     cell(html! { (swatch(report, &s.id)) (s.title) })
 }
 
@@ -145,7 +146,7 @@ fn checks(report: &Report) -> Markup {
     let mut head = vec!["Subject"];
     head.extend(&names);
     let row = |s: &SubjectResult| {
-        let mut row = vec![subject(report, s)];
+        let mut row = vec![subject_cell(report, s)];
         row.extend(names.iter().map(|n| check_cell(s, n)));
         TableRow::new(PartScope::subject(report, &s.id), row)
     };
@@ -174,22 +175,25 @@ fn check_cell(subject: &SubjectResult, name: &str) -> TableCell {
         _ if c.late => ("late", "–"),
         _ => ("bad", "✗"),
     };
-    let shown = html! {
+    let content = html! {
         span class=(class) {
             (mark) " " (c.passed) "/" (c.passed + c.failed)
             @if c.late { " late" } @else if c.waived { " waived" }
         }
     };
-    cell(shown).with_hint(Some(c.detail.clone()))
+    cell(content).with_hint(Some(c.detail.clone()))
 }
 
 fn failures(report: &Report) -> Markup {
-    let any = report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
+    let has_failures =
+        report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
     html! {
-        @if any {
+        @if has_failures {
             h3 { "Failures" } "\n"
             @for s in &report.subjects {
-                @if let Some(why) = &s.skipped { p { b { (s.title) } " was skipped: " (why) } "\n" }
+                @if let Some(reason) = &s.skipped {
+                    p { b { (s.title) } " was skipped: " (reason) } "\n"
+                }
                 @for f in &s.failures { (failure(s, f)) }
             }
         }
@@ -204,8 +208,8 @@ fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
         }
         "\n"
         @if let Some(log) = &f.log_tail {
-            @if let Some(whose) = f.log_of.as_ref().filter(|whose| **whose != s.id) {
-                p.note { "The last lines that " (whose) " wrote:" } "\n"
+            @if let Some(writer) = f.log_of.as_ref().filter(|writer| **writer != s.id) {
+                p.note { "The last lines that " (writer) " wrote:" } "\n"
             }
             pre { (log) } "\n"
         }

@@ -1,5 +1,5 @@
-//! The section on limits: a card per subject, with what limited each step, and the counters of its
-//! busiest steps.
+//! Renders the section on limits. It has a card per subject, with the limiter of each step and the
+//! counters of its busiest steps.
 
 use std::collections::BTreeSet;
 
@@ -39,25 +39,26 @@ pub(super) fn limiters_section(report: &Report) -> Markup {
 
 fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup {
     let workloads: BTreeSet<usize> = steps.iter().map(|s| s.cell.workload).collect();
-    let of =
+    let scope =
         PartScope::subject(report, &subject.id).with_workloads(report, workloads.iter().copied());
     html! {
-        article.card data-subject=[of.subject] data-workload=[&of.workloads] {
+        article.card data-subject=[scope.subject] data-workload=[&scope.workloads] {
             h3 { (swatch(report, &subject.id)) (subject.title) } "\n"
-            ol.strip { @for s in steps { (limiter_of_step(report, s)) } } "\n"
-            @for workload in workloads { (reason(report, workload, steps)) }
+            ol.strip { @for s in steps { (step_limiter_item(report, s)) } } "\n"
+            @for workload in workloads { (busiest_step_text(report, workload, steps)) }
         }
         "\n"
     }
 }
 
-/// The limiter of the busiest step of a workload, and the counters there.
-fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
-    let own = steps.iter().filter(|s| s.cell.workload == workload);
-    let Some(busiest) = own.max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
+/// Describes the limiter and the counters at the busiest step of a workload.
+fn busiest_step_text(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
+    let steps_of_workload = steps.iter().filter(|s| s.cell.workload == workload);
+    let Some(busiest) = steps_of_workload.max_by(|a, b| median_rate(a).total_cmp(&median_rate(b)))
+    else {
         return Markup::default();
     };
-    let said = html! {
+    let content = html! {
         p {
             "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": "
             (busiest.limiter_sentence)
@@ -68,16 +69,16 @@ fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
         (machine(&busiest.machine))
     };
     match PartScope::default().with_workloads(report, [workload]).workloads {
-        Some(own) => html! { div.reason data-workload=(own) { (said) } },
-        None => said,
+        Some(workloads) => html! { div.reason data-workload=(workloads) { (content) } },
+        None => content,
     }
 }
 
-fn rate(s: &Summary) -> f64 {
+fn median_rate(s: &Summary) -> f64 {
     s.throughput_rps.median.unwrap_or(0.0)
 }
 
-fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
+fn step_limiter_item(report: &Report, s: &Summary) -> Markup {
     let PartScope { workloads, step, .. } = PartScope::cell(report, s.cell);
     html! {
         li class=(s.limiter.name())
@@ -90,28 +91,28 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// `64` (connections), or `h2 64 × 10 at 1,000/s (2)`: a single workload, factors of 1, a missing
-/// rate and a first pass are left out.
+/// Labels a step: `64` (connections), or `h2 64 × 10 at 1,000/s (2)`. A single workload, factors of
+/// 1, a missing rate and a first pass are left out.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
     let at = s.shape();
     let Shape { connections, streams, pipeline, pass, .. } = at;
-    let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
+    let factor = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
     let rate = at.rate_text(number);
     let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
-    format!("{workload}{connections}{}{}{rate}{pass}", times(streams), times(pipeline))
+    format!("{workload}{connections}{}{}{rate}{pass}", factor(streams), factor(pipeline))
 }
 
-/// `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
+/// Describes a step: `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
 pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
     let workload =
         if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Counters at the busiest step, compared with those of the reference arm at the same step of the
-/// same workload.
+/// Table of counters at the busiest step, next to those of the reference arm at the same step of
+/// the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
@@ -142,7 +143,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     html! { (counters) (inside(&busiest.inside, reference)) }
 }
 
-/// A metric under a name that is short enough for a card.
+/// A metric with a name that is short enough for a card.
 struct Counter {
     name: &'static str,
     key: &'static str,
@@ -166,11 +167,11 @@ const COUNTERS: [Counter; 14] = [
 ];
 
 impl Counter {
-    /// Its name, and its median in each summary.
-    fn cells(&self, of: &[Option<&Summary>]) -> Vec<TableCell> {
+    /// Returns cells with the name of the metric and its median in each step.
+    fn cells(&self, steps: &[Option<&Summary>]) -> Vec<TableCell> {
         let unit = Metric::from_key(self.key).unit;
-        let known = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
-        let medians = of.iter().map(|step| value(known(*step), |v| quantity(unit, v)));
+        let median = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
+        let medians = steps.iter().map(|step| value(median(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! The sections on the load: throughput, errors, response times, pages, requests of a mix.
+//! Renders the sections on the load: throughput, errors, response times, pages, and requests of a
+//! mix.
 
 use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
 use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
@@ -11,21 +12,24 @@ use maud::{Markup, html};
 
 use super::overview::marks;
 use super::part_scope::PartScope;
-use super::table::{Column, TableCell, TableRow, cell, table, table_of, text, value};
+use super::table::{Column, TableCell, TableRow, cell, table, table_from_columns, text, value};
 use super::{
-    Varied, count_cell, figure, noise, note, repeats_of, step_table, telling, trial_table, valid,
-    whole,
+    VaryingColumn, count_cell, figure, noise_note, note, repeats_cell, step_table, trial_table,
+    valid_repeats_cell, varying_columns, whole_number_cell,
 };
 use crate::brackets;
-use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step, wait_of_page};
+use crate::format::{
+    Quantile, count, micros, number, page_percentile_text, percent, percentile_text,
+    step_percentile_text,
+};
 
 pub(super) fn under_load(report: &Report) -> Markup {
     let throughput = step_table(
         report,
         &[
             ("#Requests/s", &|s| value(s.throughput_rps.median, number)),
-            ("#Each repeat", &|s| repeats_of(&s.throughput_rps, number)),
-            ("Valid", &valid),
+            ("#Each repeat", &|s| repeats_cell(&s.throughput_rps, number)),
+            ("Valid", &valid_repeats_cell),
             ("Caveats", &|s| cell(marks(&s.caveats))),
             ("Limited by", &|s| text(&s.limiter_sentence)),
         ],
@@ -34,7 +38,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
         (figure(
             "throughput",
             "Throughput",
-            &format!("{LEGEND}{}", noise(report, THROUGHPUT.key)),
+            &format!("{LEGEND}{}", noise_note(report, THROUGHPUT.key)),
             &throughput,
         ))
         (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
@@ -44,7 +48,8 @@ pub(super) fn under_load(report: &Report) -> Markup {
     }
 }
 
-/// Where each curve bends, and the law that it follows. Empty without a curve of three levels.
+/// Table of the knee of each curve, and of the law that it follows. Empty without a curve of three
+/// levels or more.
 fn scaling(report: &Report) -> Markup {
     let curves: Vec<&ScalingResult> =
         report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
@@ -55,42 +60,42 @@ fn scaling(report: &Report) -> Markup {
         curve.law.as_ref().and_then(pick)
     };
     let coefficient = |curve: &&ScalingResult, pick: fn(&LawResult) -> Coefficient| {
-        let of = curve.law.as_ref().map(pick);
-        let interval = of.and_then(|of| of.interval);
+        let coefficient = curve.law.as_ref().map(pick);
+        let interval = coefficient.and_then(|c| c.interval);
         let range = interval.map(|(low, high)| format!("{}–{}", number(low), number(high)));
-        let cell = value(of.map(|of| of.value), number);
+        let cell = value(coefficient.map(|c| c.value), number);
         match range {
             Some(range) => cell.with_small(range),
             None => cell,
         }
     };
-    let named: [Column<'_, &ScalingResult>; 2] = [
+    let subject_columns: [Column<'_, &ScalingResult>; 2] = [
         ("Subject", &|c| text(&report.subjects[c.arm].title)),
         ("Workload", &|c| text(&report.run.workloads[c.workload].name)),
     ];
-    let varied: [Varied<'_, &ScalingResult>; 2] = [
-        (|s| s.streams > 1, ("#Streams", &|c| whole(c.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|c| whole(c.pipeline))),
+    let optional_columns: [VaryingColumn<'_, &ScalingResult>; 2] = [
+        (|s| s.streams > 1, ("#Streams", &|c| whole_number_cell(c.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|c| whole_number_cell(c.pipeline))),
     ];
     let figures: [Column<'_, &ScalingResult>; 7] = [
         ("#Levels", &|c| count_cell(c.levels.len() as u64)),
-        ("#Knee, in flight", &|c| knee(c)),
+        ("#Knee, in flight", &|c| knee_cell(c)),
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
         ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
         ("#κ, coherency", &|c| coefficient(c, |law| law.kappa)),
         ("#Peak by the law", &|c| value(law(c, |law| law.most_rps), number)),
         ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
     ];
-    let of = |curve: &&ScalingResult| {
+    let scope = |curve: &&ScalingResult| {
         PartScope::subject(report, &curve.subject).with_workloads(report, [curve.workload])
     };
     html! {
         h3 { "How throughput grows" } "\n"
-        (table_of(
+        (table_from_columns(
             "sortable",
-            &[&named[..], &telling(report, &varied), &figures].concat(),
+            &[&subject_columns[..], &varying_columns(report, &optional_columns), &figures].concat(),
             &curves,
-            of,
+            scope,
         ))
         (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
                empty if the bend is within the noise, or if repeats at or above it do not count \
@@ -101,8 +106,8 @@ fn scaling(report: &Report) -> Markup {
     }
 }
 
-/// The knee, or the levels of which more is not known.
-fn knee(curve: &ScalingResult) -> TableCell {
+/// Cell of the knee, or of the levels at which it is unknown.
+fn knee_cell(curve: &ScalingResult) -> TableCell {
     let cell = value(curve.knee, number);
     if curve.knee.is_some() || curve.open_levels.is_empty() {
         return cell;
@@ -111,7 +116,7 @@ fn knee(curve: &ScalingResult) -> TableCell {
     cell.with_small(format!("not known at {}", levels.join(", ")))
 }
 
-/// Between which rates servers stop keeping the objective. Empty without one.
+/// Table of the rates between which servers stop meeting the objective. Empty without one.
 fn objective(report: &Report) -> Markup {
     let Some(objective) = report.run.objective.as_ref().filter(|_| !report.brackets.is_empty())
     else {
@@ -130,12 +135,12 @@ fn objective(report: &Report) -> Markup {
         "Repeat" => "#Repeat",
         name => name,
     });
-    let row_of = |search| {
+    let search_row = |search| {
         TableRow::from(
             brackets::search_cells(search).into_iter().map(text).collect::<Vec<TableCell>>(),
         )
     };
-    let searches: Vec<TableRow> = report.searches.iter().map(row_of).collect();
+    let searches: Vec<TableRow> = report.searches.iter().map(search_row).collect();
     let rows: Vec<TableRow> = report
         .brackets
         .iter()
@@ -148,10 +153,10 @@ fn objective(report: &Report) -> Markup {
     html! {
         h3 { "Rates that keep " (objective) } "\n"
         (table("sortable", &head, &rows))
-        (note(brackets::EXPLAINED))
+        (note(brackets::NOTE))
         @if !report.searches.is_empty() {
             (table("sortable", &search_head, &searches))
-            (note(brackets::SEARCHES_EXPLAINED))
+            (note(brackets::SEARCHES_NOTE))
         }
     }
 }
@@ -166,7 +171,7 @@ const LEGEND: &str = "Dots: repeats. Line: the medians of valid steps. Bar: the 
 const OVER_TIME: &str = "One step, a line per repeat, by interval since the load began. Warm-up is \
                          shaded. Repeats that are not valid are pale.";
 
-/// The least and the most that any measured interval of a trial has.
+/// Table of the lowest and the highest throughput of the measured intervals of each trial.
 fn over_time(report: &Report) -> Markup {
     let rates = |t: &TrialResult| -> Vec<f64> {
         let measured = t.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
@@ -185,33 +190,34 @@ fn over_time(report: &Report) -> Markup {
     )
 }
 
-/// Failed requests; one sentence instead of a chart if there are none.
+/// Chart of failed requests, or a sentence if there are none.
 fn errors(report: &Report) -> Markup {
     if report.trials.iter().all(|t| t.error_share == 0.0) {
         return note("No request failed in any step.");
     }
     let columns: [Column<'_, Summary>; 2] = [
         ("#Failed", &|s| value(s.error_share.median, percent)),
-        ("#Each repeat", &|s| repeats_of(&s.error_share, percent)),
+        ("#Each repeat", &|s| repeats_cell(&s.error_share, percent)),
     ];
-    let what = "Share of due requests without a correct response.";
-    figure("errors", "Errors", what, &step_table(report, &columns))
+    let legend = "Share of due requests without a correct response.";
+    figure("errors", "Errors", legend, &step_table(report, &columns))
 }
 
 pub(super) fn response(report: &Report) -> Markup {
-    let at = |s: &Summary, q: Quantile| text(wait_at_step(s, q)).sorted_by(q.value(s).median);
+    let step_cell =
+        |s: &Summary, q: Quantile| text(step_percentile_text(s, q)).sorted_by(q.value(s).median);
     let times = step_table(
         report,
         &[
-            ("#p50", &|s| at(s, Quantile::P50)),
-            ("#p90", &|s| at(s, Quantile::P90)),
-            ("#p99", &|s| at(s, Quantile::P99)),
-            ("#p99, each repeat", &|s| p99_of_repeats(report, s)),
+            ("#p50", &|s| step_cell(s, Quantile::P50)),
+            ("#p90", &|s| step_cell(s, Quantile::P90)),
+            ("#p99", &|s| step_cell(s, Quantile::P99)),
+            ("#p99, each repeat", &|s| p99_of_repeats_cell(report, s)),
             ("#Not ok", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
-    let kinds = trial_table(report, &report.trials, |t| t, &TIMES);
-    let what = "Response time counts from the intended start of a request, service time from its \
+    let trial_times = trial_table(report, &report.trials, |t| t, &TIMES);
+    let legend = "Response time counts from the intended start of a request, service time from its \
                 sending. Send lag is the difference. Percentiles are over all due requests. \
                 Requests without a correct response (not ok) rank above every correct response. If \
                 a percentile lies among them, as in > 1.20 s (5.9 % not ok), the time is the \
@@ -219,72 +225,69 @@ pub(super) fn response(report: &Report) -> Markup {
                 20 lie beyond the percentile). Below a percentile of one step: its 95 % interval \
                 by order statistics. It assumes independent requests, so the true interval is at \
                 least as wide.";
-    let spectrum = "All repeats of the step. Repeats that are not valid are pale. Each line ends \
-                    where fewer than 20 samples lie beyond, or where requests without a correct \
-                    response begin.";
+    let spectrum_legend = "All repeats of the step. Repeats that are not valid are pale. Each \
+                           line ends where fewer than 20 samples lie beyond, or where requests \
+                           without a correct response begin.";
     html! {
-        (figure("response", "Response time", &format!("{what}{}", noise_of_p99(report)), &times))
-        (figure("spectrum", "Response time by percentile", spectrum, &kinds))
+        (figure("response", "Response time", &format!("{legend}{}", noise_of_p99(report)), &times))
+        (figure("spectrum", "Response time by percentile", spectrum_legend, &trial_times))
         (pages(report))
         (by_request(report))
     }
 }
 
-/// The noise of the percentile that differs most.
+/// Noise of p99, the percentile that varies most.
 fn noise_of_p99(report: &Report) -> String {
-    noise(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
+    noise_note(report, RESPONSE_P99.key).replacen("repeats", "p99 of repeats", 1)
 }
 
-/// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered
-/// requests.
-fn percentile(p: &Percentiles, q: f64) -> TableCell {
-    percentile_cell(p, q, wait)
+/// Cell of a percentile. It sorts by its time, or by the longest known wait if it lies among
+/// unanswered requests.
+fn percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
+    percentile_cell(p, q, percentile_text)
 }
 
-fn page_percentile(p: &Percentiles, q: f64) -> TableCell {
-    percentile_cell(p, q, wait_of_page)
+fn page_percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
+    percentile_cell(p, q, page_percentile_text)
 }
 
-fn percentile_cell(
-    p: &Percentiles,
-    q: f64,
-    in_words: fn(&Percentiles, f64) -> String,
-) -> TableCell {
+fn percentile_cell(p: &Percentiles, q: f64, show: fn(&Percentiles, f64) -> String) -> TableCell {
     let key = match p.place(q) {
         dyno_analysis::load::place::PercentilePlace::At(us) => Some(us),
         dyno_analysis::load::place::PercentilePlace::Beyond(u) => u.longest_wait,
         dyno_analysis::load::place::PercentilePlace::TooFew => None,
     };
-    let cell = text(in_words(p, q)).sorted_by(key);
+    let cell = text(show(p, q)).sorted_by(key);
     match p.bounds_at(q) {
         Some((low, high)) => cell.with_small(format!("{}–{}", micros(low), micros(high))),
         None => cell,
     }
 }
 
-/// The p99 of each valid repeat.
-fn p99_of_repeats(report: &Report, s: &Summary) -> TableCell {
-    let own = report.trials.iter().filter(|t| t.valid && t.duet.is_none() && t.cell == s.cell);
-    let each: Vec<String> = own.map(|t| wait(&t.load.response_time_us, 0.99)).collect();
-    text(each.join("  "))
+/// Cell with the p99 of each valid repeat.
+fn p99_of_repeats_cell(report: &Report, s: &Summary) -> TableCell {
+    let trials = report.trials.iter().filter(|t| t.valid && t.duet.is_none() && t.cell == s.cell);
+    let texts: Vec<String> =
+        trials.map(|t| percentile_text(&t.load.response_time_us, 0.99)).collect();
+    text(texts.join("  "))
 }
 
-/// Results of workloads that load pages. Empty if there are none.
+/// Table of the results of workloads that load pages. Empty without such workloads.
 fn pages(report: &Report) -> Markup {
-    let rows: Vec<PagesOfTrial<'_>> =
+    let rows: Vec<TrialPages<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
     if rows.is_empty() {
         return Markup::default();
     }
-    let shown = trial_table(
+    let table = trial_table(
         report,
         &rows,
         |(t, _)| t,
         &[
             ("#Pages/s", &|(_, p)| value(Some(p.per_second), number)),
-            ("#Page p50", &|(_, p)| page_percentile(&p.time_us, 0.5)),
-            ("#Page p90", &|(_, p)| page_percentile(&p.time_us, 0.9)),
-            ("#Page p99", &|(_, p)| page_percentile(&p.time_us, 0.99)),
+            ("#Page p50", &|(_, p)| page_percentile_with_key(&p.time_us, 0.5)),
+            ("#Page p90", &|(_, p)| page_percentile_with_key(&p.time_us, 0.9)),
+            ("#Page p99", &|(_, p)| page_percentile_with_key(&p.time_us, 0.99)),
             ("#Complete", &|(_, p)| count_cell(p.completed)),
             ("#Not complete", &|(_, p)| count_cell(p.failed)),
             ("#Resources each", &|(_, p)| count_cell(p.resources as u64)),
@@ -297,44 +300,44 @@ fn pages(report: &Report) -> Markup {
         (note("A page takes from the intended start of its document to the end of its last \
                resource. It is complete if all of its responses were correct. Connections of the \
                first columns are visitors."))
-        (shown)
+        (table)
     }
 }
 
-type PagesOfTrial<'a> = (&'a TrialResult, &'a PageSummary);
+type TrialPages<'a> = (&'a TrialResult, &'a PageSummary);
 
-/// Results of each request, for workloads that have several. Empty if there are none.
+/// Table of the results of each request of a mix. Empty without a mix.
 fn by_request(report: &Report) -> Markup {
-    let rows: Vec<RequestOfTrial<'_>> =
+    let rows: Vec<TrialRequest<'_>> =
         report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();
     if rows.is_empty() {
         return Markup::default();
     }
-    let shown = trial_table(
+    let table = trial_table(
         report,
         &rows,
         |(t, _)| t,
         &[
             ("Request", &|(_, r)| text(&r.name)),
-            ("#Weight", &|(_, r)| whole(r.weight)),
+            ("#Weight", &|(_, r)| whole_number_cell(r.weight)),
             ("#Requests/s", &|(_, r)| {
                 value(Some(r.throughput_rps), |rps| count(rps.round() as u64))
             }),
-            ("#Response p50", &|(_, r)| percentile(&r.response_time_us, 0.5)),
-            ("#Response p99", &|(_, r)| percentile(&r.response_time_us, 0.99)),
-            ("#Service p50", &|(_, r)| percentile(&r.service_time_us, 0.5)),
-            ("Not ok", &|(_, r)| not_ok(r)),
+            ("#Response p50", &|(_, r)| percentile_with_key(&r.response_time_us, 0.5)),
+            ("#Response p99", &|(_, r)| percentile_with_key(&r.response_time_us, 0.99)),
+            ("#Service p50", &|(_, r)| percentile_with_key(&r.service_time_us, 0.5)),
+            ("Not ok", &|(_, r)| not_ok_cell(r)),
         ],
     );
     html! {
         h3 { "By request" } "\n"
-        (shown)
+        (table)
     }
 }
 
-type RequestOfTrial<'a> = (&'a TrialResult, &'a RequestResult);
+type TrialRequest<'a> = (&'a TrialResult, &'a RequestResult);
 
-fn not_ok(r: &RequestResult) -> TableCell {
+fn not_ok_cell(r: &RequestResult) -> TableCell {
     let bad: Vec<String> = r
         .outcomes
         .not_ok()
@@ -346,11 +349,11 @@ fn not_ok(r: &RequestResult) -> TableCell {
 const TIMES: [Column<'_, TrialResult>; 10] = [
     ("#Correct responses", &|t| count_cell(t.load.response_time_us.count)),
     ("#Not ok", &|t| count_cell(t.load.response_time_us.unanswered)),
-    ("#Response p50", &|t| percentile(&t.load.response_time_us, 0.5)),
-    ("#Response p99", &|t| percentile(&t.load.response_time_us, 0.99)),
-    ("#Response max", &|t| percentile(&t.load.response_time_us, 1.0)),
-    ("#Service p50", &|t| percentile(&t.load.service_time_us, 0.5)),
-    ("#Service p99", &|t| percentile(&t.load.service_time_us, 0.99)),
+    ("#Response p50", &|t| percentile_with_key(&t.load.response_time_us, 0.5)),
+    ("#Response p99", &|t| percentile_with_key(&t.load.response_time_us, 0.99)),
+    ("#Response max", &|t| percentile_with_key(&t.load.response_time_us, 1.0)),
+    ("#Service p50", &|t| percentile_with_key(&t.load.service_time_us, 0.5)),
+    ("#Service p99", &|t| percentile_with_key(&t.load.service_time_us, 0.99)),
     ("#Send lag p99", &|t| value(t.load.send_lag_us.p99, micros)),
     ("#First byte p50", &|t| value(t.load.first_byte_us.p50, micros)),
     ("#Wake lag p99", &|t| value(t.load.client.wake_lag_us.p99, micros)),

@@ -1,4 +1,5 @@
-//! The sections on the method: all trials, the machine, limits, and what each caveat means.
+//! Renders the sections on the method: all trials, the machine, limits, and the meaning of each
+//! caveat.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use maud::{Markup, PreEscaped, html};
 use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{Column, TableRow, table, text, value};
-use super::{count_cell, figure, more, note, trial_table};
+use super::{count_cell, figure, folded, note, trial_table};
 use crate::format::{bytes, common_text, count, micros, number, or_dash, percent, phases};
 use crate::methodology::{self, Section, anchor};
 use crate::metrics::{self, Sheet};
@@ -25,13 +26,13 @@ use crate::redact::{self, Withheld};
 use crate::shell;
 
 pub(super) fn explorer(report: &Report) -> Markup {
-    let all = trial_table(report, &report.trials, |t| t, &TRIALS);
+    let table = trial_table(report, &report.trials, |t| t, &TRIALS);
     html! {
         p {
             label {
                 "Trial "
                 select id="trial" {
-                    @for (i, t) in report.trials.iter().enumerate() { (option(report, i, t)) }
+                    @for (i, t) in report.trials.iter().enumerate() { (trial_option(report, i, t)) }
                 }
             }
         }
@@ -42,41 +43,42 @@ pub(super) fn explorer(report: &Report) -> Markup {
             "explorer",
             "One trial over time",
             "Warm-up is shaded. Drag the slider to zoom.",
-            &all,
+            &table,
         ))
         (every_metric(report))
     }
 }
 
-/// Every metric of each subject at its reference step, folded.
+/// Table of every metric of each subject at its reference step, folded.
 fn every_metric(report: &Report) -> Markup {
     let sheets = metrics::sheets(report);
     let body = html! {
         (note(metrics::NOTE))
-        @for sheet in &sheets { (metrics_of(report, sheet)) }
+        @for sheet in &sheets { (metrics_table(report, sheet)) }
     };
-    html! { @if !sheets.is_empty() { (more("Every metric of every subject", &body)) } }
+    html! { @if !sheets.is_empty() { (folded("Every metric of every subject", &body)) } }
 }
 
-/// A row per metric and a column per subject, which is shown and hidden as rows are elsewhere.
-fn metrics_of(report: &Report, sheet: &Sheet) -> Markup {
-    let of: Vec<PartScope> =
+/// Table with a row per metric and a column per subject. The viewer hides columns of deselected
+/// subjects.
+fn metrics_table(report: &Report, sheet: &Sheet) -> Markup {
+    let scopes: Vec<PartScope> =
         sheet.cells.iter().map(|cell| PartScope::cell(report, *cell)).collect();
-    let workload = of.first().and_then(|of| of.workloads.as_ref());
+    let workload = scopes.first().and_then(|scope| scope.workloads.as_ref());
     html! {
         div.scroll data-workload=[workload] {
             table.facts {
                 thead {
                     tr {
                         th scope="col" { (sheet.heading) }
-                        @for (of, title) in of.iter().zip(&sheet.subjects) {
-                            th.n scope="col" data-subject=[of.subject] { (title) }
+                        @for (scope, title) in scopes.iter().zip(&sheet.subjects) {
+                            th.n scope="col" data-subject=[scope.subject] { (title) }
                         }
                     }
                 }
                 tbody {
                     "\n"
-                    @for row in &sheet.rows { (metric_row(&of, row)) }
+                    @for row in &sheet.rows { (metric_row(&scopes, row)) }
                 }
             }
         }
@@ -84,19 +86,19 @@ fn metrics_of(report: &Report, sheet: &Sheet) -> Markup {
     }
 }
 
-fn metric_row(of: &[PartScope], row: &metrics::MetricRow) -> Markup {
+fn metric_row(scopes: &[PartScope], row: &metrics::MetricRow) -> Markup {
     html! {
         tr {
             td { (row.title) }
-            @for (of, shown) in of.iter().zip(&row.cells) {
-                td.n data-subject=[of.subject] { (shown) }
+            @for (scope, cell) in scopes.iter().zip(&row.cells) {
+                td.n data-subject=[scope.subject] { (cell) }
             }
         }
         "\n"
     }
 }
 
-fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
+fn trial_option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     html! {
         option value=(index) {
             (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape()))
@@ -112,17 +114,17 @@ const TRIALS: [Column<'_, TrialResult>; 10] = [
     ("#Completed", &|t| count_cell(t.load.exchanges.completed)),
     ("#Failed", &|t| count_cell(t.load.exchanges.failed)),
     ("Valid", &|t| text(valid(t))),
-    ("Throughput pattern", &|t| text(levels(t))),
-    ("CPU per response pattern", &|t| text(costs(t))),
+    ("Throughput pattern", &|t| text(levels_text(t))),
+    ("CPU per response pattern", &|t| text(costs_text(t))),
     ("#CPU in others' turns, share of its own", &|t| {
         value(t.turns.as_ref().and_then(|turns| turns.idle_share), percent)
     }),
     ("Limited by", &|t| text(&t.limiter.sentence)),
-    ("Caveats", &|t| text(codes(t))),
+    ("Caveats", &|t| text(codes_text(t))),
 ];
 
-/// Levels of throughput within the window.
-fn levels(t: &TrialResult) -> String {
+/// Describes the levels of throughput within the window.
+fn levels_text(t: &TrialResult) -> String {
     let Some(steadiness) = &t.steadiness else {
         return if t.duet.is_some() {
             "unknown next to other loads"
@@ -133,18 +135,18 @@ fn levels(t: &TrialResult) -> String {
     };
     let rates = steadiness.pieces.iter().map(|piece| number(piece.throughput_rps));
     let counted = if steadiness.counts_from_s.is_some() { "; the last counts" } else { "" };
-    format!("{}{counted}", in_words(steadiness.pattern, rates))
+    format!("{}{counted}", pattern_text(steadiness.pattern, rates))
 }
 
-/// Change of the CPU time per response within the window.
-fn costs(t: &TrialResult) -> String {
+/// Describes the change of the CPU time per response within the window.
+fn costs_text(t: &TrialResult) -> String {
     let cost = t.steadiness.as_ref().and_then(|steadiness| steadiness.cost.as_ref());
     cost.map_or("–".into(), |cost| {
-        in_words(cost.pattern, cost.pieces.iter().map(|piece| micros(piece.cpu_us_per_request)))
+        pattern_text(cost.pattern, cost.pieces.iter().map(|piece| micros(piece.cpu_us_per_request)))
     })
 }
 
-fn in_words(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
+fn pattern_text(pattern: Pattern, levels: impl Iterator<Item = String>) -> String {
     let name = match pattern {
         Pattern::Flat => return "flat".into(),
         Pattern::WarmUp => "warm-up",
@@ -163,9 +165,9 @@ pub(super) fn valid(t: &TrialResult) -> &'static str {
     }
 }
 
-fn codes(t: &TrialResult) -> String {
-    let shown = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    shown.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
+fn codes_text(t: &TrialResult) -> String {
+    let caveats = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    caveats.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
 }
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
@@ -174,7 +176,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
     html! {
         h3 { "Machine and plan" } "\n"
-        (table("facts", &["What", "Value"], &machine(report)))
+        (table("facts", &["What", "Value"], &machine_rows(report)))
         (table("facts", &["Kernel setting", "Value"], &sysctls))
         h3 { "Order of blocks" } "\n"
         ol { @for block in &run.order { li { (block.join(" → ")) } } } "\n"
@@ -185,31 +187,31 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
             @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.hint) } }
         }
         "\n"
-        (probe(report))
+        (observation_cost(report))
         h3 { "What each caveat means" } "\n"
         (glossary(report))
         h3 { "Run it again" } "\n"
         pre { (shell::rerun_command(&run.command, run.seed)) } "\n"
-        @if let Some(said) = redact::withheld_note(withheld) { (note(&said)) }
+        @if let Some(text) = redact::withheld_note(withheld) { (note(&text)) }
         @if !run.suite_source.is_empty() {
-            (more("The suite file", &html! { pre { (run.suite_source) } }))
+            (folded("The suite file", &html! { pre { (run.suite_source) } }))
         }
         p.downloads {} "\n"
     }
 }
 
-fn machine(report: &Report) -> Vec<TableRow> {
+fn machine_rows(report: &Report) -> Vec<TableRow> {
     let run = &report.run;
     let facts = &run.facts;
-    let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
+    let known_text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
     let rows = [
-        ("CPU", format!("{} × {}", facts.cpus, known(&facts.cpu_model))),
+        ("CPU", format!("{} × {}", facts.cpus, known_text(&facts.cpu_model))),
         ("Memory", or_dash(facts.memory_bytes, |b| bytes(b as f64))),
-        ("Kernel", known(&facts.kernel)),
-        ("System", known(&facts.os)),
-        ("Virtualisation", known(&facts.virtualisation)),
-        ("Governor", known(&facts.governor)),
-        ("Clock source", known(&facts.clock_source)),
+        ("Kernel", known_text(&facts.kernel)),
+        ("System", known_text(&facts.os)),
+        ("Virtualisation", known_text(&facts.virtualisation)),
+        ("Governor", known_text(&facts.governor)),
+        ("Clock source", known_text(&facts.clock_source)),
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         (
@@ -218,10 +220,11 @@ fn machine(report: &Report) -> Vec<TableRow> {
         ),
         (
             "Placement",
-            in_each(report, |s| placement(&s.conditions.placement)) + swap_text(run.swaps_cpus),
+            per_arm(report, |s| placement_text(&s.conditions.placement))
+                + swap_text(run.swaps_cpus),
         ),
-        ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
-        ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
+        ("Network", per_arm(report, |s| network_text(s.conditions.isolation).into())),
+        ("Generator", per_arm(report, |s| generator_text(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
         (
             "Profiles of the suite",
@@ -229,59 +232,74 @@ fn machine(report: &Report) -> Vec<TableRow> {
         ),
         ("Seed", run.seed.to_string()),
     ];
-    let own = [("Requests' own", in_each(report, |s| own_values(&s.conditions.request)))];
-    let has_own = report.subjects.iter().any(|s| !s.conditions.request.is_empty());
-    let own = own.into_iter().filter(|_| has_own);
-    rows.into_iter().chain(own).map(|(what, seen)| vec![text(what), text(seen)].into()).collect()
+    let request_row =
+        [("Requests' own", per_arm(report, |s| request_values(&s.conditions.request)))];
+    let has_request_values = report.subjects.iter().any(|s| !s.conditions.request.is_empty());
+    let request_row = request_row.into_iter().filter(|_| has_request_values);
+    rows.into_iter()
+        .chain(request_row)
+        .map(|(name, value)| vec![text(name), text(value)].into())
+        .collect()
 }
 
-/// Values of a subject in requests, by name.
-fn own_values(values: &BTreeMap<String, Option<String>>) -> String {
-    let one = |(name, value): (&String, &Option<String>)| {
+/// Lists the values of a subject that its requests use, by name.
+fn request_values(values: &BTreeMap<String, Option<String>>) -> String {
+    let text = |(name, value): (&String, &Option<String>)| {
         format!("{name} {}", value.as_deref().unwrap_or("(withheld)"))
     };
     if values.is_empty() {
         "nothing".into()
     } else {
-        values.iter().map(one).collect::<Vec<_>>().join(", ")
+        values.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// One text if all arms agree, else one per arm.
-fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
-    let all: Vec<String> = report.subjects.iter().map(say).collect();
+/// Returns one text if all arms agree, else one per arm.
+fn per_arm(report: &Report, describe: impl Fn(&SubjectResult) -> String) -> String {
+    let texts: Vec<String> = report.subjects.iter().map(describe).collect();
     let each = || {
-        let each = report.subjects.iter().zip(&all).map(|(s, said)| format!("{}: {said}", s.id));
-        if all.is_empty() { "–".into() } else { each.collect::<Vec<_>>().join("; ") }
+        let per_arm =
+            report.subjects.iter().zip(&texts).map(|(s, text)| format!("{}: {text}", s.id));
+        if texts.is_empty() { "–".into() } else { per_arm.collect::<Vec<_>>().join("; ") }
     };
-    common_text(&all).map_or_else(each, str::to_string)
+    common_text(&texts).map_or_else(each, str::to_string)
 }
 
-fn placement(placement: &Placement) -> String {
+fn placement_text(placement: &Placement) -> String {
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let generator = cpus(&placement.generator);
     match placement.subject.as_slice() {
         [] => format!("generator on CPU {generator}, the server where it was"),
-        own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
+        subject_cpus => {
+            format!("subjects on CPU {}, generator on CPU {generator}", cpus(subject_cpus))
+        }
     }
 }
 
-/// Variance between starts of one subject, by factor.
+/// Table of the variance between starts of one subject, by nuisance factor.
 fn nuisance(report: &Report) -> Markup {
-    let row = |of: &Nuisance, share: &FactorShare| -> TableRow {
-        let shown = if share.p < ALPHA { "shown" } else { "not shown" };
-        vec![text(of.title), text(share.factor), text(percent(share.share)), text(shown)].into()
+    let row = |nuisance: &Nuisance, share: &FactorShare| -> TableRow {
+        let significance = if share.p < ALPHA { "shown" } else { "not shown" };
+        vec![
+            text(nuisance.title),
+            text(share.factor),
+            text(percent(share.share)),
+            text(significance),
+        ]
+        .into()
     };
-    let all: Vec<TableRow> = report
+    let rows: Vec<TableRow> = report
         .nuisance
         .iter()
-        .flat_map(|of| of.factors.iter().map(move |share| row(of, share)))
+        .flat_map(|nuisance| nuisance.factors.iter().map(move |share| row(nuisance, share)))
         .collect();
-    if all.is_empty() {
+    if rows.is_empty() {
         return Markup::default();
     }
-    let spreads =
-        report.nuisance.iter().map(|of| format!("{} by {}", of.title, percent(of.spread)));
+    let spreads = report
+        .nuisance
+        .iter()
+        .map(|nuisance| format!("{} by {}", nuisance.title, percent(nuisance.spread)));
     html! {
         h3 { "Differences between starts" } "\n"
         (note(&format!(
@@ -289,16 +307,16 @@ fn nuisance(report: &Report) -> Markup {
              nuisance factor explains alone. Pairs of one block have most of it in common.",
             spreads.collect::<Vec<_>>().join(", ")
         )))
-        (table("", &["Metric", "With", "#Share of the variance", "Significant"], &all))
+        (table("", &["Metric", "With", "#Share of the variance", "Significant"], &rows))
     }
 }
 
-/// Whether those are the CPUs of the first block alone.
+/// States whether the CPUs change from block to block.
 const fn swap_text(swaps_cpus: bool) -> &'static str {
     if swaps_cpus { "; they swap places from block to block" } else { "" }
 }
 
-fn network(isolation: Isolation) -> &'static str {
+fn network_text(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::None => "this machine's loopback",
         Isolation::Netns => {
@@ -307,17 +325,17 @@ fn network(isolation: Isolation) -> &'static str {
     }
 }
 
-fn generator(changes: &LoadChanges, of_run: &Load) -> String {
-    let load = changes.applied_to(of_run);
+fn generator_text(changes: &LoadChanges, run_load: &Load) -> String {
+    let load = changes.applied_to(run_load);
     format!("{} thread(s) over {}", load.threads, load.driver.name())
 }
 
 fn limits(report: &Report) -> Markup {
-    let all = report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l)));
-    let rows: Vec<TableRow> = all
+    let limits = report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l)));
+    let rows: Vec<TableRow> = limits
         .map(|(s, l)| {
-            let not_set = || format!("not set: {}", l.reason.clone().unwrap_or_default());
-            let read_back = l.read_back.clone().unwrap_or_else(not_set);
+            let unset_text = || format!("not set: {}", l.reason.clone().unwrap_or_default());
+            let read_back = l.read_back.clone().unwrap_or_else(unset_text);
             let cells = vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)];
             TableRow::new(PartScope::subject(report, &s.id), cells)
         })
@@ -328,8 +346,8 @@ fn limits(report: &Report) -> Markup {
     }
 }
 
-/// The share of the measured time that observing took.
-fn probe(report: &Report) -> Markup {
+/// States the share of the measured time that reading counters took, and the cost of the probes.
+fn observation_cost(report: &Report) -> Markup {
     html! {
         @if let Some(share) = report.run.observing_share {
             p {
@@ -338,25 +356,25 @@ fn probe(report: &Report) -> Markup {
             }
             "\n"
         }
-        (prices(report))
+        (probe_prices(report))
     }
 }
 
-/// The cost of the probes for each subject.
-fn prices(report: &Report) -> Markup {
-    let priced: Vec<(&SubjectResult, &PriceResult)> =
+/// Table of the cost of the probes for each subject.
+fn probe_prices(report: &Report) -> Markup {
+    let prices: Vec<(&SubjectResult, &PriceResult)> =
         report.subjects.iter().filter_map(|s| Some((s, s.probe_price.as_ref()?))).collect();
-    if priced.is_empty() {
-        let looked = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
+    if prices.is_empty() {
+        let has_probes = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
         return html! {
-            @if looked {
+            @if has_probes {
                 (note("The cost of the probes for the subjects was not measured in this run. With \
                        `price = true` under `[observe]`, the first block of a suite measures it. \
                        `dyno calibrate --probes` measures it on this machine."))
             }
         };
     }
-    let rows: Vec<TableRow> = priced
+    let rows: Vec<TableRow> = prices
         .iter()
         .map(|(subject, price)| {
             let cells = vec![
@@ -381,15 +399,17 @@ fn prices(report: &Report) -> Markup {
     }
 }
 
-/// The meaning of each caveat, at length for those that the report has.
+/// List of the meanings of all caveats, with the sections on those that the report has.
 fn glossary(report: &Report) -> Markup {
-    let of_trials = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
-    let all: Vec<Code> = report.caveats.iter().chain(of_trials).map(|caveat| caveat.code).collect();
-    let of_code = |code: &Code| methodology::caveat_section(*code).filter(|_| all.contains(code));
-    let mut shown: Vec<Section> = Vec::new();
-    for section in Code::ALL.iter().filter_map(of_code) {
-        if !shown.contains(&section) {
-            shown.push(section);
+    let trial_caveats = report.trials.iter().flat_map(|t| t.caveats.iter().chain(&t.load.caveats));
+    let codes: Vec<Code> =
+        report.caveats.iter().chain(trial_caveats).map(|caveat| caveat.code).collect();
+    let section_of =
+        |code: &Code| methodology::caveat_section(*code).filter(|_| codes.contains(code));
+    let mut sections: Vec<Section> = Vec::new();
+    for section in Code::ALL.iter().filter_map(section_of) {
+        if !sections.contains(&section) {
+            sections.push(section);
         }
     }
     html! {
@@ -398,18 +418,18 @@ fn glossary(report: &Report) -> Markup {
                 dt id={ "caveat-" (code) } { (code.in_words()) }
                 dd {
                     (code.meaning())
-                    @if let Some(section) = of_code(code) {
+                    @if let Some(section) = section_of(code) {
                         " " a href={ "#" (anchor(&section.name())) } { "More: " (section.title) }
                     }
                 }
             }
         }
         "\n"
-        @for section in &shown {
-            (more(
+        @for section in &sections {
+            (folded(
                 section.title,
                 &html! {
-                    div id=(anchor(&section.name())) { (PreEscaped(section.html(&shown))) }
+                    div id=(anchor(&section.name())) { (PreEscaped(section.html(&sections))) }
                 },
             ))
         }

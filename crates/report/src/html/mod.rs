@@ -1,8 +1,9 @@
-//! `report.html`: one self-contained page. Texts and tables are rendered here. The viewer (`web/`)
-//! draws the charts from the JSON in the page; without it the page can still be read and printed.
+//! Renders `report.html`, one self-contained page. Texts and tables are rendered here. The viewer
+//! (`web/`) draws the charts from the JSON in the page. The page can be read and printed without
+//! it.
 //!
-//! Archives may come from others, so nothing here writes HTML by hand: maud escapes every text.
-//! Only the viewer's own script runs: the page's content security policy names it by its hash.
+//! Archives may come from others, so HTML is never written by hand: maud escapes every text. Only
+//! the viewer's script runs, because the content security policy names it by its hash.
 
 mod cost;
 mod document;
@@ -32,7 +33,7 @@ use maud::{Markup, html};
 pub(crate) use self::document::{Viewer, document};
 use self::part_scope::PartScope;
 pub(crate) use self::profile::figure_of;
-use self::table::{Column, TableCell, table_of, text, value};
+use self::table::{Column, TableCell, table_from_columns, text, value};
 use crate::format::{count, or_dash, percent, plural};
 use crate::overview::rate_cell;
 use crate::redact;
@@ -44,12 +45,12 @@ pub fn render(report: &Report) -> String {
     page(report, VIEWER_CSS, VIEWER_JS)
 }
 
-/// The page with the given viewer: golden tests leave the bundle out.
+/// Renders the page with a given viewer. Golden tests leave the bundle out.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
     let shared = redact::redact(report);
     let report = &*shared.report;
-    let data = serde_json::to_string(report).expect("reports hold nothing that JSON cannot");
+    let data = serde_json::to_string(report).expect("JSON can hold every report");
     let main = html! {
         (overview::header(report))
         (section("answer", "The answer", &overview::answer(report)))
@@ -67,8 +68,8 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
     document(&format!("{} · dyno", report.run.suite), &main, Viewer { css, js, data: &data })
 }
 
-/// JSON that is safe inside a script element: without any `<` it holds no `</script` and no `<!--`.
-fn inside_script(json: &str) -> String {
+/// Escapes JSON for a script element. Without `<` it cannot contain `</script` or `<!--`.
+fn escape_for_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
@@ -86,14 +87,14 @@ fn caveat_list(caveats: &[Caveat]) -> Markup {
 
 fn caveat_item(caveat: &Caveat) -> Markup {
     html! {
-        li class=(severity(caveat.severity)) {
+        li class=(severity_class(caveat.severity)) {
             (prose(&caveat.message)) " "
             a.code href={ "#caveat-" (caveat.code) } { (caveat.code.in_words()) }
         }
     }
 }
 
-const fn severity(severity: Severity) -> &'static str {
+const fn severity_class(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
         Severity::Warning => "warning",
@@ -101,7 +102,7 @@ const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-fn spread(q: &Repeated, show: impl Fn(f64) -> String) -> String {
+fn spread_text(q: &Repeated, show: impl Fn(f64) -> String) -> String {
     or_dash(q.spread(), |(a, b)| format!("{}–{}", show(a), show(b)))
 }
 
@@ -110,7 +111,7 @@ fn swatch(report: &Report, id: &str) -> Markup {
     html! { span.swatch data-colour=(index) {} }
 }
 
-/// A place for a chart, with its table one click away.
+/// A place for a chart, with its table folded below.
 fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
     html! {
         figure data-chart=(chart) {
@@ -119,34 +120,35 @@ fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
             div.plot {}
             "\n"
             @if !note.is_empty() { (self::note(note)) }
-            (more("Table", table))
+            (folded("Table", table))
         }
         "\n"
     }
 }
 
-/// The note below a chart: the scatter of repeats of its metric, and the servers that it omits.
-/// Empty if there is neither.
-fn noise(report: &Report, metric: &str) -> String {
+/// Note below a chart: the scatter of repeats of its metric, and the servers that it omits. Empty
+/// if there is neither.
+fn noise_note(report: &Report, metric: &str) -> String {
     let omitted = omitted_note(report, metric);
     let Some(floor) = report.noise.get(metric) else { return omitted };
-    let of = if metric == STARTUP { "subject" } else { "step" };
-    let seen = format!(
-        "{omitted} Noise: repeats of one {of} differ by {} (standard deviation, the median of {})",
+    let unit = if metric == STARTUP { "subject" } else { "step" };
+    let scatter = format!(
+        "{omitted} Noise: repeats of one {unit} differ by {} (standard deviation, the median of \
+         {})",
         percent(floor.scatter),
-        plural(floor.steps as u64, of)
+        plural(floor.steps as u64, unit)
     );
     match floor.detectable {
-        Some(least) => format!(
-            "{seen}. Smallest detectable difference: {} (power 0.8, if nothing else is tested).",
-            percent(least)
+        Some(difference) => format!(
+            "{scatter}. Smallest detectable difference: {} (power 0.8, if nothing else is tested).",
+            percent(difference)
         ),
-        None => format!("{seen}."),
+        None => format!("{scatter}."),
     }
 }
 
-/// The reason why a chart of a metric that includes the wait for CPUs omits servers that waited for
-/// each other. Empty for other metrics, and without such servers.
+/// Explains which servers a chart omits because they waited for each other. Only charts of metrics
+/// that include the wait for CPUs omit servers. Empty for other metrics.
 fn omitted_note(report: &Report, metric: &str) -> String {
     let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
     match report.run.at_once.as_slice() {
@@ -163,10 +165,10 @@ fn note(text: &str) -> Markup {
     html! { p.note { (prose(text)) } "\n" }
 }
 
-/// A sentence whose keys and commands stand between backticks.
+/// Renders a sentence. Text between backticks becomes code.
 fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
-    // A backtick without its counterpart is one of foreign text.
+    // An unpaired backtick comes from foreign text.
     if parts.len().is_multiple_of(2) {
         return html! { (text) };
     }
@@ -177,91 +179,99 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A folded block that a click on `summary` opens.
-fn more(summary: &str, body: &Markup) -> Markup {
+/// A folded block. A click on `summary` opens it.
+fn folded(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }
 
-/// A table with a row per step: first the columns that name the step, then `columns`.
+/// Table with a row per step: the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
-    let named: [Column<'_, Summary>; 3] = [
+    let step_columns: [Column<'_, Summary>; 3] = [
         ("Subject", &|s| text(&s.subject)),
         ("Workload", &|s| text(&s.workload)),
-        ("#Connections", &|s| whole(s.connections)),
+        ("#Connections", &|s| whole_number_cell(s.connections)),
     ];
-    let varied: [Varied<'_, Summary>; 4] = [
-        (|s| s.streams > 1, ("#Streams", &|s| whole(s.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|s| whole(s.pipeline))),
-        (has_rate, ("#Rate", &|s| rate(s.shape()))),
-        (|s| s.pass > 1, ("#Pass", &|s| whole(s.pass))),
+    let optional_columns: [VaryingColumn<'_, Summary>; 4] = [
+        (|s| s.streams > 1, ("#Streams", &|s| whole_number_cell(s.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|s| whole_number_cell(s.pipeline))),
+        (has_rate, ("#Rate", &|s| rate_cell_of(s.shape()))),
+        (|s| s.pass > 1, ("#Pass", &|s| whole_number_cell(s.pass))),
     ];
-    let columns = [&named[..], &telling(report, &varied), columns].concat();
-    table_of("sortable", &columns, &report.summaries, |s| PartScope::cell(report, s.cell))
+    let columns =
+        [&step_columns[..], &varying_columns(report, &optional_columns), columns].concat();
+    table_from_columns("sortable", &columns, &report.summaries, |s| PartScope::cell(report, s.cell))
 }
 
-/// A table with a row per trial or part of one: first the columns that name the trial, then
-/// `columns`. `trial`: the trial of a row.
+/// Table with a row per trial or part of a trial: the columns that name the trial, then `columns`.
+/// `trial` returns the trial of a row.
 fn trial_table<T>(
     report: &Report,
     rows: &[T],
     trial: fn(&T) -> &TrialResult,
     columns: &[Column<'_, T>],
 ) -> Markup {
-    let named: [Column<'_, T>; 3] = [
+    let trial_columns: [Column<'_, T>; 3] = [
         ("Subject", &|t| text(&trial(t).subject_id)),
         ("Workload", &|t| text(&trial(t).workload)),
-        ("#Connections", &|t| whole(trial(t).step.connections)),
+        ("#Connections", &|t| whole_number_cell(trial(t).step.connections)),
     ];
-    let varied: [Varied<'_, T>; 4] = [
-        (|s| s.streams > 1, ("#Streams", &|t| whole(trial(t).step.streams))),
-        (|s| s.pipeline > 1, ("#Pipeline", &|t| whole(trial(t).step.pipeline))),
-        (has_rate, ("#Rate", &|t| rate(trial(t).step.shape()))),
-        (|s| s.pass > 1, ("#Pass", &|t| whole(trial(t).step.pass))),
+    let optional_columns: [VaryingColumn<'_, T>; 4] = [
+        (|s| s.streams > 1, ("#Streams", &|t| whole_number_cell(trial(t).step.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|t| whole_number_cell(trial(t).step.pipeline))),
+        (has_rate, ("#Rate", &|t| rate_cell_of(trial(t).step.shape()))),
+        (|s| s.pass > 1, ("#Pass", &|t| whole_number_cell(trial(t).step.pass))),
     ];
-    let repeat: [Column<'_, T>; 1] = [("#Repeat", &|t| whole(trial(t).repeat))];
-    // Once the table of all trials says it, too; where none is refused it says nothing.
-    let valid: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
-    let says_valid =
+    let repeat_column: [Column<'_, T>; 1] = [("#Repeat", &|t| whole_number_cell(trial(t).repeat))];
+    // The column is left out if the table has it already, or if all trials are valid.
+    let valid_column: [Column<'_, T>; 1] = [("Valid", &|t| text(method::valid(trial(t))))];
+    let omits_valid =
         columns.iter().any(|(head, _)| *head == "Valid") || report.trials.iter().all(|t| t.valid);
-    let valid = if says_valid { &[][..] } else { &valid[..] };
-    let columns = [&named[..], &telling(report, &varied), &repeat, valid, columns].concat();
-    table_of("sortable", &columns, rows, |t| PartScope::cell(report, trial(t).cell))
+    let valid_column = if omits_valid { &[][..] } else { &valid_column[..] };
+    let columns = [
+        &trial_columns[..],
+        &varying_columns(report, &optional_columns),
+        &repeat_column,
+        valid_column,
+        columns,
+    ]
+    .concat();
+    table_from_columns("sortable", &columns, rows, |t| PartScope::cell(report, trial(t).cell))
 }
 
-/// A column that distinguishes steps, and whether it has content for a step.
-type Varied<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
+/// A column that distinguishes steps, and a function that returns whether a step needs it.
+type VaryingColumn<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
 
-/// The columns that have content for any step: a column full of "1" is left out.
-fn telling<'a, T>(report: &Report, columns: &[Varied<'a, T>]) -> Vec<Column<'a, T>> {
-    let has_content = |is: &fn(&Summary) -> bool| report.summaries.iter().any(is);
-    columns.iter().filter(|(is, _)| has_content(is)).map(|(_, column)| *column).collect()
+/// Returns the columns that any step needs. A column full of 1 is left out.
+fn varying_columns<'a, T>(report: &Report, columns: &[VaryingColumn<'a, T>]) -> Vec<Column<'a, T>> {
+    let is_needed = |needs: &fn(&Summary) -> bool| report.summaries.iter().any(needs);
+    columns.iter().filter(|(needs, _)| is_needed(needs)).map(|(_, column)| *column).collect()
 }
 
 const fn has_rate(s: &Summary) -> bool {
     s.rate.is_some() || s.schedule.is_some()
 }
 
-/// The offered rate of a step, or its schedule.
-fn rate(at: Shape) -> TableCell {
+/// Cell of the offered rate of a step, or of its schedule.
+fn rate_cell_of(at: Shape) -> TableCell {
     text(rate_cell(at)).sorted_by(at.rate.or(at.schedule.and_then(|schedule| schedule.to_rps)))
 }
 
-/// A count, thousands separated.
+/// Cell of a count with separated thousands.
 fn count_cell(n: u64) -> TableCell {
     text(count(n)).sorted_by(Some(n as f64))
 }
 
-/// A number without separated thousands: connections, repeats and the like.
-fn whole(n: u32) -> TableCell {
+/// Cell of a number without separated thousands, such as connections and repeats.
+fn whole_number_cell(n: u32) -> TableCell {
     value(Some(f64::from(n)), |n| format!("{n}"))
 }
 
-fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> TableCell {
+fn repeats_cell(q: &Repeated, show: impl Fn(f64) -> String) -> TableCell {
     text(q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join("  "))
 }
 
-/// On one line, however narrow the column is.
-fn valid(s: &Summary) -> TableCell {
+/// Cell of the valid repeats. Its spaces do not break, so that it stays on one line.
+fn valid_repeats_cell(s: &Summary) -> TableCell {
     text(crate::format::valid_repeats(s).replace(' ', "\u{a0}"))
 }
 
@@ -270,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn viewer_can_stand_inside_the_page() {
+    fn viewer_has_no_closing_tags() {
         assert!(VIEWER_JS.len() > 100_000, "the viewer is missing: run `npm run build` in web/");
         for forbidden in ["</script", "<!--"] {
             assert!(!VIEWER_JS.contains(forbidden));
@@ -279,17 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn text_is_escaped() {
+    fn hostile_text_is_escaped() {
         let hostile = "<img src=x onerror=alert(1)>\"'&";
-        let shown = table::table(
+        let html = table::table(
             "t",
             &[hostile],
             &[vec![text(hostile).with_hint(Some(hostile.into()))].into()],
         )
         .into_string();
-        assert!(!shown.contains("<img") && !shown.contains("\"'&"), "{shown}");
-        assert_eq!(shown.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{shown}");
-        let json = inside_script("{\"a\":\"</script><!-- <script>\"}");
+        assert!(!html.contains("<img") && !html.contains("\"'&"), "{html}");
+        assert_eq!(html.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{html}");
+        let json = escape_for_script("{\"a\":\"</script><!-- <script>\"}");
         assert_eq!(json, "{\"a\":\"\\u003c/script>\\u003c!-- \\u003cscript>\"}");
     }
 }

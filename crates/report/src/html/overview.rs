@@ -1,4 +1,4 @@
-//! The head of the page, its response, and the table of subjects.
+//! Renders the head of the page, the answer, and the table of subjects.
 
 use dyno_analysis::overview::{BackendRow, OverviewRow, RowRatios};
 use dyno_analysis::report::Report;
@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use super::part_scope::PartScope;
 use super::table::{TableCell, TableRow, cell, table, text, value};
-use super::{caveat_list, note, prose, severity, spread, swatch};
-use crate::format::{bar_end, bytes, count, micros, millis, number, percent, plural};
-use crate::overview::waits_at_reference;
+use super::{caveat_list, note, prose, severity_class, spread_text, swatch};
+use crate::format::{bytes, count, full_bar_value, micros, millis, number, percent, plural};
+use crate::overview::reference_percentile_texts;
 
 pub(super) fn header(report: &Report) -> Markup {
     let facts = &report.run.facts;
@@ -28,7 +28,7 @@ pub(super) fn header(report: &Report) -> Markup {
     ];
     let sections = nav
         .into_iter()
-        .filter(|(id, _)| *id != "experiment" || super::experiment::is_there(report));
+        .filter(|(id, _)| *id != "experiment" || super::experiment::has_section(report));
     html! {
         header {
             p.brand { "dyno" }
@@ -75,50 +75,50 @@ pub(super) fn overview(report: &Report) -> Markup {
         "Checks",
         "Peak limited by",
     ];
-    let ends: Vec<Ends> = (0..report.run.workloads.len())
-        .map(|workload| Ends::from_report(report, workload))
+    let scales: Vec<BarScales> = (0..report.run.workloads.len())
+        .map(|workload| BarScales::from_report(report, workload))
         .collect();
-    let line = |r: &OverviewRow| {
-        let none = Ends::default();
-        let cells = overview_row(report, r, ends.get(r.reference_cell.workload).unwrap_or(&none));
+    let table_row = |r: &OverviewRow| {
+        let none = BarScales::default();
+        let cells = overview_row(report, r, scales.get(r.reference_cell.workload).unwrap_or(&none));
         TableRow::new(PartScope::row(report, r), cells)
     };
     html! {
-        (table("sortable overview", &head, &rows.iter().map(line).collect::<Vec<TableRow>>()))
-        (note(&footnote_text(report)))
+        (table("sortable overview", &head, &rows.iter().map(table_row).collect::<Vec<TableRow>>()))
+        (note(&table_note(report)))
     }
 }
 
-fn footnote_text(report: &Report) -> String {
-    let where_at = crate::overview::reference_in_words(&report.overview);
-    let mut said = format!(
+fn table_note(report: &Report) -> String {
+    let reference_step = crate::overview::reference_in_words(&report.overview);
+    let mut text = format!(
         "Peak: the best median over the steps. Below it: the range of the repeats (from five on, \
          the 95 % interval of their median), and the step, to which place and limit also belong. \
          ≥: a lower bound, because repeats that do not count may hide a higher peak. Place: the \
          ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
-         Response times and CPU {where_at}. Memory: the maximum of all steps. Errors: the sum of \
-         all steps. Hover a number for its ratio to the reference. Click a column to sort."
+         Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the \
+         sum of all steps. Hover a number for its ratio to the reference. Click a column to sort."
     );
     if report.run.workloads.len() > 1 {
-        said.push_str(" Bars are scaled within each workload.");
+        text.push_str(" Bars are scaled within each workload.");
     }
     if let Some(note) = crate::overview::mixture_note(&report.overview) {
-        said.push(' ');
-        said.push_str(note);
+        text.push(' ');
+        text.push_str(note);
     }
     if report.overview.iter().any(|r| r.control) {
-        said.push_str(" Truncated bars (controls) exceed the axis.");
+        text.push_str(" Truncated bars (controls) exceed the axis.");
     }
     if let Some(note) = crate::overview::invalid_note(&report.overview) {
-        said.push(' ');
-        said.push_str(note);
+        text.push(' ');
+        text.push_str(note);
     }
-    said
+    text
 }
 
-/// Where the bars of a workload's rows end, column by column.
+/// Values at which the bars of a workload fill their cells, per column.
 #[derive(Default)]
-struct Ends {
+struct BarScales {
     rps: f64,
     p99: f64,
     cpu: f64,
@@ -126,29 +126,30 @@ struct Ends {
     startup: f64,
 }
 
-impl Ends {
-    fn from_report(report: &Report, workload: usize) -> Ends {
+impl BarScales {
+    fn from_report(report: &Report, workload: usize) -> BarScales {
         let rows: Vec<&OverviewRow> =
             report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
-        let end = |pick: fn(&OverviewRow) -> Option<f64>| {
+        let scale = |pick: fn(&OverviewRow) -> Option<f64>| {
             let most = |control| {
-                let own = rows.iter().filter(|r| r.control == control);
-                own.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
+                let matching = rows.iter().filter(|r| r.control == control);
+                matching.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
             };
-            bar_end(most(false), most(true))
+            full_bar_value(most(false), most(true))
         };
-        Ends {
-            rps: end(OverviewRow::most_rps),
-            p99: end(|r| r.response_p99_us),
-            cpu: end(|r| r.cpu_us_per_request),
-            memory: end(|r| r.memory_peak_bytes),
-            startup: end(|r| r.startup_ms),
+        BarScales {
+            rps: scale(OverviewRow::most_rps),
+            p99: scale(|r| r.response_p99_us),
+            cpu: scale(|r| r.cpu_us_per_request),
+            memory: scale(|r| r.memory_peak_bytes),
+            startup: scale(|r| r.startup_ms),
         }
     }
 }
 
-fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell> {
-    // The baseline's row of the same workload: another workload may send other requests.
+fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<TableCell> {
+    // The baseline is compared in the same workload, because other workloads may send other
+    // requests.
     let is_base =
         |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
     let baseline = report.overview.iter().find(is_base).map_or("", |b| b.title.as_str());
@@ -163,25 +164,26 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
         .flatten()
         .collect::<Vec<_>>()
         .join(", ");
-    let [p50, p99] = waits_at_reference(report, r);
-    // If the heads cannot name one reference step for all rows, each row names its own.
-    let differs = crate::overview::reference_text(&report.overview, "").is_empty();
-    let at_own = |cell: TableCell| {
-        if differs && r.response_p50_us.is_some() {
+    let [p50, p99] = reference_percentile_texts(report, r);
+    // If the rows have different reference steps, each row names its own.
+    let has_own_steps = crate::overview::reference_text(&report.overview, "").is_empty();
+    let with_own_step = |cell: TableCell| {
+        if has_own_steps && r.response_p50_us.is_some() {
             return cell.with_small(format!("at {}", crate::overview::label(r.reference_at)));
         }
         cell
     };
     vec![
         name_cell(report, r),
-        peak_cell(r).with_bar(ends.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
-        text(crate::overview::place(r)).sorted_by(r.places.map(|p| p.best as f64)),
-        at_own(text(p50).sorted_by(r.response_p50_us)).with_hint(ratio(|to| to.response_p50)),
-        at_own(text(p99).sorted_by(r.response_p99_us))
-            .with_bar(ends.p99)
+        peak_cell(r).with_bar(scales.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
+        text(crate::overview::place_text(r)).sorted_by(r.places.map(|p| p.best as f64)),
+        with_own_step(text(p50).sorted_by(r.response_p50_us))
+            .with_hint(ratio(|to| to.response_p50)),
+        with_own_step(text(p99).sorted_by(r.response_p99_us))
+            .with_bar(scales.p99)
             .with_hint(ratio(|to| to.response_p99)),
         with_backends(
-            at_own(text(crate::overview::cpu(r)).sorted_by(r.cpu_us_per_request)),
+            with_own_step(text(crate::overview::cpu_text(r)).sorted_by(r.cpu_us_per_request)),
             r,
             |b| {
                 let share =
@@ -189,13 +191,13 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
                 b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
             },
         )
-        .with_bar(ends.cpu)
+        .with_bar(scales.cpu)
         .with_hint(ratio(|to| to.cpu_per_request)),
         with_backends(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
-            .with_bar(ends.memory)
+            .with_bar(scales.memory)
             .with_hint(ratio(|to| to.memory_peak)),
         with_backends(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
-            .with_bar(ends.startup)
+            .with_bar(scales.startup)
             .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(crate::overview::passed_checks_text(r)).sorted_by(Some(r.checks_passed as f64)),
@@ -203,15 +205,17 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<TableCell>
     ]
 }
 
-/// A cell of the subject with the same of each back end in smaller text below.
+/// Adds the value of each back end to a cell of the subject, in smaller text below.
 fn with_backends(
     cell: TableCell,
     r: &OverviewRow,
     show: impl Fn(&BackendRow) -> Option<String>,
 ) -> TableCell {
-    let shown =
-        r.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
-    shown.fold(cell, TableCell::with_small)
+    let texts = r
+        .backends
+        .iter()
+        .filter_map(|backend| Some(format!("+ {} {}", backend.name, show(backend)?)));
+    texts.fold(cell, TableCell::with_small)
 }
 
 fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
@@ -230,17 +234,19 @@ fn name_cell(report: &Report, r: &OverviewRow) -> TableCell {
 }
 
 fn peak_cell(r: &OverviewRow) -> TableCell {
-    let Some((peak, at)) = r.highest_throughput() else { return text(crate::overview::peak(r)) };
+    let Some((peak, at)) = r.highest_throughput() else {
+        return text(crate::overview::peak_text(r));
+    };
     let at = crate::overview::label(at);
-    let shown = |rps| format!("{}{}", crate::overview::peak_mark(r), number(rps));
-    value(peak.median, shown).with_small(format!("{}, at {at}", spread(peak, number)))
+    let marked = |rps| format!("{}{}", crate::overview::peak_mark(r), number(rps));
+    value(peak.median, marked).with_small(format!("{}, at {at}", spread_text(peak, number)))
 }
 
-/// Caveats as marks next to a number: each links to its meaning, and shows its message on hover.
+/// Marks of caveats next to a number. Each links to its meaning, and shows its message on hover.
 pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     html! {
         @for c in caveats {
-            a class={ "mark " (severity(c.severity)) }
+            a class={ "mark " (severity_class(c.severity)) }
                 href={ "#caveat-" (c.code) }
                 title=(c.message) {
                 (c.code.in_words())
@@ -257,10 +263,12 @@ fn limiter_summary_cell(r: &OverviewRow) -> TableCell {
 
 fn limiter_cell(r: &OverviewRow) -> TableCell {
     match (&r.absent, r.limiter) {
-        (Some(why), _) => cell(html! { span.bad { (why) } }),
+        (Some(reason), _) => cell(html! { span.bad { (reason) } }),
         (None, Some(limiter)) => {
-            let sure = r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
-            text(format!("{}{sure}", resource(limiter))).with_hint(r.limiter_sentence.clone())
+            let confidence_mark =
+                r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
+            text(format!("{}{confidence_mark}", resource(limiter)))
+                .with_hint(r.limiter_sentence.clone())
         }
         (None, None) => text("–"),
     }

@@ -1,5 +1,5 @@
-//! What a part of the page is of. The viewer shows and hides rows, cards and columns by it, and
-//! knows nothing else of them.
+//! Identifies the subject, workloads and step that a part of the page belongs to. The viewer shows
+//! and hides rows, cards and columns by these attributes alone.
 
 use std::collections::BTreeSet;
 
@@ -7,55 +7,57 @@ use dyno_analysis::cell::CellKey;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 
-/// The subject, the workloads and the step that a part of the page is of, by their indices in the
-/// plan. `None` in a field: the part is shown under every choice of
-/// the reader.
+/// Subject, workloads and step of a part of the page, as indices in the plan. With `None` in a
+/// field, the part is shown whatever the reader selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartScope {
     pub(super) subject: Option<usize>,
     pub(super) workloads: Option<String>,
     pub(super) step: Option<usize>,
-    /// It is of a control: the scale must still distinguish the other subjects.
+    /// Whether the part belongs to a control. Scales are chosen so that they distinguish the other
+    /// subjects.
     pub(super) control: bool,
 }
 
 impl PartScope {
-    /// Of a subject, given by the name of its arm.
+    /// Scope of a subject, given the name of its arm.
     pub(super) fn subject(report: &Report, id: &str) -> PartScope {
         let subject = report.subjects.iter().position(|s| s.id == id);
         PartScope { subject, ..PartScope::default() }
     }
 
+    /// Scope of a cell.
     pub(super) fn cell(report: &Report, cell: CellKey) -> PartScope {
         let step = (report.run.load.steps.len() > 1).then_some(cell.step);
         PartScope { subject: Some(cell.arm), step, ..PartScope::default() }
             .with_workloads(report, [cell.workload])
     }
 
-    /// Of a row of the overview. One that has no numbers under any choice, because its subject or
-    /// its whole workload has none, is of every workload.
+    /// Scope of a row of the overview. If its subject or its workload has no numbers at all, the
+    /// row belongs to every workload, so that it is always shown.
     pub(super) fn row(report: &Report, row: &OverviewRow) -> PartScope {
         let key = row.reference_cell;
-        let known =
+        let has_summary =
             |is_own: &dyn Fn(CellKey) -> bool| report.summaries.iter().any(|s| is_own(s.cell));
-        let has_numbers =
-            known(&|cell| cell.arm == key.arm) && known(&|cell| cell.workload == key.workload);
-        let all = 0..report.run.workloads.len();
-        let workloads = if has_numbers { key.workload..key.workload + 1 } else { all };
-        let of = PartScope { subject: Some(key.arm), control: row.control, ..PartScope::default() };
-        of.with_workloads(report, workloads)
+        let has_numbers = has_summary(&|cell| cell.arm == key.arm)
+            && has_summary(&|cell| cell.workload == key.workload);
+        let every_workload = 0..report.run.workloads.len();
+        let workloads = if has_numbers { key.workload..key.workload + 1 } else { every_workload };
+        let scope =
+            PartScope { subject: Some(key.arm), control: row.control, ..PartScope::default() };
+        scope.with_workloads(report, workloads)
     }
 
-    /// A report of one workload leaves nothing to choose.
+    /// Sets the workloads, unless the report has only one.
     pub(super) fn with_workloads(
         mut self,
         report: &Report,
-        all: impl IntoIterator<Item = usize>,
+        workloads: impl IntoIterator<Item = usize>,
     ) -> PartScope {
         if report.run.workloads.len() > 1 {
-            let all: BTreeSet<usize> = all.into_iter().collect();
-            let all: Vec<String> = all.iter().map(usize::to_string).collect();
-            self.workloads = Some(all.join(" "));
+            let indices: BTreeSet<usize> = workloads.into_iter().collect();
+            let texts: Vec<String> = indices.iter().map(usize::to_string).collect();
+            self.workloads = Some(texts.join(" "));
         }
         self
     }

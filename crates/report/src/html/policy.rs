@@ -1,12 +1,13 @@
-//! The page's content security policy: it may run the viewer's script, and nothing from an archive.
+//! Builds the content security policy of the page. It allows the viewer's script, and no content
+//! from an archive.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// The content security policy of a page with this style sheet and script. Both are named by their
-/// hash. `style` attributes are allowed: the bars in tables and the charts' SVG need them. Browsers
-/// before CSP level 3 know only `style-src`.
+/// Returns the content security policy of a page with this style sheet and script. Both are named
+/// by their hashes. `style` attributes are allowed for the bars in tables and the SVG of charts.
+/// `style-src` is for browsers before CSP level 3.
 pub(super) fn policy(css: &str, js: &str) -> String {
     let (css, js) = (hash(css), hash(js));
     format!(
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_named_by_their_hash_and_no_other_runs() {
+    fn policy_allows_script_by_hash_only() {
         // echo -n 'alert(1)' | openssl dgst -sha256 -binary | base64
         let policy = policy("", "alert(1)");
         let scripts = policy.split("; ").find(|d| d.starts_with("script-src")).unwrap();

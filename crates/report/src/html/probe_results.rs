@@ -1,4 +1,5 @@
-//! Probe results from inside a server, for its card: system calls by name, and its threads by role.
+//! Renders the results of probes inside a server for its card: system calls by name, and threads by
+//! role.
 
 use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
@@ -6,72 +7,79 @@ use dyno_analysis::probe_results::{CallSummary, InsideSummary, RoleSummary, Runt
 use dyno_analysis::use_method::{UseCell, UseRow};
 use maud::{Markup, html};
 
-use super::more;
+use super::folded;
 use super::table::{TableCell, TableRow, cell, table, text, value};
 use crate::format::{css_percent, micros, number, percent, quantity};
 
-/// System calls that are shown before one asks for all.
-const SHOWN: usize = 8;
+/// Number of system calls outside of the folded block.
+const UNFOLDED_CALLS: usize = 8;
 
-/// `reference`: the one to compare with, and its title.
+/// Renders the tables of a server. `reference`: the server to compare with, and its title.
 pub(super) fn inside(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
-    html! { (calls(here, reference)) (roles(here)) (runtime(here)) }
+    html! { (calls_tables(here, reference)) (roles_table(here)) (runtime_table(here)) }
 }
 
-/// The USE table of a step: utilisation, saturation and errors of every resource.
+/// Renders the USE table of a step: utilisation, saturation and errors of every resource.
 pub(super) fn use_table(rows: &[UseRow]) -> Markup {
-    let shown = |of: &UseCell| {
-        let known = of.value.map(|v| quantity(of.unit, v));
+    let use_cell = |figure: &UseCell| {
+        let known = figure.value.map(|v| quantity(figure.unit, v));
         match known {
-            Some(known) => cell(html! { (known) small { " " (of.note) } }),
-            None => cell(html! { "–" small { " " (of.note) } }),
+            Some(known) => cell(html! { (known) small { " " (figure.note) } }),
+            None => cell(html! { "–" small { " " (figure.note) } }),
         }
     };
     let rows: Vec<TableRow> = rows
         .iter()
         .map(|r| {
-            vec![text(&r.resource), shown(&r.utilisation), shown(&r.saturation), shown(&r.errors)]
-                .into()
+            vec![
+                text(&r.resource),
+                use_cell(&r.utilisation),
+                use_cell(&r.saturation),
+                use_cell(&r.errors),
+            ]
+            .into()
         })
         .collect();
-    more(
+    folded(
         "Utilisation, saturation and errors of every resource",
         &table("counters", &["Resource", "Utilisation", "Saturation", "Errors"], &rows),
     )
 }
 
-/// Activity of the machine in the same repeat besides serving and loading.
-pub(super) fn machine(of: &MachineResult) -> Markup {
-    let share = |value: Option<f64>, of: &str| value.map(|v| format!("{} {of}", percent(v)));
+/// Table of the activity of the machine in the same repeat, except serving and loading.
+pub(super) fn machine(result: &MachineResult) -> Markup {
+    let share = |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", percent(v)));
     let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
     let bytes_per_s = |value: Option<f64>| value.map(|v| format!("{}/s", quantity(Unit::Bytes, v)));
-    let other =
-        |other: &OtherCpu| format!("{} ({}) {}", other.name, other.pid, percent(other.cpus));
-    let others = of.others.as_ref().map(|all| match all.is_empty() {
+    let process_text = |process: &OtherCpu| {
+        format!("{} ({}) {}", process.name, process.pid, percent(process.cpus))
+    };
+    let other_processes = result.others.as_ref().map(|all| match all.is_empty() {
         true => "none above 2 % of a CPU".into(),
-        false => all.iter().map(other).collect::<Vec<String>>().join(", "),
+        false => all.iter().map(process_text).collect::<Vec<String>>().join(", "),
     });
-    let link = of.busiest_link.as_ref();
+    let link = result.busiest_link.as_ref();
     let link = link.map(|link| format!("{} of {}", percent(link.utilisation), link.name));
-    let dropped = of.drops.map(|drops| drops.explanation().map_or("none".into(), |all| all.causes));
-    let waited = "of the time some thread waited";
+    let dropped =
+        result.drops.map(|drops| drops.explanation().map_or("none".into(), |all| all.causes));
+    let waiting_unit = "of the time some thread waited";
     let facts = [
-        ("running or runnable threads", of.runnable_mean.map(number)),
-        ("context switches", rate(of.context_switches_per_s)),
-        ("interrupts", rate(of.interrupts_per_s)),
-        ("pressure on CPUs", share(of.pressure_cpu, waited)),
-        ("pressure on memory", share(of.pressure_memory, waited)),
-        ("pressure on disks", share(of.pressure_io, waited)),
-        ("read from disks", bytes_per_s(of.disk_read_bytes_per_s)),
-        ("written to disks", bytes_per_s(of.disk_written_bytes_per_s)),
-        ("busiest disk", share(of.disk_utilisation, "of the time")),
-        ("received by network devices except loopback", bytes_per_s(of.network_in_bytes_per_s)),
-        ("sent by network devices except loopback", bytes_per_s(of.network_out_bytes_per_s)),
+        ("running or runnable threads", result.runnable_mean.map(number)),
+        ("context switches", rate(result.context_switches_per_s)),
+        ("interrupts", rate(result.interrupts_per_s)),
+        ("pressure on CPUs", share(result.pressure_cpu, waiting_unit)),
+        ("pressure on memory", share(result.pressure_memory, waiting_unit)),
+        ("pressure on disks", share(result.pressure_io, waiting_unit)),
+        ("read from disks", bytes_per_s(result.disk_read_bytes_per_s)),
+        ("written to disks", bytes_per_s(result.disk_written_bytes_per_s)),
+        ("busiest disk", share(result.disk_utilisation, "of the time")),
+        ("received by network devices except loopback", bytes_per_s(result.network_in_bytes_per_s)),
+        ("sent by network devices except loopback", bytes_per_s(result.network_out_bytes_per_s)),
         ("fullest link", link),
-        ("clock of the first CPU", of.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
-        ("hottest CPU throttled", share(of.throttled_for_heat, "of the time")),
+        ("clock of the first CPU", result.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
+        ("hottest CPU throttled", share(result.throttled_for_heat, "of the time")),
         ("packets dropped by the machine", dropped),
-        ("other processes, in CPUs", others),
+        ("other processes, in CPUs", other_processes),
     ];
     if facts.iter().all(|(_, value)| value.is_none()) {
         return Markup::default();
@@ -80,49 +88,54 @@ pub(super) fn machine(of: &MachineResult) -> Markup {
         vec![text(name), text(value.as_deref().unwrap_or("– (unavailable here)"))].into()
     };
     let rows: Vec<TableRow> = facts.iter().map(row).collect();
-    more("Activity of the machine", &table("counters", &["The machine", "During the step"], &rows))
+    folded(
+        "Activity of the machine",
+        &table("counters", &["The machine", "During the step"], &rows),
+    )
 }
 
-fn calls(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
-    let all = here.pair_calls(reference.map(|(_, inside)| inside));
-    let there = reference.map(|(title, _)| format!("#{title}"));
+fn calls_tables(here: &InsideSummary, reference: Option<(&str, &InsideSummary)>) -> Markup {
+    let pairs = here.pair_calls(reference.map(|(_, inside)| inside));
+    let reference_head = reference.map(|(title, _)| format!("#{title}"));
     let head: Vec<&str> = ["System calls", "#Here"]
         .into_iter()
-        .chain(there.as_deref())
+        .chain(reference_head.as_deref())
         .chain(["#Returned"])
         .collect();
     let row = |call: &dyno_analysis::probe_results::CallPair<'_>| -> TableRow {
-        let mut cells = vec![text(call.name), often(call.here)];
+        let mut cells = vec![text(call.name), frequency_cell(call.here)];
         if reference.is_some() {
-            cells.push(often(call.there));
+            cells.push(frequency_cell(call.there));
         }
         cells.push(return_cell(call.here));
         cells.into()
     };
-    let rows: Vec<TableRow> = all.iter().map(row).collect();
-    let (first, rest) = rows.split_at(rows.len().min(SHOWN));
+    let rows: Vec<TableRow> = pairs.iter().map(row).collect();
+    let (unfolded, folded_rows) = rows.split_at(rows.len().min(UNFOLDED_CALLS));
     html! {
-        @if !first.is_empty() { (table("counters", &head, first)) }
-        @if !rest.is_empty() { (more("Other system calls", &table("counters", &head, rest))) }
+        @if !unfolded.is_empty() { (table("counters", &head, unfolded)) }
+        @if !folded_rows.is_empty() {
+            (folded("Other system calls", &table("counters", &head, folded_rows)))
+        }
     }
 }
 
-fn often(call: Option<&CallSummary>) -> TableCell {
+fn frequency_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.per_response.median), number)
 }
 
-/// The average return value of a call.
+/// Cell of the average return value of a call.
 fn return_cell(call: Option<&CallSummary>) -> TableCell {
     value(call.and_then(|call| call.returned_mean.median), number)
 }
 
-fn roles(here: &InsideSummary) -> Markup {
+fn roles_table(here: &InsideSummary) -> Markup {
     let row = |(name, role): &(&'static str, &RoleSummary)| -> TableRow {
         vec![
             text(name.replace('_', " ")),
             value(role.threads.median, number),
             value(role.cpu_us_per_request.median, micros),
-            cell(states(role)),
+            cell(states_bar(role)),
         ]
         .into()
     };
@@ -134,13 +147,13 @@ fn roles(here: &InsideSummary) -> Markup {
     }
 }
 
-/// Metrics that the runtime reports of itself.
-fn runtime(here: &InsideSummary) -> Markup {
+/// Table of metrics that the runtime of the server reports.
+fn runtime_table(here: &InsideSummary) -> Markup {
     let row = |metric: &RuntimeSummary| -> TableRow {
         vec![
             text(metric.name.replace('_', " ")),
             value(metric.value.median, |v| quantity(metric.unit, v)),
-            text(of_runtime(metric.unit)),
+            text(runtime_basis(metric.unit)),
         ]
         .into()
     };
@@ -150,8 +163,8 @@ fn runtime(here: &InsideSummary) -> Markup {
     }
 }
 
-/// The reference of a runtime's value.
-const fn of_runtime(unit: Unit) -> &'static str {
+/// Text on what the value of a runtime metric refers to.
+const fn runtime_basis(unit: Unit) -> &'static str {
     match unit {
         Unit::Share => "the time",
         Unit::PerSecond => "how often",
@@ -159,12 +172,12 @@ const fn of_runtime(unit: Unit) -> &'static str {
     }
 }
 
-/// A bar of the states in which threads were, and the same in words.
-fn states(role: &RoleSummary) -> Markup {
+/// Bar of the states of threads, with the shares in words.
+fn states_bar(role: &RoleSummary) -> Markup {
     let shares = role.shares();
     let words: Vec<String> = shares
         .iter()
-        .map(|(state, share)| format!("{} {}", in_words(state), percent(*share)))
+        .map(|(state, share)| format!("{} {}", state_name(state), percent(*share)))
         .collect();
     html! {
         @if shares.is_empty() { "–" } @else {
@@ -178,8 +191,8 @@ fn states(role: &RoleSummary) -> Markup {
     }
 }
 
-/// A state's name for people.
-fn in_words(state: &str) -> &str {
+/// Name of a thread state for people.
+fn state_name(state: &str) -> &str {
     match state {
         "runnable" => "waiting for a CPU",
         "lock" => "lock or idle",

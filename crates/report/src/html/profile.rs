@@ -1,4 +1,5 @@
-//! Flame graphs: the viewer draws them; what stands here says the same in words and tables.
+//! Renders the sections on profiles. The viewer draws the flame graphs. Texts and tables here give
+//! the same information.
 
 use dyno_analysis::cell::CellKey;
 use dyno_analysis::profile::{Flame, ProfileResult, SampleKind};
@@ -9,17 +10,17 @@ use maud::{Markup, html};
 use super::limiters::step_in_words;
 use super::part_scope::PartScope;
 use super::table::{TableRow, table, text, value};
-use super::{more, note, swatch};
+use super::{folded, note, swatch};
 use crate::format::{count, micros, percent, seconds};
 
-/// Profiles of all cells; nothing where none were made.
+/// Profiles of all cells. Empty without profiles.
 pub(super) fn profiles(report: &Report) -> Markup {
     html! {
         @if !report.profiles.is_empty() {
             h3 { "Where the time goes, function by function" } "\n"
             (note(NOTE))
             @for (index, profile) in report.profiles.iter().enumerate() {
-                (one(report, index, profile))
+                (profile_block(report, index, profile))
             }
         }
     }
@@ -30,7 +31,7 @@ const NOTE: &str = "Taken after each measured window, under the same load. Each 
                     colour shows its origin. Click a function to zoom in, press Esc to zoom out. \
                     Search for a part of a name, or for a regular expression between slashes.";
 
-fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
+fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     let PartScope { subject, workloads, step, .. } = PartScope::cell(report, profile.cell);
     let title = &report.subjects[profile.cell.arm].title;
     let id = &report.subjects[profile.cell.arm].id;
@@ -42,14 +43,14 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
             open[is_busiest(report, profile.cell)] {
             summary {
                 (swatch(report, id)) (title) " at " (step_text(report, profile.cell))
-                (describe(profile))
+                (origins_text(profile))
             }
             "\n"
             @for failure in &profile.failures {
                 p.note { "No profile of some trial: " (one_line(failure)) "." } "\n"
             }
-            @for why in &profile.unnamed {
-                p.note { "Code compiled just in time may lack names: " (why) "." } "\n"
+            @for reason in &profile.unnamed {
+                p.note { "Code compiled just in time may lack names: " (reason) "." } "\n"
             }
             @if let Some(flame) = &profile.running {
                 (figure_of(index, SampleKind::Running, flame))
@@ -68,34 +69,34 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
     }
 }
 
-/// Whether a cell is the one at which its subject answered most.
+/// Whether the cell is the one with the highest throughput of its subject in its workload.
 fn is_busiest(report: &Report, cell: CellKey) -> bool {
     let rate =
         |cell: CellKey| report.summary(cell).and_then(|s| s.throughput_rps.median).unwrap_or(0.0);
-    let own = report.profiles.iter().map(|p| p.cell);
-    let own = own.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));
-    own.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
+    let cells = report.profiles.iter().map(|p| p.cell);
+    let cells = cells.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));
+    cells.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
 }
 
 fn step_text(report: &Report, cell: CellKey) -> String {
     report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
 }
 
-/// The most that there is to say of it in a few words.
-fn describe(profile: &ProfileResult) -> String {
+/// Names the three origins with the most CPU time.
+fn origins_text(profile: &ProfileResult) -> String {
     let Some(running) = &profile.running else { return String::new() };
     let origins: Vec<String> = running
         .by_origin
         .iter()
         .take(3)
         .map(|origin| {
-            format!("{} of its CPU time in {}", percent(origin.share), of_origin(&origin.name))
+            format!("{} of its CPU time in {}", percent(origin.share), origin_name(&origin.name))
         })
         .collect();
     format!(": {}", origins.join(", ").replace(" of its CPU time", ""))
 }
 
-fn of_origin(name: &str) -> String {
+fn origin_name(name: &str) -> String {
     match name {
         "kernel" => "the kernel".into(),
         "compiled just in time" => "code compiled just in time".into(),
@@ -103,7 +104,7 @@ fn of_origin(name: &str) -> String {
     }
 }
 
-/// A flame graph with what is to be known of it. `index`: of its profile among those of the page.
+/// Figure with a flame graph and its quality. `index`: index of its profile on the page.
 pub(crate) fn figure_of(index: usize, side: SampleKind, flame: &Flame) -> Markup {
     let (name, caption) = match side {
         SampleKind::Running => ("running", "On CPU: where its threads ran"),
@@ -115,20 +116,20 @@ pub(crate) fn figure_of(index: usize, side: SampleKind, flame: &Flame) -> Markup
             div.tools {}
             div.flame {}
             "\n"
-            (note(&quality(flame, side)))
-            (more("Functions with the most own time", &hottest(flame)))
+            (note(&samples_note(flame, side)))
+            (folded("Functions with the most own time", &hottest_table(flame)))
         }
         "\n"
     }
 }
 
-/// How much there is, and how far it can be trusted.
-fn quality(flame: &Flame, side: SampleKind) -> String {
-    let of = match side {
+/// States the number of samples and their quality.
+fn samples_note(flame: &Flame, side: SampleKind) -> String {
+    let unit = match side {
         SampleKind::Running => "of CPU time",
         SampleKind::Waiting => "of threads' time",
     };
-    let per =
+    let per_response =
         flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
     let lost = if flame.lost > 0 {
         format!(" {} more samples were lost for lack of room.", count(flame.lost))
@@ -136,8 +137,8 @@ fn quality(flame: &Flame, side: SampleKind) -> String {
         String::new()
     };
     format!(
-        "{} samples: {} {of}{per}. {} of them reach the start of the thread, and {} have names for \
-         all functions.{lost}",
+        "{} samples: {} {unit}{per_response}. {} of them reach the start of the thread, and {} \
+         have names for all functions.{lost}",
         count(flame.samples),
         seconds(flame.seconds),
         percent(flame.whole_share),
@@ -145,7 +146,7 @@ fn quality(flame: &Flame, side: SampleKind) -> String {
     )
 }
 
-fn hottest(flame: &Flame) -> Markup {
+fn hottest_table(flame: &Flame) -> Markup {
     let row = |hot: &dyno_analysis::profile::HotFunction| -> TableRow {
         let function = &flame.functions[hot.function as usize];
         vec![

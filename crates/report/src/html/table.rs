@@ -1,24 +1,24 @@
-//! Tables of a page: rows that name what they are of, and cells with a sort key, a hint on hover
-//! and a bar for the eye.
+//! Renders tables of a page. Rows name the part of the plan that they belong to. Cells have a sort
+//! key, a hint on hover and a bar.
 
 use maud::{Markup, Render, html};
 
 use super::part_scope::PartScope;
-use crate::format::{css_percent, or_dash, part};
+use crate::format::{bar_share, css_percent, or_dash};
 
-/// A table. Columns whose name begins with `#` hold numbers.
+/// Renders a table. Columns whose name begins with `#` hold numbers.
 pub(super) fn table(class: &str, head: &[&str], rows: &[TableRow]) -> Markup {
     html! {
         div.scroll {
             table class=(class) {
-                thead { tr { @for name in head { (column(name)) } } }
+                thead { tr { @for name in head { (head_cell(name)) } } }
                 tbody {
                     "\n"
-                    @for TableRow { of, cells } in rows {
-                        tr data-subject=[of.subject]
-                            data-workload=[&of.workloads]
-                            data-step=[of.step]
-                            data-control[of.control] {
+                    @for TableRow { scope, cells } in rows {
+                        tr data-subject=[scope.subject]
+                            data-workload=[&scope.workloads]
+                            data-step=[scope.step]
+                            data-control[scope.control] {
                             @for (cell, name) in cells.iter().zip(head) { (cell.show(name)) }
                         }
                         "\n"
@@ -30,42 +30,42 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[TableRow]) -> Markup {
     }
 }
 
-/// A row: its cells, and what it is of.
+/// A row: its cells, and the part of the plan that it belongs to.
 pub(super) struct TableRow {
-    of: PartScope,
+    scope: PartScope,
     cells: Vec<TableCell>,
 }
 
 /// A row that is shown under every selection of the reader.
 impl From<Vec<TableCell>> for TableRow {
     fn from(cells: Vec<TableCell>) -> TableRow {
-        TableRow { of: PartScope::default(), cells }
+        TableRow { scope: PartScope::default(), cells }
     }
 }
 
 impl TableRow {
-    pub(super) fn new(of: PartScope, cells: Vec<TableCell>) -> TableRow {
-        TableRow { of, cells }
+    pub(super) fn new(scope: PartScope, cells: Vec<TableCell>) -> TableRow {
+        TableRow { scope, cells }
     }
 }
 
 /// A column: its name, and a function from a row to its cell.
 pub(super) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> TableCell);
 
-/// A table with a line for each of `rows`. `of`: what a line is of.
-pub(super) fn table_of<T>(
+/// Renders a table with a line per item of `rows`. `scope` returns the scope of a line.
+pub(super) fn table_from_columns<T>(
     class: &str,
     columns: &[Column<'_, T>],
     rows: &[T],
-    of: impl Fn(&T) -> PartScope,
+    scope: impl Fn(&T) -> PartScope,
 ) -> Markup {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let row =
-        |line: &T| TableRow::new(of(line), columns.iter().map(|(_, cell)| cell(line)).collect());
+        |line: &T| TableRow::new(scope(line), columns.iter().map(|(_, cell)| cell(line)).collect());
     table(class, &head, &rows.iter().map(row).collect::<Vec<TableRow>>())
 }
 
-fn column(name: &str) -> Markup {
+fn head_cell(name: &str) -> Markup {
     html! {
         @match name.strip_prefix('#') {
             Some(name) => { th.n scope="col" { (name) } }
@@ -74,20 +74,20 @@ fn column(name: &str) -> Markup {
     }
 }
 
-/// A cell: what is shown, what it sorts by, a hint on hover, and a bar for the eye (0 to 1).
+/// A cell: its content, its sort key, a hint on hover, and the length of a bar (0 to 1).
 #[derive(Default)]
 pub(super) struct TableCell {
-    shown: Markup,
+    content: Markup,
     key: Option<f64>,
     hint: Option<String>,
     bar: Option<f64>,
-    /// It would be longer than its cell.
+    /// Whether the bar is truncated.
     is_cut: bool,
 }
 
-/// A cell of markup or of text, which is escaped.
-pub(super) fn cell(shown: impl Render) -> TableCell {
-    TableCell { shown: shown.render(), ..TableCell::default() }
+/// Returns a cell of markup, or of text, which is escaped.
+pub(super) fn cell(content: impl Render) -> TableCell {
+    TableCell { content: content.render(), ..TableCell::default() }
 }
 
 pub(super) fn text(text: impl AsRef<str>) -> TableCell {
@@ -104,9 +104,9 @@ impl TableCell {
         self
     }
 
-    /// With a bar that fills the cell if the key is `end`, and is cut if it is more.
+    /// Adds a bar that fills the cell if the key is `end`, and is truncated if the key is higher.
     pub(super) fn with_bar(mut self, end: f64) -> TableCell {
-        self.bar = self.key.filter(|_| end > 0.0).map(|k| part(k, end));
+        self.bar = self.key.filter(|_| end > 0.0).map(|k| bar_share(k, end));
         self.is_cut = end > 0.0 && self.key.is_some_and(|k| k > end);
         self
     }
@@ -118,7 +118,7 @@ impl TableCell {
 
     /// Adds smaller text below.
     pub(super) fn with_small(mut self, below: impl Render) -> TableCell {
-        self.shown = html! { (self.shown) small { (below) } };
+        self.content = html! { (self.content) small { (below) } };
         self
     }
 
@@ -131,7 +131,7 @@ impl TableCell {
         };
         let bar = self.bar.map(|b| format!("--bar:{}", css_percent(b)));
         html! {
-            td class=[class] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
+            td class=[class] data-key=[self.key] title=[&self.hint] style=[bar] { (self.content) }
         }
     }
 }

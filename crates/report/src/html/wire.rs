@@ -1,4 +1,4 @@
-//! Traffic on the wire: protocol, streams, frames and segments.
+//! Renders the section on network traffic: protocol, streams, frames and segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,37 +13,38 @@ use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
 use super::part_scope::PartScope;
-use super::table::{Column, TableCell, table_of, text, value};
-use super::{count_cell, more, note, trial_table};
+use super::table::{Column, TableCell, table_from_columns, text, value};
+use super::{count_cell, folded, note, trial_table};
 use crate::format::{count, micros, number, percent};
 
-/// Segments, and HTTP/2's frames, in a row per subject and protocol; every trial folded.
+/// Renders tables of segments and HTTP/2 frames, with a row per subject and protocol. The tables of
+/// all trials are folded.
 pub(super) fn wire(report: &Report) -> Markup {
-    let over_h2: Vec<Http2OfTrial<'_>> =
+    let h2_trials: Vec<Http2Trial<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
-    let in_h2: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
+    let h2_rows: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
-    let together = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
+    let note_on_workloads = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
     html! {
         (note(&format!("Medians over all trials of a subject and protocol. Below them: the lowest \
-                        and highest trial.{together}")))
+                        and highest trial.{note_on_workloads}")))
         (grouped_rows(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
-        (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
+        (folded("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
-        @if !over_h2.is_empty() {
+        @if !h2_trials.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
             (note("A server that writes HEADERS and DATA together needs one segment for a small \
                    response. A server that writes each frame by itself needs one segment per \
                    frame. Several responses may share a segment if there are many streams."))
-            (grouped_rows(report, &in_h2, &FRAMES))
-            (more("Every trial", &frames_of_every_trial(report, &over_h2)))
+            (grouped_rows(report, &h2_rows, &FRAMES))
+            (folded("Every trial", &frames_of_every_trial(report, &h2_trials)))
         }
     }
 }
 
 const TOGETHER: &str = " Workloads of one protocol are combined.";
 
-/// A column: its head, its metric's key, and how a value is shown.
+/// A column: its head, the key of its metric, and the function that formats a value.
 type WireMetric = (&'static str, &'static str, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
@@ -64,43 +65,46 @@ const FRAMES: [WireMetric; 8] = [
     ("#Sent again", "requests_retried", whole_number),
 ];
 
-/// A row per subject and protocol, in the order in which they first ran.
-fn grouped_rows(report: &Report, rows: &[&WireResult], measured: &[WireMetric]) -> Markup {
-    let named: [Column<'_, &WireResult>; 3] = [
+/// Table with a row per subject and protocol, in the order in which they first ran.
+fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -> Markup {
+    let name_columns: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
-        ("Protocol", &|w| text(protocol(w.protocol))),
+        ("Protocol", &|w| text(protocol_name(w.protocol))),
         ("#Trials", &|w| count_cell(w.trials as u64)),
     ];
-    let cells: Vec<_> = measured
+    let cells: Vec<_> = metrics
         .iter()
         .map(|(name, key, show)| {
             (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show))
         })
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
-    table_of("sortable", &named.into_iter().chain(columns).collect::<Vec<_>>(), rows, |w| {
-        PartScope::subject(report, &w.subject).with_workloads(report, workloads_of(report, w))
-    })
+    table_from_columns(
+        "sortable",
+        &name_columns.into_iter().chain(columns).collect::<Vec<_>>(),
+        rows,
+        |w| PartScope::subject(report, &w.subject).with_workloads(report, workloads_of(report, w)),
+    )
 }
 
-/// The workloads that a row of [`grouped_rows`] is over.
+/// Returns the workloads that a row of [`grouped_rows`] combines.
 fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
     let is_own =
         |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
     report.trials.iter().filter(is_own).map(|t| t.cell.workload).collect()
 }
 
-/// The median, below it the least and the most where they differ.
-fn spread_cell(over: Option<&Repeated>, show: fn(f64) -> String) -> TableCell {
-    let cell = value(over.and_then(|q| q.median), show);
-    let ends = over.and_then(|q| q.min.map(show).zip(q.max.map(show)));
+/// Cell of the median. The lowest and the highest value stand below it if they differ.
+fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell {
+    let cell = value(values.and_then(|q| q.median), show);
+    let ends = values.and_then(|q| q.min.map(show).zip(q.max.map(show)));
     match ends {
         Some((least, most)) if least != most => cell.with_small(format!("{least}–{most}")),
         _ => cell,
     }
 }
 
-fn protocol(protocol: Protocol) -> String {
+fn protocol_name(protocol: Protocol) -> String {
     let tls = if protocol.is_tls() { " over TLS" } else { "" };
     format!("{}{tls}", protocol.base_name())
 }
@@ -127,11 +131,11 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
 
 /// TLS version, cipher suite and ALPN protocol.
 fn tls_text(tls: &TlsUse) -> String {
-    let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
-    format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
+    format!("{} {}, ALPN {}", or_dash(&tls.version), or_dash(&tls.cipher_suite), or_dash(&tls.alpn))
 }
 
-/// HTTP/2 against HTTP/1.1. Empty unless the suite has the same requests in both.
+/// Compares HTTP/2 with HTTP/1.1. Empty unless the suite has the same requests in both.
 fn by_protocol(report: &Report) -> Markup {
     if report.protocols.is_empty() {
         return Markup::default();
@@ -146,11 +150,11 @@ fn by_protocol(report: &Report) -> Markup {
 }
 
 fn by_protocol_table(report: &Report) -> Markup {
-    let of: [Column<'_, ProtocolComparison>; 2] =
+    let name_columns: [Column<'_, ProtocolComparison>; 2] =
         [("Subject", &|c| text(&c.subject)), ("Workload", &|c| text(&c.workload))];
-    table_of(
+    table_from_columns(
         "sortable",
-        &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(),
+        &name_columns.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(),
         &report.protocols,
         |c| {
             PartScope::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
@@ -158,33 +162,33 @@ fn by_protocol_table(report: &Report) -> Markup {
     )
 }
 
-/// The workloads over HTTP/2 and over HTTP/1.1.
+/// Returns the workloads of a comparison, over HTTP/2 and over HTTP/1.1.
 fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item = usize> {
-    let all = report.run.workloads.iter().enumerate();
-    all.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
+    let workloads = report.run.workloads.iter().enumerate();
+    workloads.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
 }
 
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
-    ("Against", &|c| text(compared_with_text(c))),
+    ("Against", &|c| text(baseline_text(c))),
     ("#In flight", &|c| count_cell(c.in_flight)),
-    ("#Connections", &|c| connections(c)),
+    ("#Connections", &|c| connections_cell(c)),
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
     ("#HTTP/1.1 connections", &|c| count_cell(u64::from(c.baseline_connections))),
     ("#HTTP/1.1 pipeline", &|c| count_cell(u64::from(c.baseline_pipeline))),
-    ("#Requests/s, ratio", &|c| each(&c.throughput_ratio)),
-    ("#Response p99, ratio", &|c| each(&c.response_p99_ratio)),
-    ("#CPU per request, ratio", &|c| each(&c.cpu_per_request_ratio)),
+    ("#Requests/s, ratio", &|c| ratios_cell(&c.throughput_ratio)),
+    ("#Response p99, ratio", &|c| ratios_cell(&c.response_p99_ratio)),
+    ("#CPU per request, ratio", &|c| ratios_cell(&c.cpu_per_request_ratio)),
 ];
 
-/// With the pass, where steps come again.
-fn connections(c: &ProtocolComparison) -> TableCell {
+/// Cell of the connections, with the pass if the steps were run again.
+fn connections_cell(c: &ProtocolComparison) -> TableCell {
     match c.pass {
         1 => count_cell(u64::from(c.connections)),
         pass => text(format!("{} ({pass})", c.connections)),
     }
 }
 
-fn compared_with_text(c: &ProtocolComparison) -> String {
+fn baseline_text(c: &ProtocolComparison) -> String {
     if c.baseline_subject == c.subject {
         c.baseline.clone()
     } else {
@@ -192,15 +196,15 @@ fn compared_with_text(c: &ProtocolComparison) -> String {
     }
 }
 
-/// The ratio of each pair of repeats.
-fn each(q: &Repeated) -> TableCell {
-    let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
-    text(each.join("  ")).sorted_by(q.median)
+/// Cell with the ratio of each pair of repeats.
+fn ratios_cell(q: &Repeated) -> TableCell {
+    let ratios: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
+    text(ratios.join("  ")).sorted_by(q.median)
 }
 
-type Http2OfTrial<'a> = (&'a TrialResult, &'a Http2Result);
+type Http2Trial<'a> = (&'a TrialResult, &'a Http2Result);
 
-fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup {
+fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
     trial_table(
         report,
         trials,
@@ -209,7 +213,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
             ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
             ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
             ("#Most", &|(_, h)| count_cell(h.streams.most)),
-            ("Frames per response", &|(_, h)| text(frames(h))),
+            ("Frames per response", &|(_, h)| text(frames_text(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
             ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),
             ("#Responses per receive", &|(_, h)| value(h.responses_per_receive, two_places)),
@@ -222,23 +226,23 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup
             ("#Window stalls", &|(_, h)| count_cell(h.window_stall_us.count)),
             ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
             ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
-            ("Resets", &|(_, h)| text(by_code(&h.resets_in, &h.resets_out))),
-            ("GOAWAY", &|(_, h)| text(by_code(&h.goaways, &h.goaways_out))),
+            ("Resets", &|(_, h)| text(counts_by_code(&h.resets_in, &h.resets_out))),
+            ("GOAWAY", &|(_, h)| text(counts_by_code(&h.goaways, &h.goaways_out))),
             ("#Sent again", &|(_, h)| count_cell(h.retried)),
         ],
     )
 }
 
-/// Frames per response by kind; kinds that would read 0.000 are left out.
-fn frames(h: &Http2Result) -> String {
-    let often = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
-    often.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")
+/// Lists frames per response by kind. Kinds that would read 0.000 are left out.
+fn frames_text(h: &Http2Result) -> String {
+    let frequent = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
+    frequent.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
-/// `3 CANCEL in, 1 NO_ERROR out`.
-fn by_code(received: &BTreeMap<String, u64>, sent: &BTreeMap<String, u64>) -> String {
+/// Formats counts by code: `3 CANCEL in, 1 NO_ERROR out`.
+fn counts_by_code(received: &BTreeMap<String, u64>, sent: &BTreeMap<String, u64>) -> String {
     let received = received.iter().map(|(code, n)| format!("{} {code} in", count(*n)));
     let sent = sent.iter().map(|(code, n)| format!("{} {code} out", count(*n)));
-    let all: Vec<String> = received.chain(sent).collect();
-    if all.is_empty() { "–".into() } else { all.join(", ") }
+    let counts: Vec<String> = received.chain(sent).collect();
+    if counts.is_empty() { "–".into() } else { counts.join(", ") }
 }

@@ -1,39 +1,39 @@
-//! Collapsed stacks: a line for each stack, its functions between semicolons, and how often it was
-//! seen. Flame graph tools read it (FlameGraph, inferno, speedscope).
+//! Writes collapsed stacks, which flame graph tools read (FlameGraph, inferno, speedscope). Each
+//! line has the functions of a stack between semicolons, and its number of samples.
 
 use std::collections::BTreeMap;
 
 use dyno_analysis::profile::{Function, FunctionKind, Line};
 
-/// One line for each stack, the outermost function first.
+/// Writes one line per stack, the outermost function first.
 #[must_use]
 pub fn collapse(lines: &[Line]) -> String {
     let line = |line: &Line| {
-        let functions: Vec<String> = line.functions.iter().map(name).collect();
+        let functions: Vec<String> = line.functions.iter().map(marked_name).collect();
         format!("{} {}\n", functions.join(";"), line.samples)
     };
     lines.iter().map(line).collect()
 }
 
-/// The same of two profiles: each stack with its count in the second and then in the first, as
-/// differential flame graphs are made of (FlameGraph's difffolded.pl).
+/// Writes the stacks of two profiles. Each has its count in the second and then in the first
+/// profile. Differential flame graphs use this format (FlameGraph's difffolded.pl).
 #[must_use]
 pub fn collapse_pair(here: &[Line], there: &[Line]) -> String {
     let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
-    for (place, lines) in [there, here].into_iter().enumerate() {
+    for (side, lines) in [there, here].into_iter().enumerate() {
         for line in lines {
-            counts.entry(&line.functions).or_default()[place] += line.samples;
+            counts.entry(&line.functions).or_default()[side] += line.samples;
         }
     }
     let line = |(functions, [there, here]): (&[Function], [u64; 2])| {
-        let functions: Vec<String> = functions.iter().map(name).collect();
+        let functions: Vec<String> = functions.iter().map(marked_name).collect();
         format!("{} {there} {here}\n", functions.join(";"))
     };
     counts.into_iter().map(line).collect()
 }
 
-/// With the marks by which such tools choose colours.
-fn name(function: &Function) -> String {
+/// Name of a function, with the mark by which flame graph tools choose colours.
+fn marked_name(function: &Function) -> String {
     let mark = match function.kind {
         FunctionKind::Kernel => "_[k]",
         FunctionKind::Jit => "_[j]",
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_profiles_a_stack_has_two_counts() {
+    fn collapse_pair_has_two_counts_per_stack() {
         let line = |name: &str, samples| Line {
             functions: vec![Function {
                 name: name.into(),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn stack_is_a_line() {
+    fn collapse_marks_functions_by_kind() {
         let function = |name: &str, kind| Function { name: name.into(), module: None, kind };
         let functions = vec![
             function("work", FunctionKind::Role),

@@ -1,4 +1,4 @@
-//! Profiles in the formats of other tools, and on pages of their own.
+//! Writes profiles in the formats of other tools, and on pages of their own.
 
 mod collapsed;
 mod page;

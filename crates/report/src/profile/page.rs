@@ -1,4 +1,4 @@
-//! One profile, or the difference of two, on a page of its own.
+//! Renders a page with one profile, or with the difference of two.
 
 use dyno_analysis::profile::{Flame, FunctionChange, ProfileDifference, SampleKind};
 use maud::{Markup, html};
@@ -8,7 +8,7 @@ use crate::format::micros;
 use crate::html::{Viewer, document, figure_of};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
-/// Another profile to compare one with.
+/// The profile that another one is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedProfile<'a> {
     pub title: &'a str,
@@ -21,9 +21,9 @@ pub fn page(
     title: &str,
     side: SampleKind,
     flame: &Flame,
-    beside: Option<ComparedProfile<'_>>,
+    compared: Option<ComparedProfile<'_>>,
 ) -> String {
-    let flame = beside.map_or(flame, |beside| &beside.difference.flame);
+    let flame = compared.map_or(flame, |compared| &compared.difference.flame);
     let profile = match side {
         SampleKind::Running => json!({"running": flame}),
         SampleKind::Waiting => json!({"waiting": flame}),
@@ -33,10 +33,10 @@ pub fn page(
         header {
             p.brand { "dyno" }
             h1 { (title) }
-            @if let Some(beside) = beside { p.lede { "compared with " (beside.title) } }
+            @if let Some(compared) = compared { p.lede { "compared with " (compared.title) } }
         }
         (figure_of(0, side, flame))
-        @if let Some(beside) = beside { (changes(&beside)) }
+        @if let Some(compared) = compared { (changes_section(&compared)) }
     };
     let data = data.to_string();
     document(
@@ -46,8 +46,8 @@ pub fn page(
     )
 }
 
-fn changes(beside: &ComparedProfile<'_>) -> Markup {
-    let ProfileDifference { flame, there_us, changes } = beside.difference;
+fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
+    let ProfileDifference { flame, there_us, changes } = compared.difference;
     let here_us = flame.us_per_request.map_or_else(|| "an unknown time".into(), micros);
     let row = |change: &FunctionChange| {
         let sign = if change.difference_us > 0.0 { "+" } else { "−" };

@@ -1,4 +1,4 @@
-//! Go's profile format, of which `go tool pprof` and many services read files
+//! Writes Go's profile format, which `go tool pprof` and many services read
 //! (<https://github.com/google/pprof/blob/main/proto/profile.proto>).
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ struct Profile {
     #[prost(message, repeated, tag = "4")]
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
-    function: Vec<FunctionOf>,
+    function: Vec<PprofFunction>,
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
     #[prost(int64, tag = "10")]
@@ -29,7 +29,7 @@ struct Profile {
     period: i64,
 }
 
-/// Both are places in the table of strings, as are all texts below.
+/// A type and a unit. Like all texts in this format, they are indices in the table of strings.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct ValueType {
     #[prost(int64, tag = "1")]
@@ -40,7 +40,7 @@ struct ValueType {
 
 #[derive(Clone, PartialEq, Message)]
 struct Sample {
-    /// The innermost first.
+    /// Locations, the innermost first.
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -52,17 +52,17 @@ struct Location {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(message, repeated, tag = "4")]
-    line: Vec<LineOf>,
+    line: Vec<PprofLine>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct LineOf {
+struct PprofLine {
     #[prost(uint64, tag = "1")]
     function_id: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-struct FunctionOf {
+struct PprofFunction {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(int64, tag = "2")]
@@ -71,30 +71,31 @@ struct FunctionOf {
     filename: i64,
 }
 
-/// Texts, each once; the first is empty, as the format wants it.
+/// Table of distinct strings. The first is empty, as the format requires.
 #[derive(Default)]
 struct Strings {
-    all: Vec<String>,
-    places: HashMap<String, i64>,
+    texts: Vec<String>,
+    indices: HashMap<String, i64>,
 }
 
 impl Strings {
-    fn place(&mut self, text: &str) -> i64 {
-        if let Some(place) = self.places.get(text) {
-            return *place;
+    /// Returns the index of a text, which is added if it is new.
+    fn index(&mut self, text: &str) -> i64 {
+        if let Some(index) = self.indices.get(text) {
+            return *index;
         }
-        let place = self.all.len() as i64;
-        self.all.push(text.into());
-        self.places.insert(text.into(), place);
-        place
+        let index = self.texts.len() as i64;
+        self.texts.push(text.into());
+        self.indices.insert(text.into(), index);
+        index
     }
 }
 
-/// A compressed file of the format. `period_ns`: time that a sample stands for; `length_ns`: how
-/// long samples were taken.
+/// Writes a compressed profile. `period_ns`: time that a sample stands for. `length_ns`: duration
+/// of the profile.
 ///
 /// # Errors
-/// None that memory does not have.
+/// Never occurs in practice, because the profile is written to memory.
 pub fn pprof(
     lines: &[Line],
     side: SampleKind,
@@ -102,16 +103,16 @@ pub fn pprof(
     length_ns: u64,
 ) -> io::Result<Vec<u8>> {
     let mut strings = Strings::default();
-    strings.place("");
-    let what = match side {
+    strings.index("");
+    let kind = match side {
         SampleKind::Running => "cpu",
         SampleKind::Waiting => "wait",
     };
     let mut value = |name: &str, unit: &str| ValueType {
-        r#type: strings.place(name),
-        unit: strings.place(unit),
+        r#type: strings.index(name),
+        unit: strings.index(unit),
     };
-    let sample_type = vec![value("samples", "count"), value(what, "nanoseconds")];
+    let sample_type = vec![value("samples", "count"), value(kind, "nanoseconds")];
     let mut profile = Profile {
         period_type: sample_type.last().copied(),
         sample_type,
@@ -126,18 +127,18 @@ pub fn pprof(
             let next = ids.len() as u64 + 1;
             location_id.push(*ids.entry(function).or_insert_with(|| {
                 let file = function.module.as_deref().unwrap_or(function.kind.name());
-                let (name, filename) = (strings.place(&function.name), strings.place(file));
-                profile.function.push(FunctionOf { id: next, name, filename });
+                let (name, filename) = (strings.index(&function.name), strings.index(file));
+                profile.function.push(PprofFunction { id: next, name, filename });
                 profile
                     .location
-                    .push(Location { id: next, line: vec![LineOf { function_id: next }] });
+                    .push(Location { id: next, line: vec![PprofLine { function_id: next }] });
                 next
             }));
         }
         let value = vec![line.samples as i64, (line.samples * period_ns) as i64];
         profile.sample.push(Sample { location_id, value });
     }
-    profile.string_table = strings.all;
+    profile.string_table = strings.texts;
     let mut file = GzEncoder::new(Vec::new(), Compression::default());
     file.write_all(&profile.encode_to_vec())?;
     file.finish()
@@ -151,7 +152,7 @@ mod tests {
     use dyno_analysis::profile::FunctionKind;
 
     #[test]
-    fn file_tells_what_was_sampled() {
+    fn profile_has_samples_innermost_first() {
         let function = |name: &str| Function {
             name: name.into(),
             module: Some("x".into()),
@@ -162,7 +163,7 @@ mod tests {
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
         let profile = Profile::decode(&bytes[..]).unwrap();
-        let text = |place: i64| profile.string_table[place as usize].as_str();
+        let text = |index: i64| profile.string_table[index as usize].as_str();
         assert_eq!(text(0), "");
         let types: Vec<_> =
             profile.sample_type.iter().map(|t| (text(t.r#type), text(t.unit))).collect();

@@ -1,21 +1,21 @@
-//! Speedscope's file format (<https://www.speedscope.app/file-format-schema.json>).
+//! Writes the file format of speedscope (<https://www.speedscope.app/file-format-schema.json>).
 
 use std::collections::HashMap;
 
 use dyno_analysis::profile::{Function, Line, samples_of};
 use serde_json::{Value, json};
 
-/// A file that speedscope opens. `period_ns`: time that a sample stands for.
+/// Writes a file for speedscope. `period_ns`: time that a sample stands for.
 #[must_use]
 pub fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String {
-    let mut places: HashMap<&Function, usize> = HashMap::new();
+    let mut indices: HashMap<&Function, usize> = HashMap::new();
     let mut frames: Vec<Value> = Vec::new();
     let mut samples: Vec<Vec<usize>> = Vec::new();
     for line in lines {
         let mut sample = Vec::new();
         for function in &line.functions {
-            let next = places.len();
-            sample.push(*places.entry(function).or_insert_with(|| {
+            let next = indices.len();
+            sample.push(*indices.entry(function).or_insert_with(|| {
                 let file = function.module.as_deref().unwrap_or(function.kind.name());
                 frames.push(json!({"name": function.name, "file": file}));
                 next
@@ -48,7 +48,7 @@ mod tests {
     use dyno_analysis::profile::FunctionKind;
 
     #[test]
-    fn functions_are_told_once_and_samples_name_their_places() {
+    fn samples_refer_to_distinct_frames() {
         let function =
             |name: &str| Function { name: name.into(), module: None, kind: FunctionKind::Kernel };
         let line = |names: &[&str], samples| Line {

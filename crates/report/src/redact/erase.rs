@@ -1,4 +1,4 @@
-//! Erases what was withheld in one place from all others.
+//! Erases secrets from all places where they occur again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,59 +7,59 @@ use dyno_archive::plan::{Body, Request};
 use serde_json::Value;
 
 use super::bodies::change_texts;
-use super::places::{names_of, own_texts_of};
-use super::{MARK, MIN_CHARS, Secrets, is_telling};
+use super::report_texts::{own_texts, workload_names};
+use super::{MARK, MIN_CHARS, Secrets, is_distinctive};
 
 impl Secrets {
-    /// The text with a mark for each secret that cannot be an ordinary word: for requests and
-    /// dyno's own texts.
+    /// Replaces each secret that cannot be an ordinary word. It is for requests and dyno's own
+    /// texts.
     pub(super) fn erase(&self, text: &str) -> String {
-        self.erase_all(text, is_telling)
+        self.erase_all(text, is_distinctive)
     }
 
-    /// The text with a mark for each secret, even if it is an ordinary word: for foreign texts.
+    /// Replaces each secret, even if it is an ordinary word. It is for foreign texts.
     pub(super) fn erase_from_foreign(&self, text: &str) -> String {
         self.erase_all(text, |value| value.chars().count() >= MIN_CHARS)
     }
 
-    /// Erases secrets from all names, in fields and in dyno's texts. No two names become one,
+    /// Erases secrets from all names, in fields and in dyno's texts. Distinct names stay distinct,
     /// because rows are found by name.
     pub(super) fn rename(&self, report: &mut Report) {
-        let renamed = self.rename_all(names_of(report).map(|name| name.clone()).collect());
-        for name in names_of(report) {
-            if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
-                name.clone_from(shown);
+        let renamed = self.rename_all(workload_names(report).map(|name| name.clone()).collect());
+        for name in workload_names(report) {
+            if let Some((_, new_name)) = renamed.iter().find(|(old_name, _)| old_name == name) {
+                name.clone_from(new_name);
             }
         }
-        for (old, shown) in &renamed {
-            own_texts_of(report).for_each(|text| *text = text.replace(old, shown));
+        for (old_name, new_name) in &renamed {
+            own_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
         }
     }
 
-    /// Names that hold a secret, each with the name shown instead. The longest come first, because
-    /// a name may begin with another.
+    /// Returns the names with a secret, each with its new name. The longest come first, because a
+    /// name may begin with another.
     pub(super) fn rename_all(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
-        let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
+        let (unchanged, names_with_secrets): (BTreeSet<_>, BTreeSet<_>) =
             names.into_iter().partition(|name| self.erase_from_name(name) == *name);
-        let mut taken = kept;
-        let mut renamed: Vec<_> = holding
+        let mut used = unchanged;
+        let mut renamed: Vec<_> = names_with_secrets
             .into_iter()
-            .map(|old| {
-                let shown = free_name(self.erase_from_name(&old), &taken);
-                taken.insert(shown.clone());
-                (old, shown)
+            .map(|old_name| {
+                let new_name = unused_name(self.erase_from_name(&old_name), &used);
+                used.insert(new_name.clone());
+                (old_name, new_name)
             })
             .collect();
-        renamed.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
+        renamed.sort_by_key(|(old_name, _)| std::cmp::Reverse(old_name.len()));
         renamed
     }
 
-    /// A name without secrets. It may end with the query of a URL, whose secrets are counted
-    /// already: hence the fresh `Secrets`.
+    /// Erases secrets from a name. It may end with the query of a URL. Fresh `Secrets` search it,
+    /// so that its secrets are not counted twice.
     fn erase_from_name(&self, name: &str) -> String {
         let mut fresh = Secrets::default();
-        let shown = fresh.without_password(name);
-        self.erase(&fresh.log(&shown))
+        let name_without_query_secrets = fresh.without_password(name);
+        self.erase(&fresh.log(&name_without_query_secrets))
     }
 
     pub(super) fn erase_from_request(&self, request: &mut Request) {
@@ -83,31 +83,33 @@ impl Secrets {
     pub(super) fn erase_from_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.erase(text),
-            Value::Array(all) => all.iter_mut().for_each(|value| self.erase_from_json(value)),
-            Value::Object(all) => {
-                all.values_mut().for_each(|value| self.erase_from_json(value));
-                *all =
-                    std::mem::take(all).into_iter().map(|(key, v)| (self.erase(&key), v)).collect();
+            Value::Array(items) => items.iter_mut().for_each(|value| self.erase_from_json(value)),
+            Value::Object(members) => {
+                members.values_mut().for_each(|value| self.erase_from_json(value));
+                *members = std::mem::take(members)
+                    .into_iter()
+                    .map(|(key, v)| (self.erase(&key), v))
+                    .collect();
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    /// Counts by text, without secrets. Counts whose texts become equal are added.
+    /// Erases secrets from the keys of counts. Counts whose keys become equal are added.
     pub(super) fn erase_from_keys(&self, counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-        let mut shown = BTreeMap::new();
+        let mut redacted = BTreeMap::new();
         for (text, count) in counts {
             let sum: &mut u64 =
-                shown.entry(self.erase_from_foreign(&Secrets::default().log(text))).or_default();
+                redacted.entry(self.erase_from_foreign(&Secrets::default().log(text))).or_default();
             *sum = sum.saturating_add(*count);
         }
-        shown
+        redacted
     }
 
-    /// A text of dyno without secrets. If it begins with a text of `quoting`, that part is foreign
-    /// after its first colon.
+    /// Erases secrets from a text by dyno. If it begins with a text of `quoting`, the part after
+    /// the first colon is foreign.
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
-        // In reverse order the longest of texts that begin alike comes first.
+        // Of texts with the same beginning, the longest comes first in reverse order.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
         let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": "))
         else {
@@ -117,34 +119,35 @@ impl Secrets {
         self.erase(&format!("{own}: {}{after}", self.erase_from_foreign(foreign)))
     }
 
-    fn erase_all(&self, text: &str, is_sought: impl Fn(&str) -> bool) -> String {
-        let all = self.values.iter().chain(&self.parts).map(String::as_str);
-        let mut sought: Vec<&str> = all.filter(|value| is_sought(value)).collect();
-        sought.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        sought.into_iter().fold(text.to_string(), |text, value| without_word(&text, value))
+    fn erase_all(&self, text: &str, is_selected: impl Fn(&str) -> bool) -> String {
+        let values = self.values.iter().chain(&self.parts).map(String::as_str);
+        let mut selected: Vec<&str> = values.filter(|value| is_selected(value)).collect();
+        selected.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        selected.into_iter().fold(text.to_string(), |text, value| replace_value(&text, value))
     }
 }
 
-/// The name if it is free, else the first free one of `NAME 2`, `NAME 3`, ….
-fn free_name(name: String, taken: &BTreeSet<String>) -> String {
+/// Returns the name if it is unused, else the first unused one of `NAME 2`, `NAME 3`, ….
+fn unused_name(name: String, used: &BTreeSet<String>) -> String {
     let numbered = (2_u64..).map(|n| format!("{name} {n}"));
-    [name.clone()].into_iter().chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name)
+    [name.clone()].into_iter().chain(numbered).find(|n| !used.contains(n)).unwrap_or(name)
 }
 
-/// The text with [`MARK`] in place of a value. A value that may be an ordinary word is kept within
-/// a longer word. Any other is replaced there too, because the colour code or escape before it may
-/// end with a letter or digit.
-fn without_word(text: &str, value: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+/// Replaces a value by [`MARK`]. A value that may be an ordinary word is kept within a longer word.
+/// Any other value is replaced there too, because the colour code or escape before it may end with
+/// a letter or digit.
+fn replace_value(text: &str, value: &str) -> String {
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
-    let is_telling = is_telling(value);
-    let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    while let Some(at) = rest.find(value) {
-        let (before, after) = (&rest[..at], &rest[at + value.len()..]);
-        let last = before.chars().next_back().or_else(|| shown.chars().next_back());
-        let is_part = !is_telling && (is_within(last) || is_within(after.chars().next()));
-        shown.extend([before, if is_part { value } else { MARK }]);
+    let is_distinctive = is_distinctive(value);
+    let is_word_char = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    while let Some(index) = rest.find(value) {
+        let (before, after) = (&rest[..index], &rest[index + value.len()..]);
+        let last = before.chars().next_back().or_else(|| redacted.chars().next_back());
+        let is_part_of_word =
+            !is_distinctive && (is_word_char(last) || is_word_char(after.chars().next()));
+        redacted.extend([before, if is_part_of_word { value } else { MARK }]);
         rest = after;
     }
-    shown + rest
+    redacted + rest
 }

@@ -1,6 +1,6 @@
 //! Finds secrets in texts of any form: logs, messages, comments, and bodies with placeholders.
 //!
-//! A text may quote another one, so quotes and line ends count with backslashes before them too.
+//! A text may quote another one, so quotes and line ends also count with backslashes before them.
 
 use std::ops::Range;
 
@@ -18,52 +18,52 @@ use super::value::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub range: Range<usize>,
-    /// Whether the name or the form leaves no doubt.
+    /// Whether the name or the form is unambiguous.
     pub is_sure: bool,
 }
 
-/// The secrets of a text in order, without overlaps.
+/// Returns the secrets of a text in order, without overlaps.
 pub(super) fn spans(text: &str) -> Vec<Span> {
     if !text.contains('\x1b') {
         return plain_spans(text);
     }
-    // Loggers colour names and values one by one.
-    let (plain, places) = without_colours(text);
-    let in_text = |range: Range<usize>| places[range.start]..places[range.end - 1] + 1;
-    let all = plain_spans(&plain).into_iter();
-    all.map(|span| Span { range: in_text(span.range), ..span }).collect()
+    // Loggers may colour names and values separately.
+    let (plain, offsets) = without_colours(text);
+    let in_text = |range: Range<usize>| offsets[range.start]..offsets[range.end - 1] + 1;
+    let found = plain_spans(&plain).into_iter();
+    found.map(|span| Span { range: in_text(span.range), ..span }).collect()
 }
 
-/// The text without colours (SGR), and the offset of each of its bytes in the whole text.
+/// Returns the text without colours (SGR), and the offset of each byte in the original text.
 fn without_colours(text: &str) -> (String, Vec<usize>) {
-    let (mut plain, mut places) =
+    let (mut plain, mut offsets) =
         (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
-    let mut at = 0;
-    while let Some(c) = text[at..].chars().next() {
-        let codes = text[at..].strip_prefix("\x1b[");
+    let mut offset = 0;
+    while let Some(c) = text[offset..].chars().next() {
+        let codes = text[offset..].strip_prefix("\x1b[");
         let end = codes.and_then(|codes| codes.find(|c: char| !c.is_ascii_digit() && c != ';'));
         let is_colour = codes.zip(end).is_some_and(|(codes, end)| codes[end..].starts_with('m'));
         if let Some(end) = end.filter(|_| is_colour) {
-            at += end + "\x1b[m".len();
+            offset += end + "\x1b[m".len();
             continue;
         }
         plain.push(c);
-        places.extend(at..at + c.len_utf8());
-        at += c.len_utf8();
+        offsets.extend(offset..offset + c.len_utf8());
+        offset += c.len_utf8();
     }
-    (plain, places)
+    (plain, offsets)
 }
 
 fn plain_spans(text: &str) -> Vec<Span> {
     let mut found = named_spans(text);
-    found.extend(options(text));
-    found.extend(users(text));
-    found.extend(elements(text));
-    found.extend(parts_of_forms(text));
-    found.extend(expectations(text));
-    found.extend(listed_headers(text));
-    found.extend(private_keys(text));
-    found.extend(credentials(text));
+    found.extend(option_spans(text));
+    found.extend(curl_user_spans(text));
+    found.extend(element_spans(text));
+    found.extend(form_part_spans(text));
+    found.extend(expectation_spans(text));
+    found.extend(listed_header_spans(text));
+    found.extend(private_key_spans(text));
+    found.extend(credential_spans(text));
     found.retain(|span| !span.range.is_empty() && !text[span.range.start..].starts_with(MARK));
     found.sort_by_key(|span| span.range.start);
     let mut merged: Vec<Span> = Vec::with_capacity(found.len());
@@ -86,25 +86,25 @@ struct Name<'a> {
     quote: Option<char>,
     /// The character before it, or before its quotation mark.
     before: Option<char>,
-    /// Nothing is before it on its line.
+    /// Whether it is the first word of its line.
     is_first: bool,
 }
 
-/// Longer names are texts.
+/// Maximum length of a name. Longer ones are ordinary text.
 const LONGEST_NAME: usize = 80;
 
-fn is_of_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.%[]+$".contains(c)
 }
 
-/// The last name of a text.
+/// Returns the name at the end of a text.
 fn name_at_end(text: &str) -> Option<Name<'_>> {
     let text = text.trim_end_matches([' ', '\t']);
     // `headers["Cookie"] = …`
     let text = text.strip_suffix(']').filter(|text| text.ends_with(['"', '\''])).unwrap_or(text);
     let quote = text.chars().next_back().filter(|c| value::QUOTES.contains(c));
     let inside = text.strip_suffix(value::QUOTES).map_or(text, |text| text.trim_end_matches('\\'));
-    let is_end = |c: char| quote.map_or_else(|| !is_of_name(c), |quote| c == quote || c == '\n');
+    let is_end = |c: char| quote.map_or_else(|| !is_name_char(c), |quote| c == quote || c == '\n');
     let start = match inside.char_indices().rev().take(LONGEST_NAME).find(|(_, c)| is_end(*c)) {
         Some((at, c)) => at + c.len_utf8(),
         None if inside.len() <= LONGEST_NAME => 0,
@@ -121,8 +121,9 @@ fn name_at_end(text: &str) -> Option<Name<'_>> {
         .filter(|name| !name.text.is_empty())
 }
 
-/// What a name says of its value: surely a secret, or perhaps.
-fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
+/// Whether a name marks its value as a secret: certainly (`true`), or perhaps (`false`). `None`: it
+/// does not.
+fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
     let plain = without_escapes(&value::without_unicode_escapes(name.text));
     if is_secret(&plain) {
         return Some(true);
@@ -139,7 +140,7 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
         // A form in quotation marks.
         Some('"' | '\'' | '`') if is_variable && is_secret_field(&plain) => true,
         _ if is_header => may_be_secret_header(&plain),
-        // Parts of words say nothing: AUTHOR.
+        // Parts of words do not count, as in AUTHOR.
         _ if plain.chars().all(is_capital) => {
             let is_word =
                 may_be_secret_header(&plain) || plain.split('_').any(|word| word == "PAT");
@@ -150,21 +151,22 @@ fn says(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
     is_perhaps.then_some(false)
 }
 
-/// Values after a name that says so: `name=value`, `Name: value`, `"name": "value"`.
+/// Finds values after a secret name: `name=value`, `Name: value`, `"name": "value"`.
 fn named_spans(text: &str) -> Vec<Span> {
-    let places = text.match_indices(['=', ':']);
-    places.flat_map(|(at, sign)| named_at(text, at, sign == ":")).collect()
+    let signs = text.match_indices(['=', ':']);
+    signs.flat_map(|(at, sign)| named_spans_at(text, at, sign == ":")).collect()
 }
 
-fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
+fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let (before, after) = (&text[..at], &text[at + 1..]);
-    let is_none = match is_colon {
+    let is_other_syntax = match is_colon {
         true => after.starts_with("//") || after.starts_with([':', '=']) || before.ends_with(':'),
         // A comparison.
         false => before.ends_with([' ', '!', '<', '>']) && after.starts_with('='),
     };
-    let Some(name) =
-        Some(before.strip_suffix(':').unwrap_or(before)).filter(|_| !is_none).and_then(name_at_end)
+    let Some(name) = Some(before.strip_suffix(':').unwrap_or(before))
+        .filter(|_| !is_other_syntax)
+        .and_then(name_at_end)
     else {
         return Vec::new();
     };
@@ -178,13 +180,14 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let is_known =
         ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
-    let Some(is_sure) = says(&name, !is_colon && is_bare && !is_spaced, is_header) else {
+    let Some(is_sure) = secrecy(&name, !is_colon && is_bare && !is_spaced, is_header) else {
         return if is_colon { Vec::new() } else { encoded_spans(text, value) };
     };
     // `token-service:8080`, `session.rs:12:5`
     let number = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let is_place = is_colon && is_bare && !is_spaced && number > 0;
-    if is_place && value[number..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric()) {
+    let is_port_or_line = is_colon && is_bare && !is_spaced && number > 0;
+    if is_port_or_line && value[number..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric())
+    {
         return Vec::new();
     }
     let start = text.len() - value.len();
@@ -193,14 +196,14 @@ fn named_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
         (true, _) => {
             Value::Header { quote: name.before.filter(|c| is_bare && value::QUOTES.contains(c)) }
         }
-        (false, true) if !name.is_first || value::is_sentence(value) => Value::Said,
+        (false, true) if !name.is_first || value::is_sentence(value) => Value::InSentence,
         (false, _) => Value::Word,
     };
     let ranges = value::ranges(name.text, value, &kind);
     ranges.into_iter().map(|r| Span { range: start + r.start..start + r.end, is_sure }).collect()
 }
 
-/// Whether a message is about a path or a quoted text, and no value of a name:
+/// Whether a message is about a path or a quoted text, so that no value follows a name:
 /// `/etc/passwd: No such file`, `"Authorization Bearer": write it like 'Name: value'`.
 fn is_quotation(name: &Name<'_>, value: &str) -> bool {
     match name.quote {
@@ -212,10 +215,11 @@ fn is_quotation(name: &Name<'_>, value: &str) -> bool {
     }
 }
 
-/// Longer values are searched up to here for what is encoded in them.
+/// Maximum length of a value that is searched for an encoded secret. Of longer ones, the beginning
+/// is searched.
 const LONGEST_ENCODED: usize = 1000;
 
-/// A percent-encoded value with a secret in it, such as a URL.
+/// Finds a percent-encoded value that contains a secret, such as a URL.
 fn encoded_spans(text: &str, value: &str) -> Vec<Span> {
     let start = text.len() - value.len();
     let word = value::beginning(value, LONGEST_ENCODED);
@@ -231,13 +235,13 @@ fn encoded_spans(text: &str, value: &str) -> Vec<Span> {
     }
 }
 
-/// Whether a text goes on from here with a word of its own.
+/// Whether a new word begins at this index.
 fn is_start(text: &str, at: usize) -> bool {
     text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || "\"'`([,=".contains(c))
 }
 
-/// Values of options in the next word: `--password hunter`, `'--password', 'hunter'`.
-fn options(text: &str) -> Vec<Span> {
+/// Finds values of options in the next word: `--password hunter`, `'--password', 'hunter'`.
+fn option_spans(text: &str) -> Vec<Span> {
     let places = text.match_indices("--").filter(|(at, _)| is_start(text, *at));
     let value_of = |(at, _): (usize, &str)| {
         let rest = &text[at + 2..];
@@ -252,7 +256,7 @@ fn options(text: &str) -> Vec<Span> {
         let word = &value[..end];
         let is_value = after.starts_with([' ', ',', '\t'])
             && !word.starts_with(['-', '{', '$', '<', '[', '(', '/'])
-            // `--token TOKEN` of a help text.
+            // A placeholder in a help text: `--token TOKEN`.
             && !name.to_ascii_lowercase().contains(&word.to_ascii_lowercase())
             && !is_ordinary(word);
         let start = text.len() - value.len();
@@ -261,8 +265,8 @@ fn options(text: &str) -> Vec<Span> {
     places.filter_map(value_of).collect()
 }
 
-/// Passwords of `curl -u user:password`.
-fn users(text: &str) -> Vec<Span> {
+/// Finds passwords in `curl -u user:password`.
+fn curl_user_spans(text: &str) -> Vec<Span> {
     let flags = ["-u ", "-U ", "--user ", "--user=", "--proxy-user ", "--proxy-user="];
     let places = flags.iter().flat_map(|flag| text.match_indices(flag));
     let password_of = |(at, flag): (usize, &str)| {
@@ -271,7 +275,7 @@ fn users(text: &str) -> Vec<Span> {
         let (user, password) = word.split_once(':')?;
         let line = text[..at].rsplit('\n').next().unwrap_or_default();
         let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        // Others have a group there: `docker run -u app:app`, `-u 1000:1000`.
+        // Other programs take a group there: `docker run -u app:app`, `-u 1000:1000`.
         let is_password = !(password.starts_with("//") || is_number(user) && is_number(password));
         let is_curl = line.contains("curl") || looks_random(password);
         let end = at + flag.len() + text[at + flag.len()..].find(word)? + word.len();
@@ -281,8 +285,8 @@ fn users(text: &str) -> Vec<Span> {
     places.filter_map(password_of).collect()
 }
 
-/// Texts of XML elements: `<password>hunter</password>`.
-fn elements(text: &str) -> Vec<Span> {
+/// Finds texts of XML elements with secret names: `<password>hunter</password>`.
+fn element_spans(text: &str) -> Vec<Span> {
     let content_of = |(at, _): (usize, &str)| {
         let name = text[at + 2..].split(['>', '<', ' ', '\n']).next()?;
         let local = name.rsplit(':').next().unwrap_or(name);
@@ -303,15 +307,15 @@ fn elements(text: &str) -> Vec<Span> {
     text.match_indices("</").filter_map(content_of).collect()
 }
 
-/// Longer heads are none of a form's part.
+/// Maximum length of the head of a form part.
 const LONGEST_HEAD: usize = 400;
 
-/// Values of `multipart/form-data` (RFC 7578): parts whose `name` says so.
-fn parts_of_forms(text: &str) -> Vec<Span> {
+/// Finds parts of `multipart/form-data` (RFC 7578) with secret names.
+fn form_part_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
         let rest = &text[at + found.len()..];
         let rest = value::beginning(rest, LONGEST_HEAD);
-        let end = value::first_of(rest, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
+        let end = value::first_match(rest, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
         let head = &rest[..end.start];
         let name = head.split(';').find_map(|part| part.trim().strip_prefix("name="))?;
         let name = name.trim_start_matches('\\').trim_start_matches(value::QUOTES);
@@ -319,7 +323,7 @@ fn parts_of_forms(text: &str) -> Vec<Span> {
         let is_sure = is_secret(&without_escapes(name));
         let start = at + found.len() + end.end;
         let value = &text[start..];
-        let length = value::first_of(value, &["\r\n--", "\n--", "\\r\\n--", "\\n--"]);
+        let length = value::first_match(value, &["\r\n--", "\n--", "\\r\\n--", "\\n--"]);
         let length = length.map_or(value.len(), |end| end.start);
         (is_sure || is_secret_parameter(name))
             .then_some(Span { range: start..start + length, is_sure })
@@ -327,8 +331,9 @@ fn parts_of_forms(text: &str) -> Vec<Span> {
     text.match_indices("form-data").filter_map(value_of).collect()
 }
 
-/// Values of dyno's sentences on expectations: `JSON /token "hunter"`, `header Cookie is not "a"`.
-fn expectations(text: &str) -> Vec<Span> {
+/// Finds values in dyno's sentences on expectations: `JSON /token "hunter"`,
+/// `header Cookie is not "a"`.
+fn expectation_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
         let rest = &text[at + found.len()..];
         let (name, rest) = rest.split_once(if found.ends_with('"') { '"' } else { ' ' })?;
@@ -347,7 +352,7 @@ fn expectations(text: &str) -> Vec<Span> {
                 start + mark.len()..start + mark.len() + end_of_quotation(inside, mark)
             }
             None if of_expression.is_some() => {
-                let end = value::first_of(value, &[", ", "; ", "\n", "\\n"])
+                let end = value::first_match(value, &[", ", "; ", "\n", "\\n"])
                     .map_or(value.len(), |end| end.start);
                 start..start + value[..end].trim_end_matches(':').len()
             }
@@ -356,13 +361,15 @@ fn expectations(text: &str) -> Vec<Span> {
         Some(Span { range, is_sure })
     };
     const HEADER: &str = "header ";
-    let places =
-        ["JSON /", "JSON pointer \"", HEADER].into_iter().flat_map(|says| text.match_indices(says));
+    let places = ["JSON /", "JSON pointer \"", HEADER]
+        .into_iter()
+        .flat_map(|start| text.match_indices(start));
     places.filter_map(value_of).collect()
 }
 
-/// Values of headers in a list of names and values: `('cookie', 'a=b')`, `['Cookie', 'a=b', …]`.
-fn listed_headers(text: &str) -> Vec<Span> {
+/// Finds values of headers in a list of names and values: `('cookie', 'a=b')`,
+/// `['Cookie', 'a=b', …]`.
+fn listed_header_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, _): (usize, &str)| {
         let name = name_at_end(&text[..at]).filter(|name| name.quote.is_some())?;
         let is_known =
@@ -374,7 +381,7 @@ fn listed_headers(text: &str) -> Vec<Span> {
         let (mark, inside) = quotation(value).filter(|_| is_header && is_secret(name.text))?;
         let end = end_of_quotation(inside, mark);
         let start = text.len() - inside.len();
-        // A list of names has another name there, and no end of a pair.
+        // In a list of names, the next item is a name too, and no pair ends after it.
         let is_name = inside[..end].chars().all(|c| c.is_ascii_alphabetic() || c == '-');
         let is_value =
             !is_name || inside.get(end + mark.len()..).is_some_and(|after| after.starts_with(')'));
@@ -383,8 +390,8 @@ fn listed_headers(text: &str) -> Vec<Span> {
     text.match_indices(',').filter_map(value_of).collect()
 }
 
-/// Private keys in PEM (RFC 7468).
-fn private_keys(text: &str) -> Vec<Span> {
+/// Finds private keys in PEM (RFC 7468).
+fn private_key_spans(text: &str) -> Vec<Span> {
     const END: &str = "PRIVATE KEY-----";
     let key_after = |(at, _): (usize, &str)| {
         let start = at + END.len();
@@ -397,8 +404,8 @@ fn private_keys(text: &str) -> Vec<Span> {
     text.match_indices(END).filter_map(key_after).collect()
 }
 
-/// Tokens that are known by their form, and words after a scheme of authentication.
-fn credentials(text: &str) -> Vec<Span> {
+/// Finds tokens that are known by their form, and words after a scheme of authentication.
+fn credential_spans(text: &str) -> Vec<Span> {
     let is_end = |c: char| c.is_whitespace() || "=;,\"'&?:()[]{}<>\\|`@/#".contains(c);
     let mut found = Vec::new();
     let mut start = 0;
@@ -409,26 +416,26 @@ fn credentials(text: &str) -> Vec<Span> {
         let is_escaped = text[..range.start].ends_with('\\') && word.starts_with(['n', 'r', 't']);
         let from = usize::from(is_escaped);
         let plain = word[from..].trim_end_matches('.');
-        let place = range.start + from..range.start + from + plain.len();
+        let token_range = range.start + from..range.start + from + plain.len();
         if is_token(plain) {
-            found.push(Span { range: place, is_sure: true });
+            found.push(Span { range: token_range, is_sure: true });
         } else if is_scheme(plain) {
-            found.extend(word_of_scheme(text, plain, place.end));
+            found.extend(scheme_word_span(text, plain, token_range.end));
         }
     }
     found
 }
 
-fn word_of_scheme(text: &str, scheme: &str, end: usize) -> Option<Span> {
+fn scheme_word_span(text: &str, scheme: &str, end: usize) -> Option<Span> {
     let after = text[end..].trim_start_matches(' ');
     let start = Some(text.len() - after.len()).filter(|start| *start > end)?;
     let length = after.find(|c: char| !c.is_ascii_alphanumeric() && !"-._~+/=".contains(c));
     let word = after[..length.unwrap_or(after.len())].trim_end_matches('.');
     let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-    // Base64 has `=` at its end alone: others are the parameters of a challenge, or of a form.
-    let is_one = !word.trim_end_matches('=').contains('=');
+    // Base64 has `=` only at its end. Elsewhere it belongs to parameters of a challenge or a form.
+    let is_base64 = !word.trim_end_matches('=').contains('=');
     let is_basic = scheme.eq_ignore_ascii_case("basic");
     let is_random = looks_random(word) && (is_bearer || is_basic || word.len() >= 16);
-    let is_secret = word.len() >= 6 && is_one && (is_random || is_bearer && !is_ordinary(word));
+    let is_secret = word.len() >= 6 && is_base64 && (is_random || is_bearer && !is_ordinary(word));
     is_secret.then_some(Span { range: start..start + word.len(), is_sure: true })
 }

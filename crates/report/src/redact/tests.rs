@@ -9,7 +9,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn secrets_of_the_command_are_withheld_however_they_are_written() {
+fn command_in_any_spelling_withholds_secrets() {
     for line in [
         "dyno load -H 'Authorization: Bearer abc123xyz' http://x/",
         "dyno load --header 'Cookie: id=abc123xyz' http://x/",
@@ -26,9 +26,9 @@ fn secrets_of_the_command_are_withheld_however_they_are_written() {
         "dyno load --curl 'curl -b id=abc123xyz http://x/'",
     ] {
         let mut secrets = Secrets::default();
-        let shown = crate::shell::command(&secrets.command(&words(line)));
-        assert!(!shown.contains("abc123xyz") && shown.contains(MARK), "{line}: {shown}");
-        assert_eq!(secrets.found, 1, "{line}");
+        let redacted = crate::shell::command(&secrets.command(&words(line)));
+        assert!(!redacted.contains("abc123xyz") && redacted.contains(MARK), "{line}: {redacted}");
+        assert_eq!(secrets.count, 1, "{line}");
     }
     for plain in [
         "dyno run -H 'Accept: */*' suite.toml --only a --seed 7",
@@ -36,30 +36,30 @@ fn secrets_of_the_command_are_withheld_however_they_are_written() {
     ] {
         let mut secrets = Secrets::default();
         assert_eq!(secrets.command(&words(plain)), words(plain));
-        assert_eq!(secrets.found, 0);
+        assert_eq!(secrets.count, 0);
     }
 }
 
 #[test]
-fn settings_of_the_suite_are_withheld_and_nothing_else() {
+fn source_withholds_secret_settings_only() {
     let source = "name = \"tokens\"\nheaders = \
                   { Authorization = \"Bearer a\\\"bc\", Accept = \"*/*\" }\n\"Cookie\" = \
                   \"id=1\"\nsubjects = [\"token-a\", \"b\"]\nenv = \
                   { API_TOKEN = 'x y', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \"";
     let mut secrets = Secrets::default();
-    let shown = secrets.source(source);
+    let redacted = secrets.source(source);
     assert_eq!(
-        shown,
+        redacted,
         "name = \"tokens\"\nheaders = \
          { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \
          \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = \
          { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
     );
-    assert_eq!(secrets.found, 3);
+    assert_eq!(secrets.count, 3);
 }
 
 #[test]
-fn credentials_in_a_suite_are_withheld_whatever_they_are_called() {
+fn source_withholds_credentials_of_any_name() {
     let source = "headers = { X-Custom = \"Basic dXNlcjpwYXNz\", Accept = \"*/*\" }\n";
     assert_eq!(
         Secrets::default().source(source),
@@ -68,7 +68,7 @@ fn credentials_in_a_suite_are_withheld_whatever_they_are_called() {
 }
 
 #[test]
-fn lists_of_secrets_are_withheld_to_their_end() {
+fn source_withholds_whole_lists_of_secrets() {
     let source = "vary = { \"request.token\" = [\"a1\", # ] first\n  # and\n  \"b1\"], \
                   \"env.LANG\" = [\"C\", \"D\"] }";
     assert_eq!(
@@ -78,19 +78,19 @@ fn lists_of_secrets_are_withheld_to_their_end() {
 }
 
 #[test]
-fn settings_that_may_be_secrets_are_withheld_and_passwords_in_addresses() {
+fn source_withholds_ambiguous_settings_and_url_passwords() {
     let source = "env = { DB_PASS = \"sesame\", URL = \"postgres://u:tomtom@h/d\", PORT = \"80\" }";
-    let shown = Secrets::default().source(source);
+    let redacted = Secrets::default().source(source);
     assert_eq!(
-        shown,
+        redacted,
         "env = { DB_PASS = \"(withheld)\", URL = \"postgres://u:(withheld)@h/d\", PORT = \"80\" }"
     );
 }
 
-/// By the rules by which the archive records no variable of a server's environment.
+/// The archive omits variables of a server's environment by the same rules.
 #[test]
-fn settings_that_hold_secrets_are_withheld_whatever_they_are_called() {
-    for (written, shown) in [
+fn source_withholds_environment_values_with_secrets() {
+    for (source, redacted) in [
         ("env = { OPTS = \"-Dhttps.proxyPassword=hunter2\" }", "env = { OPTS = \"(withheld)\" }"),
         (
             "[subjects.env]\nhttp_proxy = 'me:pw@proxy:3128'",
@@ -109,30 +109,31 @@ fn settings_that_hold_secrets_are_withheld_whatever_they_are_called() {
             "env = { GIT = \"https://ghp_abc123@github.com/x\" }",
             "env = { GIT = \"https://(withheld)@github.com/x\" }",
         ),
-        // A description is no setting.
+        // A description is not a setting.
         (
             "description = \"H2O's session tickets\"\nenv = {}",
             "description = \"H2O's session tickets\"\nenv = {}",
         ),
         ("env = { URL = \"pg://postgres@h/d\" }", "env = { URL = \"pg://postgres@h/d\" }"),
     ] {
-        assert_eq!(Secrets::default().source(written), shown);
+        assert_eq!(Secrets::default().source(source), redacted);
     }
 }
 
 #[test]
-fn headers_and_parameters_that_may_be_secrets_are_withheld() {
+fn ambiguous_headers_and_parameters_are_withheld() {
     let mut secrets = Secrets::default();
     for line in ["Ocp-Apim-Subscription-Key: opensesame", "x-functions-key: opensesame"] {
         let name = line.split(':').next().unwrap();
         assert_eq!(secrets.header_line(line), format!("{name}: (withheld)"));
     }
     let url = "http://x/?key=AIza4567&api_key=B&author=tolstoy&keyword=war&sort_key=2";
-    let shown = "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&sort_key=2";
-    assert_eq!(secrets.without_password(url), shown);
-    // One that only may be a secret is erased elsewhere if it can be no word.
+    let redacted =
+        "http://x/?key=(withheld)&api_key=(withheld)&author=tolstoy&keyword=war&sort_key=2";
+    assert_eq!(secrets.without_password(url), redacted);
+    // An ambiguous secret is erased elsewhere only if it cannot be a word.
     assert_eq!(secrets.erase_from_foreign("opensesame AIza4567"), "opensesame (withheld)");
-    // Credentials are known under any name, and are looked for elsewhere.
+    // Credentials are recognised under any name, and erased elsewhere.
     assert_eq!(secrets.header_line("X-Custom: Basic dXNlcjpwYXNz"), "X-Custom: (withheld)");
     let mut value = "Bearer 0a1b2c3d4e".to_string();
     secrets.header("X-Upstream", &mut value);
@@ -147,19 +148,19 @@ fn headers_and_parameters_that_may_be_secrets_are_withheld() {
     for plain in ["X-Bypass-Cache: enabled", "WWW-Authenticate: Basic"] {
         assert_eq!(secrets.header_line(plain), plain);
     }
-    for (url, shown) in [
+    for (url, redacted) in [
         ("http://me:pa,ss@h/", "http://me:(withheld)@h/"),
         ("pg://u:p1@h1,pg://u:p2@h2", "pg://u:(withheld)@h1,pg://u:(withheld)@h2"),
         ("http://a,http://u:pw@b", "http://a,http://u:(withheld)@b"),
     ] {
-        assert_eq!(Secrets::default().without_password(url), shown);
+        assert_eq!(Secrets::default().without_password(url), redacted);
     }
 }
 
 #[test]
-fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
-    let shown = |text: &str| Secrets::default().fields(text);
-    for (text, wanted) in [
+fn body_fields_with_secret_names_are_withheld() {
+    let redacted = |text: &str| Secrets::default().fields(text);
+    for (text, expected) in [
         ("password=formpw&x=1", "password=(withheld)&x=1"),
         ("user=a&client_secret=b%20c", "user=a&client_secret=(withheld)"),
         (r#"{"user":"a","password":"b","n":1}"#, r#"{"n":1,"password":"(withheld)","user":"a"}"#),
@@ -167,9 +168,9 @@ fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
         (r#"{"a":{"api_key":["b","c"]}}"#, r#"{"a":{"api_key":["(withheld)","(withheld)"]}}"#),
     ] {
         let without_order = |text: &str| serde_json::from_str::<Value>(text).ok();
-        let same =
-            without_order(wanted).is_some() && without_order(&shown(text)) == without_order(wanted);
-        assert!(same || shown(text) == wanted, "{text}: {}", shown(text));
+        let same = without_order(expected).is_some()
+            && without_order(&redacted(text)) == without_order(expected);
+        assert!(same || redacted(text) == expected, "{text}: {}", redacted(text));
     }
     for plain in [
         "a=1&b=2",
@@ -179,21 +180,21 @@ fn secrets_in_bodies_are_withheld_by_the_names_of_their_fields() {
         "password",
         "",
     ] {
-        assert_eq!(shown(plain), plain);
+        assert_eq!(redacted(plain), plain);
     }
     assert_eq!(
-        words_shown("dyno load http://h/ -b 'password=formpw&x=1'"),
+        redacted_words("dyno load http://h/ -b 'password=formpw&x=1'"),
         "-b password=(withheld)&x=1"
     );
 }
 
-/// The end of a command, from its fourth word on.
-fn words_shown(line: &str) -> String {
+/// Redacts a command, and returns its words from the fourth on.
+fn redacted_words(line: &str) -> String {
     Secrets::default().command(&words(line))[3..].join(" ")
 }
 
 #[test]
-fn what_was_withheld_is_found_again_whole_and_in_parts_and_no_word_is() {
+fn erase_finds_secrets_and_their_parts_but_no_words() {
     let mut secrets = Secrets::default();
     for value in
         ["Bearer abc123xyz987", "id=cookieval77; theme=dark", "server", "abc123xyz9876", "hunter"]
@@ -202,33 +203,33 @@ fn what_was_withheld_is_found_again_whole_and_in_parts_and_no_word_is() {
     }
     let log = "token abc123xyz987 cookie cookieval77 of hunter, not abc123xyz9876 nor hunters in \
                the dark";
-    let gone =
+    let redacted =
         "token (withheld) cookie (withheld) of (withheld), not (withheld) nor hunters in the dark";
-    assert_eq!(secrets.erase_from_foreign(log), gone);
-    let said = "server_starved: the server had abc123xyz987 requests";
-    assert_eq!(secrets.erase(said), "server_starved: the server had (withheld) requests");
+    assert_eq!(secrets.erase_from_foreign(log), redacted);
+    let sentence = "server_starved: the server had abc123xyz987 requests";
+    assert_eq!(secrets.erase(sentence), "server_starved: the server had (withheld) requests");
 }
 
 #[test]
-fn value_that_can_be_no_word_is_found_beside_letters_and_digits() {
+fn distinctive_value_is_erased_within_words() {
     let mut secrets = Secrets::default();
     ["abc123xyz987", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
-    for (log, gone) in [
+    for (log, redacted) in [
         ("\u{1b}[0mabc123xyz987\u{1b}[0m", "\u{1b}[0m(withheld)\u{1b}[0m"),
         ("/?k%3Dabc123xyz987%26a", "/?k%3D(withheld)%26a"),
         ("{\"log\":\"a\\nabc123xyz987\\nhunters\"}", "{\"log\":\"a\\n(withheld)\\nhunters\"}"),
     ] {
-        assert_eq!(secrets.erase_from_foreign(log), gone);
-        assert_eq!(secrets.erase(log), gone);
+        assert_eq!(secrets.erase_from_foreign(log), redacted);
+        assert_eq!(secrets.erase(log), redacted);
     }
 }
 
 #[test]
-fn word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
+fn secret_word_is_erased_only_from_quotations() {
     let mut secrets = Secrets::default();
     ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed".to_string()]);
-    for (said, gone) in [
+    for (sentence, redacted) in [
         ("crashed: hunter is wrong: crashed", "crashed: (withheld) is wrong: (withheld)"),
         (
             "crashed: hunter is wrong: crashed Others crashed too.",
@@ -236,36 +237,39 @@ fn word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
         ),
         ("some crashed: hunter", "some crashed: hunter"),
     ] {
-        assert_eq!(secrets.erase_from_own(said, &quoting), gone);
+        assert_eq!(secrets.erase_from_own(sentence, &quoting), redacted);
     }
 }
 
 #[test]
-fn names_that_differ_in_their_secrets_alone_stay_apart() {
+fn names_that_differ_only_in_secrets_stay_distinct() {
     let mut secrets = Secrets::default();
     ["abc123xyz987", "abc123xyz988"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let names = ["a", "a?token=hunter", "b-abc123xyz987", "b-abc123xyz988", "b-(withheld) 2"];
     let renamed: BTreeMap<_, _> =
         secrets.rename_all(names.map(String::from).into()).into_iter().collect();
-    let shown = [
+    let redacted = [
         ("a?token=hunter", "a?token=(withheld)"),
         ("b-abc123xyz987", "b-(withheld)"),
         ("b-abc123xyz988", "b-(withheld) 3"),
     ];
-    assert_eq!(renamed, shown.map(|(old, new)| (old.into(), new.into())).into());
+    assert_eq!(renamed, redacted.map(|(old, new)| (old.into(), new.into())).into());
 }
 
 #[test]
-fn counts_whose_texts_become_one_are_added() {
+fn counts_with_equal_redacted_keys_are_added() {
     let mut secrets = Secrets::default();
     ["hunter", "hunted"].into_iter().for_each(|value| drop(secrets.withhold(value)));
     let counts = [("not \"hunted\"", 2), ("not \"hunter\"", 3), ("other", 1)];
-    let shown = secrets.erase_from_keys(&counts.map(|(text, n)| (text.into(), n)).into());
-    assert_eq!(shown, [("not \"(withheld)\"", 5), ("other", 1)].map(|(t, n)| (t.into(), n)).into());
+    let redacted = secrets.erase_from_keys(&counts.map(|(text, n)| (text.into(), n)).into());
+    assert_eq!(
+        redacted,
+        [("not \"(withheld)\"", 5), ("other", 1)].map(|(t, n)| (t.into(), n)).into()
+    );
 }
 
 #[test]
-fn strings_over_several_lines_are_withheld_whole() {
+fn multiline_strings_are_withheld_whole() {
     let source = "# don't\nCookie = \"\"\"\na = \"b\"\nid=1\"\"\"\nname = 'x\n'''\nToken = \
                   '''a'\nb'''\npath = \"/a\"";
     assert_eq!(
@@ -309,15 +313,15 @@ fn plan_in_json_withholds_secrets() {
 }
 
 #[test]
-fn what_was_withheld_is_said() {
+fn withheld_note_states_number_of_values() {
     assert_eq!(withheld_note(Withheld(0)), None);
     assert!(withheld_note(Withheld(2)).unwrap().starts_with("2 values"));
 }
 
 #[test]
-fn logs_withhold_what_names_say() {
+fn logs_withhold_values_of_secret_names() {
     let long_token = format!("ghp_{}", "abcdefghij0123456789");
-    for (log, shown) in [
+    for (log, redacted) in [
         (
             "connecting to postgres://app:horse@db:5432/x",
             "connecting to postgres://app:(withheld)@db:5432/x",
@@ -372,7 +376,7 @@ fn logs_withhold_what_names_say() {
         ("v1 --password=a", "v1 --password=(withheld)"),
         ("use password: hunter2 to log in", "use password: (withheld) to log in"),
     ] {
-        assert_eq!(Secrets::default().log(log), shown);
+        assert_eq!(Secrets::default().log(log), redacted);
     }
 }
 
@@ -405,14 +409,14 @@ fn logs_keep_ordinary_words() {
 }
 
 #[test]
-fn bodies_that_are_no_strict_json_or_form_are_searched() {
+fn bodies_with_placeholders_or_multipart_are_searched() {
     let multipart = |mark: &str| {
         let head = "Content-Disposition: form-data; name=";
         format!(
             "--x\r\n{head}\"password\"\r\n\r\n{mark}\r\n--x\r\n{head}\"n\"\r\n\r\nb\r\n--x--\r\n"
         )
     };
-    for (body, shown) in [
+    for (body, redacted) in [
         (r#"{"id":{seq},"password":"a"}"#, r#"{"id":{seq},"password":"(withheld)"}"#),
         (
             r#"{"id":{seq},"tokens":["a","b"]}"#,
@@ -436,20 +440,20 @@ fn bodies_that_are_no_strict_json_or_form_are_searched() {
             "1 POST /a {\"id\":{seq},\"password\":\"(withheld)\"}",
         ),
     ] {
-        assert_eq!(Secrets::default().fields(body), shown);
+        assert_eq!(Secrets::default().fields(body), redacted);
         let command = ["dyno", "load", body].map(String::from);
-        assert_eq!(Secrets::default().command(&command)[2], shown);
+        assert_eq!(Secrets::default().command(&command)[2], redacted);
     }
-    // A part may be no text.
+    // A part may be binary.
     let bytes = [b"\xff\n".as_slice(), multipart("a").as_bytes()].concat();
-    let shown = [b"\xff\n".as_slice(), multipart(MARK).as_bytes()].concat();
-    assert_eq!(Secrets::default().bytes(&bytes), shown);
+    let redacted = [b"\xff\n".as_slice(), multipart(MARK).as_bytes()].concat();
+    assert_eq!(Secrets::default().bytes(&bytes), redacted);
 }
 
 #[test]
-fn json_withholds_what_objects_of_secrets_hold() {
-    let shown = |text: &str| Secrets::default().fields(text);
-    for (body, wanted) in [
+fn json_withholds_members_of_secret_objects() {
+    let redacted = |text: &str| Secrets::default().fields(text);
+    for (body, expected) in [
         (
             r#"{"credentials":{"value":"a"},"n":"b"}"#,
             r#"{"credentials":{"value":"(withheld)"},"n":"b"}"#,
@@ -463,16 +467,16 @@ fn json_withholds_what_objects_of_secrets_hold() {
         ),
         (r#"{"inner":"{\"password\":\"a\"}"}"#, r#"{"inner":"{\"password\":\"(withheld)\"}"}"#),
     ] {
-        assert_eq!(shown(body), wanted);
+        assert_eq!(redacted(body), expected);
     }
     for plain in [r#"{"key":"a","code":"b","session":{"theme":"dark"}}"#, r#"{"next":"/?page=2"}"#]
     {
-        assert_eq!(shown(plain), plain);
+        assert_eq!(redacted(plain), plain);
     }
 }
 
 #[test]
-fn expectations_and_addresses_in_headers_are_withheld() {
+fn request_withholds_expectations_and_urls_in_headers() {
     let mut request = Request {
         path: "/a?x=1;token=semi".into(),
         headers: vec![("Referer".into(), "https://app:horse@h/?token=staple".into())],
@@ -490,29 +494,30 @@ fn expectations_and_addresses_in_headers_are_withheld() {
     let mut secrets = Secrets::default();
     secrets.request(&mut request);
     secrets.erase_from_request(&mut request);
-    let shown = serde_json::to_string(&request).unwrap();
+    let redacted = serde_json::to_string(&request).unwrap();
     for secret in ["semi", "horse", "staple", "hunter"] {
-        assert!(!shown.contains(secret), "{shown}");
+        assert!(!redacted.contains(secret), "{redacted}");
     }
     for kept in ["x=1;token=", "page=2", "\"^1\"", "\"^1$\"", "code="] {
-        assert!(shown.contains(kept), "{shown}");
+        assert!(redacted.contains(kept), "{redacted}");
     }
 }
 
 #[test]
-fn checks_withhold_what_was_asked_and_expected() {
+fn check_texts_withhold_secrets() {
     let asked = r#"POST /d?api_key=a&n=1, A: b, body "{\"password\":\"c\"}""#;
-    let shown = r#"POST /d?api_key=(withheld)&n=1, A: b, body "{\"password\":\"(withheld)\"}""#;
-    assert_eq!(Secrets::default().text(asked), shown);
+    let redacted = r#"POST /d?api_key=(withheld)&n=1, A: b, body "{\"password\":\"(withheld)\"}""#;
+    assert_eq!(Secrets::default().text(asked), redacted);
     let expected =
         r#"status 418, location: http://u:a@h/, JSON /token "b", JSON /jwt matching ^c, JSON /n 1"#;
-    let shown = r#"status 418, location: http://u:(withheld)@h/, JSON /token "(withheld)", JSON /jwt matching (withheld), JSON /n 1"#;
-    assert_eq!(Secrets::default().text(expected), shown);
+    let redacted = "status 418, location: http://u:(withheld)@h/, JSON /token \"(withheld)\", \
+                    JSON /jwt matching (withheld), JSON /n 1";
+    assert_eq!(Secrets::default().text(expected), redacted);
 }
 
 #[test]
-fn settings_hold_secrets_in_any_string_and_comment() {
-    for (source, shown) in [
+fn source_withholds_secrets_in_strings_and_comments() {
+    for (source, redacted) in [
         ("# log in with --password hunter\na = 1", "# log in with --password (withheld)\na = 1"),
         (
             "x = { \"set-cookie\" = { matches = \"^id=a$\" } }",
@@ -535,16 +540,16 @@ fn settings_hold_secrets_in_any_string_and_comment() {
             "path = \"/?x=1;token=(withheld)\"\npassword = (withheld)",
         ),
     ] {
-        assert_eq!(Secrets::default().source(source), shown);
+        assert_eq!(Secrets::default().source(source), redacted);
     }
-    // Known from the request, with what escapes it here.
+    // The value is known from the request. Here it is escaped.
     let mut secrets = Secrets::default();
     secrets.pattern("set-cookie", &mut r"^id=\d+".to_string());
     assert_eq!(secrets.source(r#"matches = "^id=\\d+""#), "matches = \"(withheld)\"");
 }
 
 #[test]
-fn bodies_in_commands_are_withheld_however_they_are_written() {
+fn command_in_any_spelling_withholds_bodies() {
     for line in [
         "dyno load http://x/ --request '1 POST /ok pin=12x'",
         "dyno load http://x/ '--request=1 POST /ok a=1&pin=12x'",
@@ -560,13 +565,13 @@ fn bodies_in_commands_are_withheld_however_they_are_written() {
         "dyno load --curl 'curl http://x/ -F pin=12x'",
         "dyno load --curl 'curl http://x/ --json {\\\"pin\\\":\\\"12x\\\"}'",
     ] {
-        let shown = crate::shell::command(&Secrets::default().command(&words(line)));
-        assert!(!shown.contains("12x") && shown.contains(MARK), "{line}: {shown}");
+        let redacted = crate::shell::command(&Secrets::default().command(&words(line)));
+        assert!(!redacted.contains("12x") && redacted.contains(MARK), "{line}: {redacted}");
     }
 }
 
 #[test]
-fn ambiguous_secret_is_erased_elsewhere_unless_a_word() {
+fn ambiguous_secret_is_erased_elsewhere_unless_word() {
     let mut secrets = Secrets::default();
     assert_eq!(secrets.fields("pin=swordfish&key=Zq7x001d"), "pin=(withheld)&key=(withheld)");
     assert_eq!(secrets.erase("got swordfish and Zq7x001d"), "got swordfish and (withheld)");
@@ -574,13 +579,13 @@ fn ambiguous_secret_is_erased_elsewhere_unless_a_word() {
 
 #[test]
 fn form_in_quotation_marks_is_withheld() {
-    let shown = |line: &str| Secrets::default().log(line);
-    assert_eq!(shown("the body has no \"pin=12x\""), "the body has no \"pin=(withheld)\"");
-    assert_eq!(shown("the body has no \"code=500\""), "the body has no \"code=500\"");
+    let redacted = |line: &str| Secrets::default().log(line);
+    assert_eq!(redacted("the body has no \"pin=12x\""), "the body has no \"pin=(withheld)\"");
+    assert_eq!(redacted("the body has no \"code=500\""), "the body has no \"code=500\"");
 }
 
 #[test]
-fn pointers_into_an_object_of_secrets_are_withheld() {
+fn json_pointers_into_secret_objects_are_withheld() {
     let mut secrets = Secrets::default();
     for pointer in ["/pin/v", "/token/0", "/a/password"] {
         let mut value = serde_json::json!("12x");

@@ -1,4 +1,4 @@
-//! The value after a name that says that it is a secret: where it ends, and whether it is one.
+//! Finds the end of the value after a secret name, and decides whether it is a secret.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ pub(super) const QUOTES: [char; 3] = ['"', '\'', '`'];
 pub(super) enum Value {
     /// One word, or a quotation.
     Word,
-    /// `name: word`, as sentences have it too.
-    Said,
-    /// The value of a header. `quote`: the mark that ends it.
+    /// `name: word`, which also occurs in sentences.
+    InSentence,
+    /// A header's value. `quote`: the mark that ends it.
     Header { quote: Option<char> },
 }
 
-/// Words in place of a value.
+/// Words that replace a value.
 const NONE: &str = " none null nil true false undefined redacted filtered masked hidden withheld ";
 
-/// Words about a value, as settings and logs have them.
+/// Words about a value in settings and logs.
 const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid \
                       present absent bearer basic digest string optional disabled enabled failed \
                       denied rejected refused revoked unknown incorrect mismatch created deleted \
                       started ended closed opened resumed accepted received unused found default ";
 
-/// Words of sentences.
+/// Words that are common in sentences.
 const PROSE: &str = " not is was are the a an and or for how of to in as must should can cannot \
                      has had failure error wrong bad token tokens password passwords secret \
                      secrets session sessions cookie cookies authentication authorization \
@@ -37,16 +37,17 @@ fn is_one_of(word: &str, lists: &[&str]) -> bool {
     lists.iter().any(|list| list.contains(&word))
 }
 
-/// Whether a word stands for no value, or hides one.
-fn is_none(word: &str) -> bool {
+/// Whether a word stands for a missing or hidden value.
+fn is_missing(word: &str) -> bool {
     word.chars().all(|c| matches!(c, '*' | '.' | '…' | '•' | '-' | '_')) || is_one_of(word, &[NONE])
 }
 
+/// Whether a word is an ordinary one of settings, logs or sentences.
 pub(super) fn is_ordinary(word: &str) -> bool {
-    is_none(word) || is_one_of(word, &[STATES, PROSE])
+    is_missing(word) || is_one_of(word, &[STATES, PROSE])
 }
 
-/// Whether a word is unlikely to be one of a sentence.
+/// Whether a word is unlikely to occur in a sentence.
 pub(super) fn looks_random(word: &str) -> bool {
     let has = |is: fn(&char) -> bool| word.chars().any(|c| is(&c));
     let is_mixed = has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
@@ -55,7 +56,7 @@ pub(super) fn looks_random(word: &str) -> bool {
         || is_mixed && length >= 12
 }
 
-/// Where the secrets are in what follows a name: several if it is a list.
+/// Returns the ranges of the secrets after a name. A list has several.
 pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> {
     // `Some("…")` of Rust, `b'…'` of Python.
     let rest = text.strip_prefix("Some(").unwrap_or(text);
@@ -66,70 +67,77 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
         let end = end_of_quotation(inside, mark);
         let from = start + mark.len();
         let value = &inside[..end];
-        let is_state = is_one_of(value, &[STATES]) && !is_name_of_password(name);
-        return if is_state || is_kept(name, value) { Vec::new() } else { one(from..from + end) };
+        let is_state = is_one_of(value, &[STATES]) && !is_password_name(name);
+        return if is_state || is_harmless(name, value) {
+            Vec::new()
+        } else {
+            single(from..from + end)
+        };
     }
     if rest.starts_with('[') {
-        let found = quotations_of_list(rest).into_iter();
+        let found = list_quotations(rest).into_iter();
         return found
             .map(|r| start + r.start..start + r.end)
-            .filter(|r| !is_kept(name, &text[r.clone()]))
+            .filter(|r| !is_harmless(name, &text[r.clone()]))
             .collect();
     }
     let end = match kind {
         Value::Header { quote } => end_of_header(rest, *quote),
-        Value::Word | Value::Said => end_of_word(rest),
+        Value::Word | Value::InSentence => end_of_word(rest),
     };
     let value = &rest[..end];
     let is_secret = match kind {
-        Value::Said => !is_ordinary(value) && (is_name_of_password(name) || looks_random(value)),
+        Value::InSentence => !is_ordinary(value) && (is_password_name(name) || looks_random(value)),
         Value::Word => !is_one_of(value, &[STATES]),
         Value::Header { .. } => true,
     };
     // A placeholder stands for a value.
-    let is_there = !value.is_empty() && !value.starts_with(['{', '$']);
-    if is_secret && is_there && !is_kept(name, value) {
-        one(start..start + end)
+    let is_literal = !value.is_empty() && !value.starts_with(['{', '$']);
+    if is_secret && is_literal && !is_harmless(name, value) {
+        single(start..start + end)
     } else {
         Vec::new()
     }
 }
 
-fn one(range: Range<usize>) -> Vec<Range<usize>> {
+fn single(range: Range<usize>) -> Vec<Range<usize>> {
     Vec::from_iter(Some(range))
 }
 
-/// Whether a value has several words, as in `token: how to get one`, or one of a sentence.
+/// Whether a value has several words, as in `token: how to get one`, or is an ordinary word.
 pub(super) fn is_sentence(value: &str) -> bool {
-    let end = first_of(value, &["\n", "\r", "\\n", "\\r"]).map_or(value.len(), |end| end.start);
+    let end = first_match(value, &["\n", "\r", "\\n", "\\r"]).map_or(value.len(), |end| end.start);
     let line = value[..end].trim();
     line.contains(' ') || is_ordinary(line)
 }
 
-/// Whether a value is none, or one about a secret: a number of tokens, a file with passwords.
-fn is_kept(name: &str, value: &str) -> bool {
+/// Whether a value is missing, or describes a secret: a number of tokens, a file with passwords.
+fn is_harmless(name: &str, value: &str) -> bool {
     let name = small_letters(name);
     let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let about = ["count", "max", "min", "size", "len", "ttl", "expir", "timeout", "age"];
     let is_count = name.ends_with('s') || about.iter().any(|part| name.contains(part));
     let is_place = ["file", "path", "dir", "folder"].iter().any(|end| name.ends_with(end));
     let is_about = name.ends_with("name") || name.ends_with("type");
-    is_none(value) || is_about || is_number && is_count || is_place && value.starts_with(['/', '.'])
+    is_missing(value)
+        || is_about
+        || is_number && is_count
+        || is_place && value.starts_with(['/', '.'])
 }
 
-fn is_name_of_password(name: &str) -> bool {
+fn is_password_name(name: &str) -> bool {
     let name = small_letters(name);
     ["password", "passwd", "passphrase", "pwd", "apikey"].iter().any(|part| name.contains(part))
 }
 
-/// A quotation mark with the backslashes before it, and what follows it.
+/// Splits a text into its quotation mark, with the backslashes before it, and the text after it.
 pub(super) fn quotation(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim_start_matches('\\');
     let after = rest.strip_prefix(QUOTES)?;
     Some(text.split_at(text.len() - after.len()))
 }
 
-/// Where a quotation ends that began with a mark. An unclosed one ends with its line.
+/// Returns the end of a quotation that began with `mark`. An unclosed one ends with its line.
 pub(super) fn end_of_quotation(inside: &str, mark: &str) -> usize {
     let line = inside.find('\n').unwrap_or(inside.len());
     let is_end = |at: &usize| {
@@ -139,8 +147,8 @@ pub(super) fn end_of_quotation(inside: &str, mark: &str) -> usize {
     inside[..line].match_indices(mark).map(|(at, _)| at).find(is_end).unwrap_or(line)
 }
 
-/// The quoted values of a list, up to its end; of one without quotes all that it has.
-fn quotations_of_list(text: &str) -> Vec<Range<usize>> {
+/// Returns the quoted values of a list. A list without quotes is one value.
+fn list_quotations(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 1;
     while let Some(next) = text[at..].find(['"', '\'', '\\', ']', '\n']) {
@@ -157,18 +165,18 @@ fn quotations_of_list(text: &str) -> Vec<Range<usize>> {
     // `{cookie=[id=1]}` of Java.
     let line = &text[1..text.find(['\n', '<']).unwrap_or(text.len()).max(1)];
     match line.find(']').filter(|end| *end > 0 && found.is_empty()) {
-        Some(end) => one(1..1 + end),
+        Some(end) => single(1..1 + end),
         None => found,
     }
 }
 
-/// Whether an escaped line end, tab or quotation mark is here.
+/// Whether a text begins with an escaped line end, tab or quotation mark.
 fn is_escape(rest: &str) -> bool {
     let escaped = rest.strip_prefix('\\').and_then(|rest| rest.chars().next());
     escaped.is_some_and(|c| matches!(c, 'n' | 'r' | 't' | '"' | '\'' | '\\'))
 }
 
-/// Where a word ends: with the sentence, or where a list goes on with the next name.
+/// Returns the end of a word. A sentence or the next item of a list ends it.
 pub(super) fn end_of_word(text: &str) -> usize {
     let is_end = |(at, c): &(usize, char)| match c {
         '&' | '<' | '|' => true,
@@ -180,7 +188,7 @@ pub(super) fn end_of_word(text: &str) -> usize {
     text[..end].trim_end_matches([')', ']', '}', ',', '.', ';', ':']).len()
 }
 
-/// Whether a list goes on with another name and value after its comma.
+/// Whether a list continues with another name and value after its comma.
 fn is_end_of_item(rest: &str) -> bool {
     let name =
         rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).unwrap_or(rest.len());
@@ -190,13 +198,13 @@ fn is_end_of_item(rest: &str) -> bool {
         || is_next
 }
 
-/// Where a header's value ends on a line: cookies have spaces after `;`, credentials after a
-/// scheme.
+/// Returns the end of a header's value in a line. Cookies have spaces after `;`, and credentials
+/// after their scheme.
 fn end_of_header(text: &str, quote: Option<char>) -> usize {
     let is_end = |(at, c): &(usize, char)| match c {
         '\n' | '\r' => true,
         '\\' => is_escape(&text[*at..]),
-        // Another header of a list.
+        // The next header of a list.
         ',' => text[at + 1..].strip_prefix(' ').is_some_and(is_header),
         c => Some(*c) == quote,
     };
@@ -219,26 +227,26 @@ fn is_header(text: &str) -> bool {
     name > 0 && text[name..].starts_with(": ") || text.starts_with("body \"")
 }
 
-/// The first characters of a text.
+/// Returns the first `most` characters of a text.
 pub(super) fn beginning(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The first place of any of several texts.
-pub(super) fn first_of(text: &str, sought: &[&str]) -> Option<Range<usize>> {
-    let places = sought.iter().filter_map(|one| text.find(one).map(|at| at..at + one.len()));
-    places.min_by_key(|place| (place.start, std::cmp::Reverse(place.end)))
+/// Returns the range of the first match of any of several texts.
+pub(super) fn first_match(text: &str, patterns: &[&str]) -> Option<Range<usize>> {
+    let matches = patterns.iter().filter_map(|p| text.find(p).map(|start| start..start + p.len()));
+    matches.min_by_key(|range| (range.start, std::cmp::Reverse(range.end)))
 }
 
-/// A name of a JSON member without `\u0061` (RFC 8259 §7).
+/// Decodes escapes such as `\u0061` in the name of a JSON member (RFC 8259 §7).
 pub(super) fn without_unicode_escapes(name: &str) -> String {
     let mut parts = name.split("\\u");
     let first = parts.next().unwrap_or_default().to_string();
-    parts.fold(first, |all, part| {
+    parts.fold(first, |decoded, part| {
         let code = part.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         match code.and_then(char::from_u32) {
-            Some(c) => all.trim_end_matches('\\').to_string() + &c.to_string() + &part[4..],
-            None => all + "\\u" + part,
+            Some(c) => decoded.trim_end_matches('\\').to_string() + &c.to_string() + &part[4..],
+            None => decoded + "\\u" + part,
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Suites and subjects of servers with known bottlenecks, as text.
+//! Writes the suites and subjects of servers with known bottlenecks, which test the verdicts.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,17 +8,17 @@ use dyno_analysis::validation::User;
 use dyno_analysis::verdict::Resource;
 use dyno_testkit::{Behaviour, ExpectedVerdict, LoadLevel, Program, Runtime};
 
-/// The name of the back end in a suite.
+/// Name of the back end in a suite.
 const BACK_END: &str = "backend";
 
-/// Warm-up of each step where the behaviour does not say otherwise. Shorter than users would
-/// choose: there are some three hundred steps.
+/// Warm-up of each step, unless the behaviour sets another one. It is shorter than users would
+/// choose, because there are some three hundred steps.
 const WARMUP_MS: u32 = 200;
 
 /// Length of each measured window.
 const DURATION_MS: u32 = 600;
 
-/// The command of a server. `port` and `back_end`: ports, or placeholders for them.
+/// Returns the command of a server. `port` and `back_end`: ports, or placeholders for them.
 pub fn command(
     behaviour: &Behaviour,
     programs: &Path,
@@ -30,8 +30,9 @@ pub fn command(
     let words: Vec<String> = match behaviour.program {
         Program::Testkit(..) => {
             let words = [&file("testkit"), "--port", port, "--behaviour", behaviour.name];
-            let call = back_end.map_or([None; 2], |port| [Some("--backend"), Some(port)]);
-            words.into_iter().chain(call.into_iter().flatten()).map(Into::into).collect()
+            let back_end_option =
+                back_end.map_or([None; 2], |port| [Some("--backend"), Some(port)]);
+            words.into_iter().chain(back_end_option.into_iter().flatten()).map(Into::into).collect()
         }
         Program::Server { runtime, options, mode } => {
             let (program, server) = match runtime {
@@ -44,14 +45,14 @@ pub fn command(
                 Runtime::Python => ("python3".into(), vec![file("server.py")]),
             };
             let options = options.iter().map(ToString::to_string);
-            let rest = [port.into(), mode.into()];
-            std::iter::once(program).chain(options).chain(server).chain(rest).collect()
+            let arguments = [port.into(), mode.into()];
+            std::iter::once(program).chain(options).chain(server).chain(arguments).collect()
         }
     };
     words
 }
 
-/// The command that says whether a runtime is there, and what is needed otherwise.
+/// Returns the command that tests whether a runtime is installed, and a hint if it is not.
 pub const fn requirement(runtime: Runtime) -> (&'static str, &'static str) {
     match runtime {
         Runtime::Java => ("java -version && javac -version", "Install a JDK, version 17 or later."),
@@ -61,18 +62,18 @@ pub const fn requirement(runtime: Runtime) -> (&'static str, &'static str) {
     }
 }
 
-/// The text of `subject.toml` of the server that calls a back end, if any, at `back_end`.
+/// Writes the `subject.toml` of a server. `back_end`: port of the back end that it calls.
 pub fn subject(behaviour: &Behaviour, programs: &Path, back_end: Option<u16>) -> String {
     let monitored = format!("{{{BACK_END}.port}}");
-    let called = match behaviour.back_end {
+    let back_end_port = match behaviour.back_end {
         Some(_) => back_end.map_or(Some(monitored), |port| Some(port.to_string())),
         None => None,
     };
-    let command = command(behaviour, programs, "{port}", called.as_deref());
+    let command = command(behaviour, programs, "{port}", back_end_port.as_deref());
     let mut text = String::from("language = \"any\"\nprotocols = [\"h1\"]\n");
     if let Program::Server { runtime, .. } = behaviour.program {
         let (test, hint) = requirement(runtime);
-        // Built before; only what runs it must be there.
+        // The server is built already, so only its runtime is required.
         let test = test.split(" && ").next().unwrap_or(test);
         let _ = writeln!(
             text,
@@ -85,7 +86,7 @@ pub fn subject(behaviour: &Behaviour, programs: &Path, back_end: Option<u16>) ->
     text
 }
 
-/// The text of the suite. `cpus`: all CPUs that dyno may use.
+/// Writes the suite. `cpus`: all CPUs that dyno may use.
 pub fn suite(behaviour: &Behaviour, cpus: &[u32]) -> String {
     let name = behaviour.name;
     let conditions = behaviour.conditions;
@@ -95,8 +96,8 @@ pub fn suite(behaviour: &Behaviour, cpus: &[u32]) -> String {
     );
     text.push_str(&limits(behaviour, cpus));
     if let Some(back_end) = behaviour.back_end.filter(|back_end| back_end.is_monitored) {
-        let used = back_end.behaviour;
-        let _ = writeln!(text, "[[backends]]\nuse = {used:?}\nname = {BACK_END:?}");
+        let subject = back_end.behaviour;
+        let _ = writeln!(text, "[[backends]]\nuse = {subject:?}\nname = {BACK_END:?}");
     }
     text.push_str(&workloads(behaviour.loads));
     let warmup = match conditions.is_cold {
@@ -117,14 +118,15 @@ pub fn suite(behaviour: &Behaviour, cpus: &[u32]) -> String {
 fn limits(behaviour: &Behaviour, cpus: &[u32]) -> String {
     let conditions = behaviour.conditions;
     let quota = conditions.quota_milli.map(|n| format!("cpus = {}", f64::from(n) / 1000.0));
-    let listed = || cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let cpuset = conditions.is_on_several_cpus.then(|| format!("cpuset = {:?}", listed()));
+    let cpu_list = || cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let cpuset = conditions.is_on_several_cpus.then(|| format!("cpuset = {:?}", cpu_list()));
     let memory = conditions.memory_mib.map(|mib| format!("memory = \"{mib}MiB\""));
     let lines: Vec<String> = [quota, cpuset, memory].into_iter().flatten().collect();
     if lines.is_empty() { String::new() } else { format!("[limits]\n{}\n", lines.join("\n")) }
 }
 
-/// Closed loops and rates are workloads of their own: only steps of one kind are compared.
+/// Writes separate workloads for closed loops and for rates, because only steps of one kind are
+/// compared.
 fn workloads(loads: &[ExpectedVerdict]) -> String {
     let connections = |load: &ExpectedVerdict| match load.at {
         LoadLevel::Connections(n) => Some(n),
@@ -152,7 +154,7 @@ fn workloads(loads: &[ExpectedVerdict]) -> String {
     text
 }
 
-/// The load of the table that a step is of.
+/// Returns the tested load that a step belongs to.
 pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static ExpectedVerdict> {
     behaviour.loads.iter().find(|load| match load.at {
         LoadLevel::Connections(n) => step.rate.is_none() && step.connections == n,
@@ -160,7 +162,7 @@ pub fn load_of(behaviour: &Behaviour, step: &StepResult) -> Option<&'static Expe
     })
 }
 
-/// A load in words.
+/// Describes a load.
 pub fn load_in_words(at: LoadLevel) -> String {
     match at {
         LoadLevel::Connections(1) => "1 connection".into(),
@@ -169,17 +171,17 @@ pub fn load_in_words(at: LoadLevel) -> String {
     }
 }
 
-/// The verdicts that are right under a load. An ordinary user cannot see what threads wait for:
-/// that requests queue at one is all that can be named.
-pub fn right(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
+/// Returns the verdicts that are correct under a load. An ordinary user cannot see why threads
+/// wait, so `elsewhere` is correct as well.
+pub fn correct_verdicts(load: &ExpectedVerdict, user: User) -> Vec<Resource> {
     let resource = |name: &&str| Resource::ALL.into_iter().find(|r| r.name() == *name);
-    let mut right: Vec<Resource> = load.right.iter().filter_map(resource).collect();
+    let mut verdicts: Vec<Resource> = load.right.iter().filter_map(resource).collect();
     let is_hidden =
-        right.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
-    if user == User::Ordinary && is_hidden && !right.contains(&Resource::Elsewhere) {
-        right.push(Resource::Elsewhere);
+        verdicts.iter().any(|r| matches!(r, Resource::Lock | Resource::Workers | Resource::Disk));
+    if user == User::Ordinary && is_hidden && !verdicts.contains(&Resource::Elsewhere) {
+        verdicts.push(Resource::Elsewhere);
     }
-    right
+    verdicts
 }
 
 #[cfg(test)]
@@ -188,16 +190,16 @@ mod tests {
 
     use dyno_testkit::{behaviours, find};
 
-    fn parsed(text: &str) -> toml::Table {
+    fn parse_toml(text: &str) -> toml::Table {
         text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     #[test]
-    fn right_verdicts_are_names_of_resources() {
+    fn correct_verdicts_name_known_resources() {
         for behaviour in behaviours() {
             for load in behaviour.loads {
                 assert_eq!(
-                    right(load, User::Root).len(),
+                    correct_verdicts(load, User::Root).len(),
                     load.right.len(),
                     "{}: {load:?}",
                     behaviour.name
@@ -209,30 +211,30 @@ mod tests {
     #[test]
     fn every_behaviour_has_valid_toml() {
         for behaviour in behaviours() {
-            let suite = parsed(&suite(behaviour, &[0, 1]));
+            let suite = parse_toml(&suite(behaviour, &[0, 1]));
             assert_eq!(suite["subjects"][0].as_str(), Some(behaviour.name));
-            let subject = parsed(&subject(behaviour, Path::new("/programs"), None));
+            let subject = parse_toml(&subject(behaviour, Path::new("/programs"), None));
             assert!(subject["start"]["command"].as_array().is_some_and(|words| words.len() > 2));
         }
     }
 
     #[test]
-    fn quota_becomes_a_limit() {
-        let suite = parsed(&suite(find("quota").unwrap(), &[0]));
+    fn quota_is_written_as_limit() {
+        let suite = parse_toml(&suite(find("quota").unwrap(), &[0]));
         assert_eq!(suite["limits"]["cpus"].as_float(), Some(0.3));
         assert_eq!(suite["workloads"][0]["connections"].as_array().map(Vec::len), Some(2));
     }
 
     #[test]
-    fn server_on_several_cpus_gets_all_of_them() {
-        let suite = parsed(&suite(find("one-thread").unwrap(), &[0, 2, 3]));
+    fn cpuset_has_all_cpus_if_several_are_needed() {
+        let suite = parse_toml(&suite(find("one-thread").unwrap(), &[0, 2, 3]));
         assert_eq!(suite["limits"]["cpuset"].as_str(), Some("0,2,3"));
     }
 
     #[test]
     fn monitored_back_end_is_called_by_placeholder() {
         let behaviour = find("backend-serial-monitored").unwrap();
-        let suite = parsed(&suite(behaviour, &[0]));
+        let suite = parse_toml(&suite(behaviour, &[0]));
         assert_eq!(suite["backends"][0]["use"].as_str(), Some("lock-sleep"));
         let text = subject(behaviour, Path::new("/programs"), None);
         assert!(text.contains("{backend.port}"), "{text}");
@@ -241,15 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_a_workload_of_their_own() {
-        let suite = parsed(&suite(find("busy-poll").unwrap(), &[0]));
+    fn rates_have_separate_workload() {
+        let suite = parse_toml(&suite(find("busy-poll").unwrap(), &[0]));
         let workloads = suite["workloads"].as_array().unwrap();
         assert_eq!(workloads.len(), 2);
         assert!(workloads[0].get("rate").is_none() && workloads[1].get("rate").is_some());
     }
 
     #[test]
-    fn options_of_a_runtime_come_before_its_program() {
+    fn runtime_options_precede_program() {
         let words = command(find("java-gc").unwrap(), Path::new("/p"), "{port}", None);
         let at = |word: &str| words.iter().position(|w| w == word).unwrap();
         assert!(at("-Xmx60m") < at("Server") && words.ends_with(&["{port}".into(), "gc".into()]));

@@ -1,4 +1,5 @@
-//! `dyno calibrate --verdicts`: runs servers with known bottlenecks and judges the verdicts.
+//! `dyno calibrate --verdicts`: runs servers with known bottlenecks and compares the verdicts with
+//! the correct ones.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -31,7 +32,7 @@ use crate::terminal::{self, ThirdInterrupt, quote};
 /// The user and group ID of an account without rights.
 const UNPRIVILEGED: u32 = 65_534;
 
-/// Ends a build, or a run of a behaviour, that hangs.
+/// Time limits of a build and of a run of a behaviour, in case they hang.
 const BUILD_DEADLINE: Duration = Duration::from_secs(900);
 const RUN_DEADLINE: Duration = Duration::from_secs(180);
 
@@ -39,7 +40,7 @@ const RUN_DEADLINE: Duration = Duration::from_secs(180);
 const TMPFS: u64 = 0x0102_1994;
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
-    let chosen = choose(&args.only)?;
+    let chosen = choose_behaviours(&args.only)?;
     let source = source_tree()?;
     let interrupts =
         terminal::catch_interrupts("ending early: there is no result", ThirdInterrupt::Ends)?;
@@ -64,8 +65,8 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     Ok(if result.high_wrong == 0 { Exit::Valid } else { Exit::Invalid })
 }
 
-/// The behaviours of these names, or all.
-fn choose(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
+/// Returns the behaviours with these names, or all without names.
+fn choose_behaviours(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
     if only.is_empty() {
         return Ok(behaviours().collect());
     }
@@ -78,7 +79,7 @@ fn choose(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>> {
     only.iter().map(find).collect()
 }
 
-/// The source tree of dyno: that of the current folder, or that in which dyno was built.
+/// Finds the source tree of dyno, above the current folder or above its executable.
 fn source_tree() -> anyhow::Result<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     let trees = starts.iter().flatten().flat_map(|start| start.ancestors());
@@ -89,46 +90,47 @@ fn source_tree() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The steps of a behaviour, or why there are none.
+/// The steps of a behaviour, or the reason why there are none.
 type Measurement = Result<Vec<KnownStep>, String>;
 
 type KnownSteps = (Vec<KnownStep>, Vec<NotRun>);
 
-/// The parts of the servers, and their place.
+/// The folders in which servers are built and run.
 struct Bench<'a> {
     source: PathBuf,
     cache: PathBuf,
-    /// Removed at the end.
+    /// Temporary folder, removed at the end.
     folder: PathBuf,
     supervision: Supervision<'a>,
 }
 
 impl Bench<'_> {
     fn measure_all(&self, chosen: &[&'static Behaviour]) -> anyhow::Result<KnownSteps> {
-        // The ordinary user reads the programs there.
+        // The ordinary user must be able to read the programs.
         fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
         self.build_testkit()?;
         let (mut steps, mut not_run) = (Vec::new(), Vec::new());
         let missing = self.build_servers(chosen)?;
-        let mut refuse = |behaviour: &Behaviour, user, reason| {
+        let mut skip = |behaviour: &Behaviour, user, reason| {
             not_run.push(NotRun { behaviour: behaviour.name.into(), user, reason });
         };
         for user in self.users() {
             for behaviour in chosen {
-                let lack = missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
-                let lack = lack.map(|(_, reason)| reason.clone());
-                let ended = match lack.or_else(|| self.unavailable_reason(behaviour, user)) {
-                    Some(reason) => Err(reason),
-                    None => self.measure_again_if_invalid(behaviour, user)?,
-                };
-                match ended {
+                let missing_reason = missing.iter().find(|(runtime, _)| needs(behaviour, *runtime));
+                let missing_reason = missing_reason.map(|(_, reason)| reason.clone());
+                let outcome =
+                    match missing_reason.or_else(|| self.unavailable_reason(behaviour, user)) {
+                        Some(reason) => Err(reason),
+                        None => self.measure_again_if_invalid(behaviour, user)?,
+                    };
+                match outcome {
                     Ok(measured) => {
-                        say(behaviour, user, &measured);
+                        print_result(behaviour, user, &measured);
                         steps.extend(measured);
                     }
                     Err(reason) => {
                         terminal::say(&format!("calibrate: {}: not run: {reason}", behaviour.name));
-                        refuse(behaviour, user, reason);
+                        skip(behaviour, user, reason);
                     }
                 }
             }
@@ -151,7 +153,7 @@ impl Bench<'_> {
         Environment::for_tool(&DynoVariables::read(), &[], temporary)
     }
 
-    /// Runs a command of a shell. `Err`: how it failed, with what it printed.
+    /// Runs a shell command. `Err`: its failure, with its last output.
     fn shell(
         &self,
         command: &str,
@@ -171,8 +173,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Builds the Rust server into the cache, so that it is compiled once, and copies it and dyno
-    /// to where the ordinary user may run them.
+    /// Builds the Rust server in the cache, so that it is compiled only once. Copies it and dyno to
+    /// a folder from which the ordinary user may run them.
     fn build_testkit(&self) -> anyhow::Result<()> {
         let (programs, target) = (self.programs(), self.cache.join("testkit"));
         fs::create_dir(&programs)?;
@@ -196,7 +198,7 @@ impl Bench<'_> {
         Ok(fs::set_permissions(&programs, Permissions::from_mode(0o755))?)
     }
 
-    /// Builds the servers of other runtimes. Returns the runtimes that are missing, and why.
+    /// Builds the servers of other runtimes. Returns the missing runtimes with the reasons.
     fn build_servers(&self, chosen: &[&Behaviour]) -> anyhow::Result<Vec<(Runtime, String)>> {
         let servers = self.source.join("crates/testkit/servers");
         let programs = quote(&self.programs().display().to_string());
@@ -219,9 +221,10 @@ impl Bench<'_> {
                 environment: &environment,
                 deadline: Duration::from_secs(60),
             };
-            let is_there = tool(test).ask(&self.supervision);
-            let is_there = matches!(is_there, ToolAnswer::Ended { status, .. } if status.success());
-            if !is_there {
+            let is_installed = tool(test).ask(&self.supervision);
+            let is_installed =
+                matches!(is_installed, ToolAnswer::Ended { status, .. } if status.success());
+            if !is_installed {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =
                 self.shell(&build, &servers, &environment, BUILD_DEADLINE)?
@@ -232,7 +235,7 @@ impl Bench<'_> {
         Ok(missing)
     }
 
-    /// Returns why a behaviour is unavailable here. `None`: it is available.
+    /// Returns the reason why a behaviour is unavailable here. `None`: it is available.
     fn unavailable_reason(&self, behaviour: &Behaviour, user: User) -> Option<String> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
@@ -244,12 +247,12 @@ impl Bench<'_> {
         if has(Need::Disk) && in_memory() {
             return Some("needs temporary files on a disk: set TMPDIR".into());
         }
-        let is_alone = dyno_launch::allowed_cpus().len() < 2;
-        (behaviour.conditions.is_on_several_cpus && is_alone).then(|| "needs two CPUs".into())
+        let has_one_cpu = dyno_launch::allowed_cpus().len() < 2;
+        (behaviour.conditions.is_on_several_cpus && has_one_cpu).then(|| "needs two CPUs".into())
     }
 
-    /// Runs a behaviour, and once more if most of its steps are invalid: on a busy machine the
-    /// second run often finds a quieter moment. Keeps the run with more steps to judge.
+    /// Runs a behaviour, and once more if most of its steps are invalid, because a busy machine is
+    /// often quieter then. Returns the run with more valid steps.
     fn measure_again_if_invalid(
         &self,
         behaviour: &'static Behaviour,
@@ -258,7 +261,7 @@ impl Bench<'_> {
         let count = |steps: &[KnownStep]| steps.iter().filter(|step| step.is_judged()).count();
         let first = match self.measure(behaviour, user, 1)? {
             Ok(steps) if 2 * count(&steps) < steps.len() => steps,
-            ended => return Ok(ended),
+            outcome => return Ok(outcome),
         };
         Ok(match self.measure(behaviour, user, 2)? {
             Ok(second) if count(&second) > count(&first) => Ok(second),
@@ -266,7 +269,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Runs a behaviour at all its loads. `Err`: why there is no result.
+    /// Runs a behaviour at all its loads. `Err`: the reason why there is no result.
     fn measure(
         &self,
         behaviour: &'static Behaviour,
@@ -274,26 +277,26 @@ impl Bench<'_> {
         attempt: u32,
     ) -> anyhow::Result<Measurement> {
         let prefix = if user == User::Root { "root" } else { "ordinary" };
-        let place = self.folder.join(format!("{prefix}-{}-{attempt}", behaviour.name));
+        let folder = self.folder.join(format!("{prefix}-{}-{attempt}", behaviour.name));
         let programs = self.programs();
         let back_end = behaviour.back_end.and_then(|back| dyno_testkit::find(back.behaviour));
         let is_monitored = behaviour.back_end.is_some_and(|back| back.is_monitored);
         let port = (back_end.is_some() && !is_monitored).then(free_port).transpose()?;
         write_subject(
-            &place,
+            &folder,
             behaviour.name,
             &known_bottlenecks::subject(behaviour, &programs, port),
         )?;
         if let Some(back_end) = back_end.filter(|_| is_monitored) {
             write_subject(
-                &place,
+                &folder,
                 back_end.name,
                 &known_bottlenecks::subject(back_end, &programs, None),
             )?;
         }
         let cpus = dyno_launch::allowed_cpus();
-        fs::write(place.join("suite.toml"), known_bottlenecks::suite(behaviour, &cpus))?;
-        fs::create_dir(place.join("tmp"))?;
+        fs::write(folder.join("suite.toml"), known_bottlenecks::suite(behaviour, &cpus))?;
+        fs::create_dir(folder.join("tmp"))?;
         let mut companions = Vec::new();
         if let Some((back_end, port)) = back_end.zip(port) {
             companions.push(known_bottlenecks::command(
@@ -308,34 +311,34 @@ impl Bench<'_> {
             companions.push(vec![testkit, "--burn".into(), cpus.len().to_string()]);
         }
         let script = self.script(&companions, user);
-        let mut environment = self.environment(&place.join("tmp"));
+        let mut environment = self.environment(&folder.join("tmp"));
         if user == User::Ordinary && is_root() {
-            environment.set("HOME", &place);
-            give_to_ordinary_user(&place)?;
+            environment.set("HOME", &folder);
+            give_to_ordinary_user(&folder)?;
         }
-        let ended = self.shell(&script, &place, &environment, RUN_DEADLINE)?;
-        let Some(report) = read_report(&place.join("runs"))? else {
-            return Ok(Err(ended.err().unwrap_or_else(|| "no run was saved".into())));
+        let outcome = self.shell(&script, &folder, &environment, RUN_DEADLINE)?;
+        let Some(report) = read_report(&folder.join("runs"))? else {
+            return Ok(Err(outcome.err().unwrap_or_else(|| "no run was saved".into())));
         };
-        Ok(judge(behaviour, user, &report))
+        Ok(compare_verdicts(behaviour, user, &report))
     }
 
-    /// The shell commands of a run: companions end with the shell.
+    /// Writes the shell script of a run. Its companions end with the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line =
             |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
         let background: String =
             companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
         let dyno = quote(&self.programs().join("dyno").display().to_string());
-        let drop = match user == User::Ordinary && is_root() {
+        let user_change = match user == User::Ordinary && is_root() {
             true => {
                 format!("setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups ")
             }
             false => String::new(),
         };
         format!(
-            "{background}{drop}{dyno} run suite.toml --subjects subjects --runs runs --cache \
-             cache\n"
+            "{background}{user_change}{dyno} run suite.toml --subjects subjects --runs runs \
+             --cache cache\n"
         )
     }
 }
@@ -348,25 +351,25 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
     behaviour.needs.contains(&Need::Runtime(runtime))
 }
 
-fn say(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
+fn print_result(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
     let judged = steps.iter().filter(|step| step.is_judged());
-    let (judged, right) =
-        judged.fold((0, 0), |(all, right), s| (all + 1, right + usize::from(s.is_right())));
+    let (judged, correct) =
+        judged.fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_right())));
     terminal::say(&format!(
-        "calibrate: {} as {}: {right} of {judged} verdicts correct, {} steps invalid",
+        "calibrate: {} as {}: {correct} of {judged} verdicts correct, {} steps invalid",
         behaviour.name,
         user.name(),
         steps.len() - judged
     ));
 }
 
-fn write_subject(place: &Path, name: &str, text: &str) -> anyhow::Result<()> {
-    let folder = place.join("subjects").join(name);
+fn write_subject(parent: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let folder = parent.join("subjects").join(name);
     fs::create_dir_all(&folder)?;
     Ok(fs::write(folder.join("subject.toml"), text)?)
 }
 
-/// Gives a folder and all that is in it to the ordinary user.
+/// Makes the ordinary user the owner of a folder and its contents.
 fn give_to_ordinary_user(path: &Path) -> anyhow::Result<()> {
     chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED))?;
     if path.is_dir() {
@@ -381,7 +384,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// The report of the one run in a folder. `None`: there is none.
+/// Reads the report of the only run in a folder. `None`: there is no run.
 fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
     let Some(run) = fs::read_dir(runs).ok().and_then(|mut entries| entries.next()) else {
         return Ok(None);
@@ -389,8 +392,8 @@ fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
     Ok(Some(dyno_analysis::report::report(&RunDir::open(run?.path())?.read()?)))
 }
 
-/// The verdicts of a run next to the right ones. `Err`: why the server was not measured.
-fn judge(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
+/// Pairs the verdicts of a run with the correct ones. `Err`: the reason why nothing was measured.
+fn compare_verdicts(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
     let step = |trial: &dyno_analysis::trial::TrialResult| {
         let load = known_bottlenecks::load_of(behaviour, &trial.step)?;
         let words = known_bottlenecks::load_in_words(load.at);
@@ -399,7 +402,7 @@ fn judge(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurem
             behaviour.name,
             words,
             user,
-            known_bottlenecks::right(load, user),
+            known_bottlenecks::correct_verdicts(load, user),
         );
         Some(KnownStep { is_of_machine: behaviour.conditions.is_machine_busy, ..step })
     };

@@ -29,10 +29,13 @@ use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
 use crate::this_machine::usable_cpus;
 
-/// Lowest number of repeats, unless the command line has another. A verdict needs as many.
+/// Minimum number of repeats, unless the command line sets another. A verdict needs as many.
 const REPEATS: u32 = 5;
 
-pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    args: &CompareArgs,
+    comparison_options: &ComparisonOptions,
+) -> anyhow::Result<Exit> {
     // An unwritable output file is reported before the measurements.
     check_output(args.output.as_deref(), |_| {})?;
     let interrupts = terminal::catch_interrupts(
@@ -41,100 +44,109 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
         ThirdInterrupt::Ends,
     )?;
     let mut progress = Progress::new();
-    let measured = &args.measured;
-    let cache = measured.places.cache_folder()?;
+    let options = &args.revision_options;
+    let cache = options.folder_options.cache_folder()?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let path = Path::new(&args.a);
-    let suite = SuiteFile::read(path, &measured.choices.profile, usable_cpus())?;
-    let folders = measured.places.subjects.find(Some(path))?;
+    let suite = SuiteFile::read(path, &options.choices.profile, usable_cpus())?;
+    let folders = options.folder_options.subjects.find(Some(path))?;
     check_output(args.output.as_deref(), |inputs| add_inputs(inputs, path, &suite, &folders))?;
-    let entry = find_entry(&suite, &folders, &measured.choices.only)?;
+    let entry = find_entry(&suite, &folders, &options.choices.only)?;
     let repository =
         Repository::from_subject(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
-    let mut left = LeftInCache::new(&revised, &entry, &cache, &guard);
+    let mut temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
-    let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
+    let repeats = options.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
     let overrides =
-        Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
-    let beginning = RunContext::new(path, &folders, &cache, &measured.runs);
+        Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
+    let context = RunContext::new(path, &folders, &cache, &options.runs);
     let check = |plan: &Plan| {
-        differ(plan, &names).or_else(|why| if args.anyway { Ok(()) } else { Err(why) })
+        refuse_equal_revisions(plan, &names)
+            .or_else(|error| if args.anyway { Ok(()) } else { Err(error) })
     };
     let (planned, builds, dir) =
-        beginning.begin(across, &overrides, &supervision, &mut progress, &check)?;
-    left.record_builds(&planned.plan);
+        context.begin(across, &overrides, &supervision, &mut progress, &check)?;
+    temporary_builds.record_builds(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
     write_all(&dir, &report)?;
-    let kept = terminal::quote(&dir.path().display().to_string());
+    let folder = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
-    let compared = compare(side(0), side(1), asked);
-    let is_whole = completeness(&run, &report) == RunCompleteness::Done;
-    let wrong = no_answer_reason(&report);
+    let compared = compare(side(0), side(1), comparison_options);
+    let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
+    let wrong = invalid_reason(&report);
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
     let is_cut = ended == RunEnd::Interrupted;
-    print_gaps(&kept, is_cut, is_whole, has_failed, wrong.as_deref());
+    print_gaps(&folder, is_cut, is_complete, has_failed, wrong.as_deref());
     let written =
         if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::print_saved(&dir, "The run is saved.");
     written?;
     let ending = Ending {
         is_cut: ended == RunEnd::Interrupted || !can_start(&run.header.plan),
-        is_complete: is_whole && !compared.rows.is_empty() && !has_failed,
+        is_complete: is_complete && !compared.rows.is_empty() && !has_failed,
         is_wrong: wrong.is_some(),
         misses: compared.outcome() == GateOutcome::Missed,
     };
     Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
 }
 
-/// Prints why the comparison is incomplete or in doubt. `kept`: the folder of the run, quoted.
-fn print_gaps(kept: &str, is_cut: bool, is_whole: bool, has_failed: bool, wrong: Option<&str>) {
-    // A run that was interrupted has no results of a revision that it did not reach.
+/// Prints the reasons why the comparison is incomplete or in doubt. `folder`: the quoted folder of
+/// the run.
+fn print_gaps(
+    folder: &str,
+    is_cut: bool,
+    is_complete: bool,
+    has_failed: bool,
+    wrong: Option<&str>,
+) {
+    // An interrupted run has no results of a revision that it did not reach.
     if let Some(wrong) = wrong.filter(|_| !is_cut) {
-        terminal::say(&format!("\n{wrong}\nhint: see the reason with: dyno report {kept}"));
+        terminal::say(&format!("\n{wrong}\nhint: see the reason with: dyno report {folder}"));
     }
-    if !is_whole {
-        let why = if is_cut { "it was interrupted" } else { "a revision failed" };
+    if !is_complete {
+        let reason = if is_cut { "it was interrupted" } else { "a revision failed" };
         terminal::say(&format!(
-            "\nThe run is incomplete: {why}\nhint: see the details with: dyno report {kept}"
+            "\nThe run is incomplete: {reason}\nhint: see the details with: dyno report {folder}"
         ));
     }
-    if has_failed && is_whole && wrong.is_none() {
+    if has_failed && is_complete && wrong.is_none() {
         terminal::say(&format!(
-            "\nA server failed in some of its starts\nhint: see the reason with: dyno report {kept}"
+            "\nA server failed in some of its starts\nhint: see the reason with: dyno report \
+             {folder}"
         ));
     }
 }
 
-/// Whether each revision was built, and this machine has what it needs.
+/// Whether each revision was built and can run on this machine.
 fn can_start(plan: &Plan) -> bool {
     plan.subjects.iter().all(|subject| subject.build_failed.is_none() && subject.skipped.is_none())
 }
 
 /// Facts that decide the exit status of a comparison of revisions.
 struct Ending {
-    /// It was interrupted, or a revision could not be built or cannot run on this machine.
+    /// The run was interrupted, or a revision could not be built or cannot run on this machine.
     is_cut: bool,
-    /// All that was planned was measured, and no server failed.
+    /// Whether everything planned was measured, and no server failed.
     is_complete: bool,
-    /// A revision's responses were incorrect, or it has no valid step.
+    /// Whether the responses of a revision were incorrect, or it has no valid step.
     is_wrong: bool,
-    /// A gate is missed.
+    /// Whether a gate is missed.
     misses: bool,
 }
 
 impl Ending {
-    /// The exit status, where it is not that of the gates alone.
+    /// The exit status. `None`: the gates decide.
     fn exit(&self) -> Option<Exit> {
         match self {
             Ending { is_cut: true, .. } => Some(Exit::Failed),
-            // This precedes missing results: a revision whose server does not start is worse.
+            // This precedes missing results, because a server that does not start is worse.
             Ending { is_wrong: true, .. } | Ending { misses: true, .. } => Some(Exit::Invalid),
             Ending { is_complete: false, .. } => Some(Exit::Failed),
             Ending { .. } => None,
@@ -142,8 +154,8 @@ impl Ending {
     }
 }
 
-/// Adds what a run of a suite reads: its own files, and all of the folders of its subjects, of
-/// which servers are built.
+/// Adds the files that a run of a suite reads: its own, and the folders of its subjects, from which
+/// servers are built.
 fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Folders) {
     inputs.add(path);
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -152,67 +164,69 @@ fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Fol
     subjects.for_each(|definition| inputs.add_folder(&definition.folder));
 }
 
-/// Cached builds of temporary work trees. They are removed when this is dropped, or by the guard.
-struct LeftInCache<'a> {
-    /// The servers' definitions in temporary work trees.
-    moved: Vec<Moved>,
+/// Cached builds of temporary work trees. They are removed on drop, or by the guard.
+struct TemporaryBuilds<'a> {
+    /// Definitions of the servers in temporary work trees.
+    servers: Vec<TemporaryServer>,
     cache: &'a Path,
     guard: &'a Guard,
 }
 
-struct Moved {
+struct TemporaryServer {
     definition: Definition,
     /// Index among the revisions.
-    place: usize,
+    index: usize,
     /// Hash of the inputs of its build.
     inputs: Option<String>,
 }
 
-impl<'a> LeftInCache<'a> {
+impl<'a> TemporaryBuilds<'a> {
     fn new(
         revised: &[RevisionFolders],
         entry: &SuiteSubject,
         cache: &'a Path,
         guard: &'a Guard,
-    ) -> LeftInCache<'a> {
-        let is_moved = |(_, revised): &(usize, &RevisionFolders)| revised.revision.commit.is_some();
-        let moved = revised.iter().enumerate().filter(is_moved).filter_map(|(place, revised)| {
-            let definition = revised.folders.subject(&entry.name).ok()?;
-            let definition = match &entry.variant {
-                Some(variant) => definition.with_variant(variant).ok()?,
-                None => definition,
-            };
-            Some(Moved { definition, place, inputs: None })
-        });
-        let left = LeftInCache { moved: moved.collect(), cache, guard };
-        left.folders().for_each(|folder| guard.watch_folder(&folder));
-        left
+    ) -> TemporaryBuilds<'a> {
+        let is_temporary =
+            |(_, revised): &(usize, &RevisionFolders)| revised.revision.commit.is_some();
+        let servers =
+            revised.iter().enumerate().filter(is_temporary).filter_map(|(index, revised)| {
+                let definition = revised.folders.subject(&entry.name).ok()?;
+                let definition = match &entry.variant {
+                    Some(variant) => definition.with_variant(variant).ok()?,
+                    None => definition,
+                };
+                Some(TemporaryServer { definition, index, inputs: None })
+            });
+        let builds = TemporaryBuilds { servers: servers.collect(), cache, guard };
+        builds.folders().for_each(|folder| guard.watch_folder(&folder));
+        builds
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.moved.iter().flat_map(|moved| build::build_folders(&moved.definition, self.cache))
+        self.servers.iter().flat_map(|server| build::build_folders(&server.definition, self.cache))
     }
 
-    /// Takes the hash of each build's inputs from a plan.
+    /// Records the hash of the inputs of each build from a plan.
     fn record_builds(&mut self, plan: &Plan) {
-        for moved in &mut self.moved {
-            let built = plan.subjects.get(moved.place).and_then(|subject| subject.build.as_ref());
-            moved.inputs = built.map(|build| build.inputs.clone());
+        for server in &mut self.servers {
+            let built = plan.subjects.get(server.index).and_then(|subject| subject.build.as_ref());
+            server.inputs = built.map(|build| build.inputs.clone());
         }
     }
 }
 
-impl Drop for LeftInCache<'_> {
+impl Drop for TemporaryBuilds<'_> {
     fn drop(&mut self) {
-        for moved in &self.moved {
-            build::forget(&moved.definition, moved.inputs.as_deref(), self.cache);
+        for server in &self.servers {
+            build::forget(&server.definition, server.inputs.as_deref(), self.cache);
         }
         self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }
 }
 
-/// Returns why the comparison is not valid, whatever its gates are. `None`: it is valid.
-fn no_answer_reason(report: &Report) -> Option<String> {
+/// Returns the reason why the comparison is invalid regardless of gates. `None`: it is valid.
+fn invalid_reason(report: &Report) -> Option<String> {
     let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = wrong {
         return Some(format!("{}: returned incorrect responses, or none", trial.subject_id));
@@ -242,29 +256,29 @@ fn find_entry(
     folders: &Folders,
     only: &[String],
 ) -> anyhow::Result<SuiteSubject> {
-    let is_asked = |entry: &&SuiteSubject| match only {
+    let is_selected = |entry: &&SuiteSubject| match only {
         [] => folders.subject(&entry.name).is_ok_and(|definition| !definition.is_control()),
         _ => {
             only.iter().any(|name| [entry.id(), entry.server(), entry.name.clone()].contains(name))
         }
     };
-    let mut asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
+    let mut selected: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_selected).collect();
     // Twins and levels share one entry.
     let mut places = BTreeSet::new();
-    asked.retain(|entry| places.insert(entry.place));
-    if let [only] = asked[..] {
+    selected.retain(|entry| places.insert(entry.place));
+    if let [only] = selected[..] {
         return Ok(only.clone());
     }
-    let all: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
+    let ids: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
     Err(bad(format!(
         "--rev: needs one server of the suite, and {} are selected\nhint: select one with --only: \
          {}",
-        if asked.is_empty() { "none".into() } else { asked.len().to_string() },
-        all.join(", ")
+        if selected.is_empty() { "none".into() } else { selected.len().to_string() },
+        ids.join(", ")
     )))
 }
 
-/// The revisions that were asked for, each in its folders.
+/// Checks out the requested revisions, each into its own folders.
 fn check_out(
     args: &CompareArgs,
     repository: &Repository,
@@ -314,23 +328,24 @@ fn check_out(
 }
 
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
-fn revision_error(why: NoRevision) -> anyhow::Error {
-    match why {
-        NoRevision::Wrong(why) => bad(why),
-        NoRevision::Failed(why) => anyhow!(why),
+fn revision_error(error: NoRevision) -> anyhow::Error {
+    match error {
+        NoRevision::Wrong(message) => bad(message),
+        NoRevision::Failed(message) => anyhow!(message),
     }
 }
 
 /// Checks that the revisions differ in the definition or in the inputs of the build.
-fn differ(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
+fn refuse_equal_revisions(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
     let [a, b] = &plan.subjects[..] else { return Ok(()) };
     for (subject, name) in [a, b].into_iter().zip(names) {
-        if let Some(why) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
-            return Err(anyhow!("{name}: cannot be measured: {why}"));
+        if let Some(reason) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
+            return Err(anyhow!("{name}: cannot be measured: {reason}"));
         }
     }
-    let inputs =
-        |of: &dyno_archive::plan::Subject| of.build.as_ref().map(|build| build.inputs.clone());
+    let inputs = |subject: &dyno_archive::plan::Subject| {
+        subject.build.as_ref().map(|build| build.inputs.clone())
+    };
     if (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
         return Ok(());
     }
@@ -346,15 +361,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revision_that_does_not_serve_is_invalid_whatever_is_missing() {
-        let of = |is_cut, is_whole, is_wrong, misses| {
-            Ending { is_cut, is_complete: is_whole, is_wrong, misses }.exit().map(|exit| exit as u8)
+    fn ending_with_broken_revision_is_invalid() {
+        let status = |is_cut, is_complete, is_wrong, misses| {
+            Ending { is_cut, is_complete, is_wrong, misses }.exit().map(|exit| exit as u8)
         };
-        assert_eq!(of(false, true, false, false), None, "the gates decide");
-        assert_eq!(of(false, false, false, false), Some(3), "steps are missing");
-        assert_eq!(of(false, false, true, false), Some(1), "its server did not start");
-        assert_eq!(of(false, false, false, true), Some(1), "it did not start in most repeats");
-        assert_eq!(of(false, true, true, false), Some(1), "its responses were wrong");
-        assert_eq!(of(true, false, true, true), Some(3), "interrupted, or not built");
+        assert_eq!(status(false, true, false, false), None, "the gates decide");
+        assert_eq!(status(false, false, false, false), Some(3), "steps are missing");
+        assert_eq!(status(false, false, true, false), Some(1), "its server did not start");
+        assert_eq!(status(false, false, false, true), Some(1), "it did not start in most repeats");
+        assert_eq!(status(false, true, true, false), Some(1), "its responses were wrong");
+        assert_eq!(status(true, false, true, true), Some(3), "interrupted, or not built");
     }
 }

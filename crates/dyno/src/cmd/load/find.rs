@@ -1,4 +1,4 @@
-//! `dyno load URL --find OBJECTIVE`: the highest rate that keeps it.
+//! `dyno load URL --find OBJECTIVE`: searches the highest rate that meets an objective.
 
 use std::sync::Arc;
 
@@ -15,42 +15,42 @@ use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 use dyno_workload::units;
 
-use super::{ENDING_EARLY, Ready, spec};
+use super::{ENDING_EARLY, PreparedLoad, spec};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, ThirdInterrupt};
 
-/// Length of each load of a search, unless given.
+/// Default length of each load of a search.
 const DURATION_NS: u64 = 2_000_000_000;
 
-/// Rate that a search begins at unless given, requests per second.
+/// Default rate at which a search begins, requests per second.
 const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let objective = capacity::parse_objective(objective, &units::duration)
-        .map_err(|why| bad(format!("--find: {why}")))?;
+        .map_err(|error| bad(format!("--find: {error}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
     let arrival = match args.arrival {
         ArrivalArg::Constant => Arrival::Constant,
         ArrivalArg::Poisson => Arrival::Poisson,
     };
     let least_rps = capacity::least_rps(&objective, duration_ns, arrival);
-    let start_rps = check(&args, least_rps)?;
+    let start_rps = start_rate(&args, least_rps)?;
     args.rate = Some(start_rps.to_string());
     args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
-    let ready = Ready::new(args)?;
-    super::outputs::check_files(&ready.args, &ready.reach)?;
-    if let Some(note) = spec::note_on_threads(&ready.args, &ready.spec) {
+    let prepared = PreparedLoad::new(args)?;
+    super::outputs::check_files(&prepared.args, &prepared.files)?;
+    if let Some(note) = spec::note_on_threads(&prepared.args, &prepared.spec) {
         terminal::say(&note);
     }
-    dyno_runner::load::preflight(&ready.spec)
+    dyno_runner::load::preflight(&prepared.spec)
         .map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let interrupts =
         terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
-    let import_changes = ready.config.import_changes.clone();
-    let result = search(&ready, &objective, (start_rps, least_rps), &interrupts)?;
+    let import_changes = prepared.config.import_changes.clone();
+    let result = search(&prepared, &objective, (start_rps, least_rps), &interrupts)?;
     let result = CapacityResult { import_changes, ..result };
-    write(&ready.args, &result)?;
+    write(&prepared.args, &result)?;
     Ok(match result.kept_rps {
         _ if interrupts.count() > 0 || result.ended.is_some() => Exit::Failed,
         Some(_) if result.settled && result.confirmed && !result.limited_by_generator => {
@@ -62,8 +62,8 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
 
 /// Returns the rate to begin at. `least_rps`: the lowest rate at which a load has enough requests
 /// for the objective's percentiles.
-fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
-    let given = [
+fn start_rate(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
+    let options = [
         ("-n", args.requests.is_some()),
         ("--save", args.save.is_some()),
         ("--stream", args.stream.is_some()),
@@ -75,7 +75,7 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
         ("--resource", !args.resources.is_empty()),
         ("--format csv", args.format == LoadFormat::Csv),
     ];
-    if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+    if let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
         return Err(bad(format!(
             "{option}: cannot be used with --find, which makes many loads\nhint: leave out one of \
              the two"
@@ -101,61 +101,61 @@ fn check(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
 }
 
 fn search(
-    ready: &Ready,
+    prepared: &PreparedLoad,
     objective: &Objective,
     (start_rps, least_rps): (f64, f64),
     interrupts: &Arc<Interrupts>,
 ) -> anyhow::Result<CapacityResult> {
-    let width = ready.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
+    let width = prepared.args.width.unwrap_or(DEFAULT_WIDTH) / 100.0;
     let search = CapacitySearch::new(start_rps, Width(width));
     let mut search = RateSearch::new(search, objective.clone(), least_rps);
-    let ended = loop {
+    let end_reason = loop {
         let (rate, confirms) = match search.next() {
             SearchStep::Done(_) => break None,
             SearchStep::Try(rate) => (rate, false),
             SearchStep::Confirm(rate) => (rate, true),
         };
-        let length_ns = ready.spec.load.duration_ns;
+        let length_ns = prepared.spec.load.duration_ns;
         let length_ns = if confirms { capacity::confirmation_ns(length_ns) } else { length_ns };
         if confirms {
             terminal::say(&dyno_report::capacity::confirming(rate, length_ns as f64 / 1e9));
         }
-        let tried = match interrupts.count() {
-            0 => load(ready, (rate, length_ns, search.loads()), interrupts),
+        let outcome = match interrupts.count() {
+            0 => run_load(prepared, (rate, length_ns, search.loads()), interrupts),
             _ => Err(String::new()),
         };
         // The result of an interrupted load is not used.
         if interrupts.count() > 0 {
             break Some("it was interrupted".into());
         }
-        match tried {
-            Err(why) => break Some(why),
-            Ok((record, result)) => say(&search.take((rate, confirms), &record, result)),
+        match outcome {
+            Err(message) => break Some(message),
+            Ok((record, result)) => print_trial(&search.take((rate, confirms), &record, result)),
         }
     };
-    Ok(search.result(ended))
+    Ok(search.result(end_reason))
 }
 
-/// Default width of the bracket around the capacity, per cent.
+/// Default width of the bracket around the capacity, percent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// Runs one load at a rate, with its own random draws. `Err`: it could not begin, or there was no
-/// response at all; as a sentence.
-fn load(
-    ready: &Ready,
+/// Runs one load at a rate, with its own random draws. `Err`: a sentence on why it could not begin
+/// or got no response.
+fn run_load(
+    prepared: &PreparedLoad,
     (rate, duration_ns, number): (f64, u64, usize),
     interrupts: &Interrupts,
 ) -> Result<(LoadRecord, LoadResult), String> {
-    let arrivals = match ready.args.arrival {
+    let arrivals = match prepared.args.arrival {
         ArrivalArg::Constant => Arrivals::Constant { rate },
         ArrivalArg::Poisson => Arrivals::Poisson { rate },
     };
-    let step = dyno_archive::plan::Step { arrivals, ..ready.spec.step.clone() };
-    let seed = ready.spec.seed.wrapping_add(number as u64);
-    let load = Load { duration_ns, ..ready.spec.load.clone() };
-    let spec = LoadSpec { step, seed, load, ..ready.spec.clone() };
-    let config: LoadConfig = spec::config(&spec, &ready.url, &ready.workload);
-    let record = dyno_runner::load::run(&spec, &mut Interrupted(interrupts))?;
+    let step = dyno_archive::plan::Step { arrivals, ..prepared.spec.step.clone() };
+    let seed = prepared.spec.seed.wrapping_add(number as u64);
+    let load = Load { duration_ns, ..prepared.spec.load.clone() };
+    let spec = LoadSpec { step, seed, load, ..prepared.spec.clone() };
+    let config: LoadConfig = spec::config(&spec, &prepared.url, &prepared.workload);
+    let record = dyno_runner::load::run(&spec, &mut StopOnInterrupt(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
         Some(no_answers) => Err(no_answers.message.clone()),
@@ -164,7 +164,7 @@ fn load(
 }
 
 /// Prints a progress line.
-fn say(trial: &CapacityTrial) {
+fn print_trial(trial: &CapacityTrial) {
     terminal::say(&dyno_report::capacity::line(trial));
 }
 
@@ -185,9 +185,9 @@ fn write(args: &LoadArgs, result: &CapacityResult) -> anyhow::Result<()> {
 }
 
 /// Ends a load when the user interrupts it.
-struct Interrupted<'a>(&'a Interrupts);
+struct StopOnInterrupt<'a>(&'a Interrupts);
 
-impl Watch for Interrupted<'_> {
+impl Watch for StopOnInterrupt<'_> {
     fn stop(&mut self) -> Option<LoadStopReason> {
         (self.0.count() > 0).then_some(LoadStopReason::Stopped)
     }

@@ -1,4 +1,4 @@
-//! `dyno load URL`.
+//! `dyno load URL`: loads one server without a suite, and prints or writes the result.
 
 mod find;
 mod outputs;
@@ -38,46 +38,47 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     if let Some(objective) = args.find.take() {
         return find::run(args, &objective);
     }
-    let ready = Ready::new(args)?;
-    let Ready { args, spec, config, .. } = &ready;
-    outputs::check_files(args, &ready.reach)?;
-    let saving =
-        args.save.as_deref().map(|folder| SavedLoad::begin(folder, &ready.plan())).transpose()?;
-    let loaded = ready.load();
-    let ended = match &loaded {
-        Ok(loaded) => LoadEnd::from_record(&loaded.record, &spec.load, loaded.was_interrupted),
+    let load = PreparedLoad::new(args)?;
+    let PreparedLoad { args, spec, config, .. } = &load;
+    outputs::check_files(args, &load.files)?;
+    let saved_load =
+        args.save.as_deref().map(|folder| SavedLoad::begin(folder, &load.plan())).transpose()?;
+    let outcome = load.run();
+    let end = match &outcome {
+        Ok(outcome) => LoadEnd::from_record(&outcome.record, &spec.load, outcome.was_interrupted),
         Err(error) => LoadEnd::Never(format!("{error:#}")),
     };
-    let (has_begun, was_cut) = (loaded.is_ok(), matches!(ended, LoadEnd::Interrupted(_)));
+    let (has_begun, was_interrupted) = (outcome.is_ok(), matches!(end, LoadEnd::Interrupted(_)));
     // Ceilings are measured over TCP.
-    let over_tcp =
-        loaded.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, PeerAddress::Tcp(_)));
-    let ceiling = over_tcp.and_then(|loaded| calibration::ceiling_for(config, &loaded.record));
-    // Saved before anything is shown: standard output may have no reader.
-    let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(&ended, ceiling.clone()));
-    let shown = loaded.and_then(|Loaded { record, trouble, .. }| {
+    let tcp_load =
+        outcome.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, PeerAddress::Tcp(_)));
+    let ceiling = tcp_load.and_then(|outcome| calibration::ceiling_for(config, &outcome.record));
+    // Saved before anything is printed, because standard output may have no reader.
+    let save_result =
+        saved_load.as_ref().map_or(Ok(()), |saved_load| saved_load.end(&end, ceiling.clone()));
+    let output_result = outcome.and_then(|FinishedLoad { record, trouble, .. }| {
         let result =
             verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
         // The histograms are written even if standard output was closed.
         let written = [write_result(args, &result), write_histograms(args, &record), trouble];
         first_error(written).map(|()| result.valid)
     });
-    if let (Some(saving), Ok(())) = (&saving, &saved) {
-        saving.print_place(has_begun);
+    if let (Some(saved_load), Ok(())) = (&saved_load, &save_result) {
+        saved_load.print_path(has_begun);
     }
-    let (is_valid, failed) =
-        shown.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
-    first_error([failed, saved])?;
+    let (is_valid, output_error) =
+        output_result.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
+    first_error([output_error, save_result])?;
     Ok(match is_valid {
         // An interrupted load failed, even if the part that was measured is valid.
-        _ if was_cut => Exit::Failed,
+        _ if was_interrupted => Exit::Failed,
         true => Exit::Valid,
         false => Exit::Invalid,
     })
 }
 
-/// A load that has begun, and ended.
-struct Loaded {
+/// The outcome of a load that has begun and ended.
+struct FinishedLoad {
     record: LoadRecord,
     was_interrupted: bool,
     /// Error of an output during the load. Reported after the result, so that the result is not
@@ -86,34 +87,34 @@ struct Loaded {
 }
 
 /// Everything that a load needs.
-struct Ready {
+struct PreparedLoad {
     args: LoadArgs,
     url: Url,
     workload: Workload,
-    reach: ReadableFiles,
+    files: ReadableFiles,
     spec: LoadSpec,
     config: LoadConfig,
 }
 
-impl Ready {
-    fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
+impl PreparedLoad {
+    fn new(mut args: LoadArgs) -> anyhow::Result<PreparedLoad> {
         spec::refuse_contradictions(&args)?;
-        let reach = requests::reach(&args);
-        let (url, workload, changes) = requests::read_requests(&mut args, &reach)?;
+        let files = requests::readable_files(&args);
+        let (url, workload, changes) = requests::read_requests(&mut args, &files)?;
         spec::refuse_unused_options(&args, &url, &workload)?;
-        let spec = spec::spec(&args, &url, &workload, &reach)?;
+        let spec = spec::spec(&args, &url, &workload, &files)?;
         dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {
             terminal::say(&dyno_report::terminal::line(&line));
         }
         let import_changes = changes.list();
         let config = LoadConfig { import_changes, ..spec::config(&spec, &url, &workload) };
-        Ok(Ready { args, url, workload, reach, spec, config })
+        Ok(PreparedLoad { args, url, workload, files, spec, config })
     }
 
-    /// Loads the server, if its first response is correct. `Err`: the load never began.
-    fn load(&self) -> anyhow::Result<Loaded> {
-        let Ready { args, spec, config, .. } = self;
+    /// Loads the server if its first response is correct. `Err`: the load never began.
+    fn run(&self) -> anyhow::Result<FinishedLoad> {
+        let PreparedLoad { args, spec, config, .. } = self;
         if let Some(note) = requests::note_on_upgrade(&self.workload) {
             terminal::say(&note);
         }
@@ -124,8 +125,8 @@ impl Ready {
         if let Some(note) = self.tracking_note() {
             terminal::say(&note);
         }
-        // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno
-        // meanwhile.
+        // Opened before Ctrl-C is caught, because opening may wait for a reader, and Ctrl-C must
+        // end dyno meanwhile.
         let stream = args
             .stream
             .as_deref()
@@ -137,11 +138,11 @@ impl Ready {
         let record = dyno_runner::load::run(spec, &mut watch);
         let trouble = watch.end();
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
-        Ok(Loaded { record, was_interrupted: interrupts.count() > 0, trouble })
+        Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, trouble })
     }
 
-    /// The note on connection tracking. `None`: the load does not go over loopback, or loopback is
-    /// not tracked.
+    /// Returns the note on connection tracking. `None`: the load does not use loopback, or loopback
+    /// is not tracked.
     fn tracking_note(&self) -> Option<String> {
         let PeerAddress::Tcp(peer) = self.spec.endpoint.peer else { return None };
         peer.ip().is_loopback().then(|| tracking::note(&self.plan(), &TrackingTable::read()))?
@@ -152,19 +153,18 @@ impl Ready {
         let import_changes = self.config.import_changes.clone();
         Plan {
             import_changes,
-            ..single::plan(&server, &self.workload, &self.spec, self.reach.file_hashes())
+            ..single::plan(&server, &self.workload, &self.spec, self.files.file_hashes())
         }
     }
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
-    // If standard output has the stream, for a program to read, the text for people goes to
-    // standard error.
-    let is_taken =
+    // If standard output has the stream for programs, the text for people goes to standard error.
+    let has_stream =
         super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
-    let for_programs = match args.format {
-        LoadFormat::Text if is_taken => {
+    let text_for_programs = match args.format {
+        LoadFormat::Text if has_stream => {
             terminal::say(text::load(result, terminal::progress_style()).trim_end());
             return Ok(());
         }
@@ -172,13 +172,17 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             let text = text::load(result, style);
             // The URL may have a password.
-            let text = terminal::redact_unless_terminal(&text, super::report::is_seen(output));
+            let text =
+                terminal::redact_unless_terminal(&text, super::report::goes_to_terminal(output));
             return super::report::write_out(output, &text);
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
-    super::report::write_out(output, &super::report::escape_for_terminal(output, &for_programs))
+    super::report::write_out(
+        output,
+        &super::report::escape_for_terminal(output, &text_for_programs),
+    )
 }
 
 /// Converts an instant of the monotonic clock to seconds since the epoch. `now_ns` and `now_unix_s`
@@ -188,12 +192,12 @@ fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
 }
 
 fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> {
-    // Both clocks are read without a pause between them, so that their difference is correct.
+    // Both clocks are read without a pause, so that their difference is correct.
     let began_unix_s =
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
-    let (answers, missing) = dyno_analysis::load::response_times(record);
+    let (times, missing) = dyno_analysis::load::response_times(record);
     if let Some(path) = &args.hgrm {
-        super::report::write_out(Some(path), &hdr::hgrm(&answers, missing))?;
+        super::report::write_out(Some(path), &hdr::hgrm(&times, missing))?;
     }
     if let Some(path) = &args.hlog {
         super::report::write_out(Some(path), &hdr::hlog(&record.intervals, missing, began_unix_s))?;
@@ -204,7 +208,7 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn log_begins_when_its_load_did() {
+    fn wall_clock_at_instant_before_now_is_earlier() {
         assert_eq!(super::wall_clock_at(5_000_000_000, 12_500_000_000, 1000.0), 992.5);
     }
 }

@@ -1,4 +1,4 @@
-//! Outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
+//! Writes outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,9 +23,9 @@ use crate::exit::{bad, unwritten};
 use crate::inputs::Inputs;
 use crate::{calibration, terminal};
 
-/// Checks before the load that every output file can be written, that no two outputs are the same
-/// file, and that none of them is a file which the load reads.
-pub fn check_files(args: &LoadArgs, reach: &ReadableFiles) -> anyhow::Result<()> {
+/// Checks before the load that every output file can be written, that all outputs are different
+/// files, and that none of them is an input.
+pub fn check_files(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
         return Err(bad(
@@ -33,34 +33,34 @@ pub fn check_files(args: &LoadArgs, reach: &ReadableFiles) -> anyhow::Result<()>
              a file, such as --hgrm load.hgrm",
         ));
     }
-    let inputs = inputs(args, reach);
-    let mut seen = Vec::new();
+    let inputs = input_files(args, files);
+    let mut outputs = Vec::new();
     for path in [&args.output, &args.hgrm, &args.hlog, &args.stream].into_iter().flatten() {
         if path == standard_output {
             continue;
         }
-        let Some(is) = inputs.check(path)? else { continue };
-        if seen.contains(&is) {
+        let Some(identity) = inputs.check(path)? else { continue };
+        if outputs.contains(&identity) {
             return Err(bad(format!(
                 "{}: would be written by two outputs\nhint: give each output its own file",
                 path.display()
             )));
         }
-        seen.push(is);
+        outputs.push(identity);
     }
     Ok(())
 }
 
-/// The files that a load reads.
-fn inputs(args: &LoadArgs, reach: &ReadableFiles) -> Inputs {
-    let named = [&args.trace, &args.body_file, &args.import, &args.cacert, &args.cert, &args.key];
+/// Returns the files that a load reads.
+fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
+    let options = [&args.trace, &args.body_file, &args.import, &args.cacert, &args.cert, &args.key];
     let mut inputs = Inputs::default();
-    named.into_iter().flatten().for_each(|path| inputs.add(path));
-    reach.files().iter().for_each(|path| inputs.add(path));
+    options.into_iter().flatten().for_each(|path| inputs.add(path));
+    files.paths().iter().for_each(|path| inputs.add(path));
     inputs.add(&calibration::ceilings_file());
     let inputs = RefCell::new(inputs);
     for text in &args.mix {
-        // Once more, for the names of the bodies alone.
+        // Parsed again only for the names of the bodies.
         let _ = command_line::parse_mix_entry(text, &|name| {
             inputs.borrow_mut().add(Path::new(name));
             Ok(Vec::new())
@@ -69,7 +69,7 @@ fn inputs(args: &LoadArgs, reach: &ReadableFiles) -> Inputs {
     inputs.into_inner()
 }
 
-/// The output of `--stream`: each interval is written as it ends.
+/// The output of `--stream`. Each interval is written when it ends.
 pub struct IntervalStream {
     to: Box<dyn Write>,
     is_standard_output: bool,
@@ -112,10 +112,10 @@ impl IntervalStream {
 
 /// Creates a file, or opens a pipe as soon as it has a reader.
 fn create(path: &Path) -> std::io::Result<File> {
-    if !std::fs::metadata(path).is_ok_and(|is| is.file_type().is_fifo()) {
+    if !std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
         return File::create(path);
     }
-    // Held until the pipe is open. Otherwise its reader would see an end of file.
+    // Kept until the pipe is open. Otherwise its reader would see an end of file.
     let reader = pipe_to_a_reader(path)?;
     if reader.is_none() {
         terminal::say(&format!("{}: waiting for a reader of this pipe", path.display()));
@@ -141,40 +141,40 @@ impl MetricsPage {
         let url = format!("http://{}/metrics", listener.local_addr()?);
         terminal::say(&format!("metrics at {url}"));
         let page = Arc::new(Mutex::new(page));
-        let shown = Arc::clone(&page);
-        // The thread ends with the process: it holds nothing that needs cleaning up.
+        let served_page = Arc::clone(&page);
+        // The thread ends with the process, because it has nothing to clean up.
         thread::Builder::new().name("metrics".into()).spawn(move || {
-            serve(&listener, &shown);
+            serve(&listener, &served_page);
         })?;
         Ok(MetricsPage { page, url })
     }
 
-    pub fn show(&self, page: String) {
+    pub fn update(&self, page: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }
 }
 
-/// Serves the sums of a load so far.
+/// Serves the totals of a load so far.
 pub struct Metrics {
-    sums: openmetrics::LoadTotals,
-    pub served: MetricsPage,
+    totals: openmetrics::LoadTotals,
+    pub page: MetricsPage,
 }
 
 impl Metrics {
     pub fn serve(addr: SocketAddr, config: &LoadConfig) -> anyhow::Result<Metrics> {
-        let sums = openmetrics::LoadTotals::new(config);
-        let served = MetricsPage::begin(addr, sums.page())?;
-        Ok(Metrics { sums, served })
+        let totals = openmetrics::LoadTotals::new(config);
+        let page = MetricsPage::begin(addr, totals.page())?;
+        Ok(Metrics { totals, page })
     }
 
     pub fn interval(&mut self, interval: &Interval) {
-        self.sums.add(interval);
-        self.served.show(self.sums.page());
+        self.totals.add(interval);
+        self.page.update(self.totals.page());
     }
 }
 
-/// Largest number of concurrent readers of metrics. A further reader replaces the oldest one, so
-/// that slow readers block no other.
+/// Maximum number of concurrent readers of metrics. A further reader replaces the oldest one, so
+/// that slow readers do not block others.
 const READERS: usize = 32;
 
 /// Time limit of a reader, from its connection to the end of the page.
@@ -185,7 +185,7 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
     let mut readers: VecDeque<Weak<TcpStream>> = VecDeque::new();
     for stream in listener.incoming() {
         let Ok(stream) = stream.map(Arc::new) else {
-            // Without a free file descriptor the next one fails at once, too.
+            // Without a free file descriptor the next accept would fail immediately as well.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -200,7 +200,7 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
         let serve_reader = move || {
             // This clock only limits the reader's time. It measures nothing.
             let _ = respond(
-                &Bounded { stream: &stream, until: Instant::now() + READER_TIMEOUT },
+                &TimedConnection { stream: &stream, until: Instant::now() + READER_TIMEOUT },
                 &page,
             );
         };
@@ -210,13 +210,13 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
 }
 
 /// A connection with one deadline for all its reads and writes.
-struct Bounded<'a> {
+struct TimedConnection<'a> {
     stream: &'a TcpStream,
     until: Instant,
 }
 
-impl Bounded<'_> {
-    /// The time left.
+impl TimedConnection<'_> {
+    /// Returns the time left.
     fn remaining_time(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
@@ -241,7 +241,7 @@ impl Bounded<'_> {
     }
 }
 
-fn respond(reader: &Bounded<'_>, page: &Mutex<String>) -> io::Result<()> {
+fn respond(reader: &TimedConnection<'_>, page: &Mutex<String>) -> io::Result<()> {
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < 16 * 1024 {
@@ -271,21 +271,21 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// Checks the outputs of `dyno load` with these words, after its requests were read.
-    fn checked(words: &[&str]) -> Result<(), String> {
+    /// Checks the outputs of `dyno load` with these words, after reading its requests.
+    fn check_outputs(words: &[&str]) -> Result<(), String> {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-        let reach = requests::reach(&args);
-        requests::read_requests(&mut args, &reach).unwrap();
+        let files = requests::readable_files(&args);
+        requests::read_requests(&mut args, &files).unwrap();
         if args.files.is_some() {
-            // As a placeholder does when requests are compiled.
-            let _ = reach.read("users.csv");
+            // Read by a placeholder when requests are compiled.
+            let _ = files.read("users.csv");
         }
-        check_files(&args, &reach).map_err(|error| error.to_string())
+        check_files(&args, &files).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn outputs_are_no_inputs_of_the_load() {
+    fn output_that_is_input_of_load_is_refused() {
         const URL: &str = "https://127.0.0.1:1/";
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().to_str().unwrap();
@@ -305,24 +305,24 @@ mod tests {
             &[URL, "--files", folder],
         ] {
             for output in ["-o", "--hlog", "--hgrm", "--stream"] {
-                let error = checked(&[inputs, &[output, file]].concat()).unwrap_err();
+                let error = check_outputs(&[inputs, &[output, file]].concat()).unwrap_err();
                 assert!(
                     error.contains("an input would be overwritten"),
                     "{inputs:?} {output}: {error}"
                 );
                 assert_eq!(
-                    checked(&[inputs, &[output, new]].concat()),
+                    check_outputs(&[inputs, &[output, new]].concat()),
                     Ok(()),
                     "{inputs:?} {output}"
                 );
             }
         }
-        assert!(checked(&["--import", urls, "--hlog", urls]).is_err());
+        assert!(check_outputs(&["--import", urls, "--hlog", urls]).is_err());
     }
 
-    /// The bodies that an imported command names are read with `--files`.
+    /// Bodies that an imported command names are read with `--files`.
     #[test]
-    fn outputs_are_no_bodies_of_imported_commands() {
+    fn output_that_is_body_of_import_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().to_str().unwrap();
         let at = |name: &str| format!("{folder}/{name}");
@@ -333,13 +333,13 @@ mod tests {
             std::fs::write(commands, &command).unwrap();
             for import in [["--curl", &command], ["--import", commands]] {
                 let words = [&import[..], &["--files", folder, "-o", input]].concat();
-                let error = checked(&words).unwrap_err();
+                let error = check_outputs(&words).unwrap_err();
                 assert!(error.contains("an input would be overwritten"), "{words:?}: {error}");
             }
         }
     }
 
-    fn ask(url: &str) -> String {
+    fn fetch(url: &str) -> String {
         let addr = url.trim_start_matches("http://").trim_end_matches("/metrics");
         let mut stream = TcpStream::connect(addr).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -347,12 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn slow_readers_do_not_block_the_metrics() {
+    fn slow_readers_do_not_block_others() {
         let served = MetricsPage::begin("127.0.0.1:0".parse().unwrap(), "first\n".into()).unwrap();
         let addr =
             served.url.trim_start_matches("http://").trim_end_matches("/metrics").to_string();
-        // Each begins to ask and goes no further; there are more than are answered at the same
-        // time.
+        // Each sends a part of its request. There are more than can be served concurrently.
         let slow: Vec<TcpStream> = (0..2 * READERS)
             .map(|_| {
                 let mut stream = TcpStream::connect(&addr).unwrap();
@@ -360,17 +359,17 @@ mod tests {
                 stream
             })
             .collect();
-        assert!(ask(&served.url).ends_with("first\n"));
-        served.show("second\n".into());
-        assert!(ask(&served.url).ends_with("second\n"));
-        // Those that were there longest were sent away.
+        assert!(fetch(&served.url).ends_with("first\n"));
+        served.update("second\n".into());
+        assert!(fetch(&served.url).ends_with("second\n"));
+        // The oldest readers were disconnected.
         let mut oldest = &slow[0];
         oldest.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         assert!(matches!(oldest.read(&mut [0; 1]), Ok(0)));
     }
 
     #[test]
-    fn reader_has_a_bounded_time_as_a_whole() {
+    fn reader_past_deadline_is_timed_out() {
         let (client, server) = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             (
@@ -379,8 +378,8 @@ mod tests {
             )
         };
         (&client).write_all(b"G").unwrap();
-        // Its time is over, though a byte has just come.
-        let reader = Bounded { stream: &server, until: Instant::now() };
+        // The deadline has passed, although a byte has just arrived.
+        let reader = TimedConnection { stream: &server, until: Instant::now() };
         let ended = respond(&reader, &Mutex::new(String::new()));
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
     }

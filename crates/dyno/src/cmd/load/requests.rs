@@ -1,5 +1,5 @@
-//! The requests to send: from the URL and its flags, from a mix on the command line, or from
-//! another tool's file.
+//! Reads the requests to send: from the URL and its options, from a mix on the command line, or
+//! from another tool's file.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -19,23 +19,23 @@ use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
 use crate::terminal;
 
-/// The server, the requests for it, and what an import left out or changed.
+/// Returns the server, its requests, and the changes that an import made.
 ///
-/// Settings of connections in an imported command are put into `args`. `reach` keeps the names of
+/// Connection settings of an imported command are stored in `args`. `files` records the names of
 /// the files that were read.
 pub fn read_requests(
     args: &mut LoadArgs,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
-    let foreign = match (&args.curl, &args.import) {
-        (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
-        (None, Some(path)) => Some(read_import(path, args.import_format, reach)?),
+    let imports = match (&args.curl, &args.import) {
+        (Some(command), _) => Some(import::curl(command, &|name| files.read(name)).map_err(bad)?),
+        (None, Some(path)) => Some(read_import(path, args.import_format, files)?),
         (None, None) => None,
     };
-    let is_foreign = foreign.is_some();
-    let (url, mut requests, mut changes) = match foreign {
-        Some(all) => import_requests(all, args, reach)?,
+    let is_import = imports.is_some();
+    let (url, mut requests, mut changes) = match imports {
+        Some(imports) => import_requests(imports, args, files)?,
         None => {
             let (url, requests) = command_line_requests(args)?;
             (url, requests, Changes::default())
@@ -43,7 +43,7 @@ pub fn read_requests(
     };
     let protocol = protocol(args, url.scheme)?;
     let headers = headers(args, protocol)?;
-    if is_foreign {
+    if is_import {
         remove_uncarried_headers(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
@@ -52,7 +52,7 @@ pub fn read_requests(
             request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
         }
         request.headers.extend(headers.iter().cloned());
-        // On a page the expectations are for the document; its resources may have any status from
+        // On a page the expectations are for the document. Its resources may have any status from
         // 200 to 399.
         if i == 0 || args.resources.is_empty() {
             let recorded = request.expect.status;
@@ -67,7 +67,7 @@ pub fn read_requests(
     Ok((url, workload, changes))
 }
 
-/// Leaves out the headers of imported requests that the protocol cannot carry.
+/// Removes headers of imported requests that the protocol cannot carry.
 fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, changes: &mut Changes) {
     for request in requests {
         request.headers.retain(|(name, value)| {
@@ -80,48 +80,50 @@ fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, change
     }
 }
 
-/// The headers of `-H`, all of which the protocol can carry.
+/// Parses the headers of `-H`. The protocol must be able to carry each of them.
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
-    let checked = |text: &String| {
-        let at = |why: String| bad(format!("-H {text:?}: {why}"));
-        let (name, value) = command_line::header(text).map_err(at)?;
+    let parse = |text: &String| {
+        let error = |problem: String| bad(format!("-H {text:?}: {problem}"));
+        let (name, value) = command_line::header(text).map_err(error)?;
         match header::fault(protocol, &name, &value) {
-            Some(why) => Err(at(why)),
+            Some(problem) => Err(error(problem)),
             None => Ok((name, value)),
         }
     };
-    let headers = args.headers.iter().map(checked).collect::<anyhow::Result<Vec<_>>>()?;
+    let headers = args.headers.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
     match header::duplicate(&headers) {
-        Some((name, why)) => Err(bad(format!("-H {name:?}: {why}"))),
+        Some((name, problem)) => Err(bad(format!("-H {name:?}: {problem}"))),
         None => Ok(headers),
     }
 }
 
-/// A note on requests that ask for another protocol, shown before the load; `None`: none does.
+/// Returns a note on requests that ask for another protocol, for display before the load. `None`:
+/// there are none.
 pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     let headers = workload.requests.iter().flat_map(|request| &request.headers);
-    let (_, asked) = headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("upgrade"))?;
-    let asked = dyno_report::terminal::line(asked);
-    let spoken = if asked.eq_ignore_ascii_case("websocket") { "WebSocket" } else { &asked };
-    let hint = match asked.eq_ignore_ascii_case("h2c") {
+    let (_, upgrade) =
+        headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("upgrade"))?;
+    let upgrade = dyno_report::terminal::line(upgrade);
+    let protocol = if upgrade.eq_ignore_ascii_case("websocket") { "WebSocket" } else { &upgrade };
+    let hint = match upgrade.eq_ignore_ascii_case("h2c") {
         true => "use --protocol h2c-upgrade to speak HTTP/2 after an upgrade",
         false => "leave the header out to load the server with HTTP requests",
     };
     Some(format!(
-        "Upgrade: {asked}: dyno does not speak {spoken} after an upgrade, so each response 101 \
+        "Upgrade: {upgrade}: dyno does not speak {protocol} after an upgrade, so each response 101 \
          counts as protocol_error\nhint: {hint}"
     ))
 }
 
-/// Streams per connection. A page has as many as servers usually allow, because browsers request
-/// all its resources at once.
+/// Returns the streams per connection. A page has as many as servers usually allow, because
+/// browsers request all its resources concurrently.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
     args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
-/// The protocol, given the URL's scheme. On a plain connection nothing can be negotiated, so `auto`
-/// is HTTP/1.1 there.
+/// Returns the protocol for the scheme of the URL. A plain connection cannot negotiate request, so
+/// `auto` is HTTP/1.1 there.
 fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
@@ -161,7 +163,7 @@ pub enum ReadableFiles {
 
 /// Returns the files that requests may name. The command line may name files. An imported file may
 /// do so only with `--files`.
-pub fn reach(args: &LoadArgs) -> ReadableFiles {
+pub fn readable_files(args: &LoadArgs) -> ReadableFiles {
     const OTHERWISE: &str = "use a file of the current folder or below it, or name another folder \
                              with --files FOLDER";
     match (&args.files, &args.import) {
@@ -179,7 +181,7 @@ impl ReadableFiles {
         }
     }
 
-    /// The files read so far: the SHA-256 in hexadecimal digits, by name.
+    /// Returns the SHA-256 (hexadecimal) of each file read so far, by name.
     pub fn file_hashes(&self) -> BTreeMap<String, String> {
         match self {
             ReadableFiles::Folder(folder) => folder.file_hashes(),
@@ -187,8 +189,8 @@ impl ReadableFiles {
         }
     }
 
-    /// Paths of the files read so far.
-    pub fn files(&self) -> Vec<PathBuf> {
+    /// Returns the paths of the files read so far.
+    pub fn paths(&self) -> Vec<PathBuf> {
         self.file_hashes().keys().filter_map(|name| self.find(name).ok()).collect()
     }
 
@@ -203,7 +205,7 @@ impl ReadableFiles {
 const NO_FILES: &str = "an imported file may not name other files\nhint: allow it with --files \
                         FOLDER, the folder of these files";
 
-/// Reads a file that is named on the command line; `-` is standard input.
+/// Reads a file that is named on the command line. `-` is standard input.
 pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
     if path != "-" {
         return std::fs::read(path).map_err(|error| error.to_string());
@@ -213,12 +215,12 @@ pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let path = path.to_string_lossy();
     read_file(&path).map_err(|error| bad(format!("{path}: cannot be read: {error}")))
 }
 
-/// The server and requests of the command line: the URL with its flags, or the mix.
+/// Returns the server and requests of the command line: the URL with its options, or the mix.
 fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
@@ -229,7 +231,7 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
         return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
     }
     let body = match &args.body_file {
-        Some(file) => Some(Body(named_file(file)?)),
+        Some(file) => Some(Body(read_named_file(file)?)),
         None => args.body.clone().map(|text| Body(text.into_bytes())),
     };
     let method =
@@ -246,32 +248,33 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
 fn read_import(
     path: &Path,
     format: Option<ImportArg>,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<Imports> {
-    let text = String::from_utf8(named_file(path)?)
+    let text = String::from_utf8(read_named_file(path)?)
         .map_err(|_| bad(format!("{}: must be a text file (UTF-8)", path.display())))?;
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
-    format.read(&text, &|name| reach.read(name)).map_err(|error| {
+    format.read(&text, &|name| files.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
         let message = format!("{path} (read as {name}): {error}");
         bad(hint::with_default(message, "set another format with --import-format"))
     })
 }
 
-/// Imported requests: all for one server; equal ones become one request with a weight.
+/// Converts imported requests, which must all be for one server. Equal ones become one request with
+/// a weight.
 fn import_requests(
-    all: Imports,
+    imports: Imports,
     args: &mut LoadArgs,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<(Url, Vec<Request>, Changes)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
     let mut requests = UniqueRequests::default();
-    let Imports { requests: all, mut changes } = all;
-    let mut adopted = Adopted::default();
-    for one in all {
+    let Imports { requests: imported, mut changes } = imports;
+    let mut applied = AppliedSettings::default();
+    for request in imported {
         let mut url =
-            Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
+            Url::parse(&request.url).map_err(|error| bad(format!("{}: {error}", request.place)))?;
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
             if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
@@ -284,16 +287,16 @@ fn import_requests(
             return Err(bad(format!(
                 "{}: {} is another server than {}, and a load has one server\nhint: leave out the \
                  requests to other servers, or give the URL of the server for all requests",
-                one.place,
+                request.place,
                 url.authority(),
                 server.authority()
             )));
         }
         let is_https = server.as_ref().unwrap_or(&url).scheme == Scheme::Https;
-        adopted.note(&one, is_https, args, &mut changes);
-        adopt(&one, is_https, args, reach)?;
+        applied.report_ignored(&request, is_https, args, &mut changes);
+        apply_settings(&request, is_https, args, files)?;
         let path = std::mem::take(&mut url.target);
-        requests.add(one.request(&path, braces));
+        requests.add(request.request(&path, braces));
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| {
@@ -303,45 +306,46 @@ fn import_requests(
     Ok((server, requests.into_requests(), changes))
 }
 
-/// The settings of connections that earlier commands of an import have chosen for the whole load.
+/// Connection settings of the whole load that earlier commands of an import have set.
 #[derive(Default)]
-struct Adopted(BTreeMap<String, String>);
+struct AppliedSettings(BTreeMap<String, String>);
 
-impl Adopted {
-    /// Counts the settings of a command that [`adopt`] ignores, because a load has one of each.
-    fn note(
+impl AppliedSettings {
+    /// Reports the settings of a command that [`apply_settings`] ignores, because a load has one of
+    /// each.
+    fn report_ignored(
         &mut self,
-        one: &ImportedRequest,
+        request: &ImportedRequest,
         is_https: bool,
         args: &LoadArgs,
         changes: &mut Changes,
     ) {
-        for (name, value) in &one.options {
-            let is_of_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
-            let shown =
+        for (name, value) in &request.options {
+            let is_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
+            let option =
                 if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
             let kind = if name.starts_with("http") { "http" } else { name };
-            let is_taken = match self.0.get(kind) {
-                Some(first) => *first != shown,
-                None => is_chosen(args, kind),
+            let is_set_elsewhere = match self.0.get(kind) {
+                Some(first) => *first != option,
+                None => is_set_by_option(args, kind),
             };
-            self.0.entry(kind.into()).or_insert_with(|| shown.clone());
-            let reason = if is_of_tls && !is_https {
+            self.0.entry(kind.into()).or_insert_with(|| option.clone());
+            let reason = if is_tls && !is_https {
                 "the load has no TLS"
             } else if name == "resolve" && args.url.is_some() {
                 "the URL of the command line is used"
-            } else if name != "resolve" && is_taken {
+            } else if name != "resolve" && is_set_elsewhere {
                 "an option or an earlier command sets it"
             } else {
                 continue;
             };
-            changes.add(ChangeKind::Setting, &format!("{shown} ({reason})"));
+            changes.add(ChangeKind::Setting, &format!("{option} ({reason})"));
         }
     }
 }
 
-/// Whether an option already sets what curl calls `kind`.
-fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
+/// Whether an option of the command line sets curl's setting `kind`.
+fn is_set_by_option(args: &LoadArgs, kind: &str) -> bool {
     match kind {
         "max-time" => args.timeout.is_some(),
         "connect-timeout" => args.connect_timeout.is_some(),
@@ -355,39 +359,40 @@ fn is_chosen(args: &LoadArgs, kind: &str) -> bool {
     }
 }
 
-/// Prints a setting of an imported file, because the user may not have read the file.
-fn note(one: &ImportedRequest, is_own: bool, what: &str) {
+/// Prints the effect of a setting in an imported file, because the user may not have read the file.
+fn print_effect(request: &ImportedRequest, is_own: bool, effect: &str) {
     if !is_own {
         terminal::say(&dyno_report::terminal::line(&format!(
-            "{}: because of this command, {what}",
-            one.place
+            "{}: because of this command, {effect}",
+            request.place
         )));
     }
 }
 
-/// Applies an imported command's settings of connections to the load, unless an option of the
-/// command line sets them.
-fn adopt(
-    one: &ImportedRequest,
+/// Applies connection settings of an imported command to the load, unless an option of the command
+/// line sets them.
+fn apply_settings(
+    request: &ImportedRequest,
     is_https: bool,
     args: &mut LoadArgs,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<()> {
-    for (name, value) in &one.options {
+    for (name, value) in &request.options {
         match name.as_str() {
-            // As curl does: without TLS these are ignored.
+            // Ignored without TLS, as in curl.
             "insecure" | "cacert" | "cert" | "key" if !is_https => {}
-            "insecure" | "cacert" | "cert" | "key" => adopt_trust(one, (name, value), args, reach)?,
-            "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
-            "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
+            "insecure" | "cacert" | "cert" | "key" => {
+                apply_tls(request, (name, value), args, files)?
+            }
+            "resolve" | "unix-socket" => apply_address(request, (name, value), args)?,
+            "max-time" => args.timeout = args.timeout.or(seconds(request, value)?),
             "connect-timeout" => {
-                args.connect_timeout = args.connect_timeout.or(seconds(one, value)?);
+                args.connect_timeout = args.connect_timeout.or(seconds(request, value)?);
             }
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
             }
             "http1.1" => args.protocol = ProtocolArg::H1,
-            // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain
-            // connections.
+            // As in curl: by ALPN over TLS, as with `auto`, and by an upgrade on plain connections.
             "http2" if is_https => {}
             "http2" => args.protocol = ProtocolArg::H2cUpgrade,
             "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
@@ -395,7 +400,7 @@ fn adopt(
             other => {
                 return Err(bad(format!(
                     "{}: --{other}: has no counterpart in dyno\nhint: leave it out",
-                    one.place
+                    request.place
                 )));
             }
         }
@@ -403,33 +408,36 @@ fn adopt(
     Ok(())
 }
 
-/// Applies an imported command's TLS settings: trusted certificates, and the client's certificate
+/// Applies TLS settings of an imported command: trusted certificates, and the client certificate
 /// and key.
-fn adopt_trust(
-    one: &ImportedRequest,
+fn apply_tls(
+    request: &ImportedRequest,
     (name, value): (&str, &str),
     args: &mut LoadArgs,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
         if is_own {
             return Ok(Some(value.into()));
         }
-        reach.find(value).map(Some).map_err(|error| bad(format!("{}: {value}: {error}", one.place)))
+        files
+            .find(value)
+            .map(Some)
+            .map_err(|error| bad(format!("{}: {value}: {error}", request.place)))
     };
     match name {
         "insecure" if args.insecure || args.cacert.is_some() => {}
         "insecure" => {
             args.insecure = true;
-            note(one, is_own, "the server's certificate is not checked (-k)");
+            print_effect(request, is_own, "the server's certificate is not checked (-k)");
         }
         "cacert" if args.insecure || args.cacert.is_some() => {}
         "cacert" => args.cacert = path()?,
         "cert" => {
             args.cert = args.cert.take().or(path()?);
             // Without `--key`, curl takes the key from the same file.
-            if !one.options.iter().any(|(name, _)| name == "key") {
+            if !request.options.iter().any(|(name, _)| name == "key") {
                 args.key = args.key.take().or(path()?);
             }
         }
@@ -438,19 +446,19 @@ fn adopt_trust(
     Ok(())
 }
 
-/// Applies an imported command's settings of the address of the server.
-fn adopt_place(
-    one: &ImportedRequest,
+/// Applies settings of an imported command for the address of the server.
+fn apply_address(
+    request: &ImportedRequest,
     (name, value): (&str, &str),
     args: &mut LoadArgs,
 ) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     match name {
-        // It names the import's server, which the user's URL replaces.
+        // The setting is for the server of the import, which the URL replaces.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {
-            note(one, is_own, &format!("connections go where --resolve {value} says"));
+            print_effect(request, is_own, &format!("connections go where --resolve {value} says"));
             args.resolve.push(value.into());
         }
         _ if is_own => {
@@ -461,7 +469,7 @@ fn adopt_place(
             return Err(bad(format!(
                 "{}: an imported file may not choose a Unix socket\nhint: to use this socket, add \
                  --unix-socket {}",
-                one.place,
+                request.place,
                 terminal::quote(value)
             )));
         }
@@ -469,10 +477,10 @@ fn adopt_place(
     Ok(())
 }
 
-/// Converts a number of seconds to a limit. `None`: it is 0, which means the default.
-fn seconds(one: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
+/// Converts a number of seconds to a limit. `None`: 0, which means the default.
+fn seconds(request: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
     let ns = dyno_workload::units::duration(&format!("{value}s"));
-    let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
+    let ns = ns.map_err(|error| bad(format!("{}: {error}", request.place)))?;
     Ok((ns > 0).then_some(Ns(ns)))
 }
 
@@ -503,13 +511,13 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// The changes to an import that `dyno load` with these words reports, and the header names of
-    /// its first request.
+    /// Returns the changes to an import that `dyno load` reports, and the header names of the first
+    /// request.
     fn reported_changes(words: &[&str]) -> (Vec<String>, Vec<String>) {
         let words = ["dyno", "load"].iter().chain(words);
         let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
-        let reach = reach(&args);
-        let (_, workload, changes) = read_requests(&mut args, &reach).unwrap();
+        let files = readable_files(&args);
+        let (_, workload, changes) = read_requests(&mut args, &files).unwrap();
         let names = workload.requests[0].headers.iter().map(|(name, _)| name.clone()).collect();
         let lines =
             changes.lines().into_iter().filter(|line| !line.contains("adds by itself")).collect();
@@ -517,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_the_protocol_cannot_carry_are_left_out_of_imports() {
+    fn import_removes_headers_that_protocol_cannot_carry() {
         let curl = "curl http://h/ -H 'Connection: close' -H 'TE: gzip' -H 'X: y' -H 'Upgrade: x'";
         let (lines, names) = reported_changes(&["--curl", curl]);
         assert_eq!(
@@ -535,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_a_load_has_otherwise_are_listed() {
+    fn import_lists_ignored_settings() {
         let settings = |words: &[&str]| reported_changes(words).0.join("\n");
         let two = "curl http://h/ -m 2 --http1.1\ncurl http://h/ -m 3 --http2-prior-knowledge -k \
                    --http1.1";

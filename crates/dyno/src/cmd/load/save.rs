@@ -1,4 +1,4 @@
-//! `--save`: keeps a load as the archive of a run of one trial.
+//! `--save`: stores a load as the archive of a run with one trial.
 
 use std::path::Path;
 
@@ -9,32 +9,35 @@ use dyno_runner::single::{self, LoadEnd, LoadedServer};
 
 use super::target::Url;
 
-/// The archive in which a load is to be kept.
+/// The archive in which a load is stored.
 pub struct SavedLoad(RunDir);
 
 impl SavedLoad {
-    /// Makes the folder before the load, so that a load is not wasted on an unwritable folder.
+    /// Creates the folder before the load, so that a load is not wasted on an unwritable folder.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<SavedLoad> {
-        crate::cmd::keep_in(folder, plan).map(SavedLoad)
+        crate::cmd::create_archive(folder, plan).map(SavedLoad)
     }
 
-    /// Writes how the load ended, what it measured, and the ceiling that its result quotes.
+    /// Writes the end of the load, its measurements, and the ceiling that its result quotes.
     pub fn end(&self, ended: &LoadEnd<'_>, ceiling: Option<Ceiling>) -> anyhow::Result<()> {
         Ok(single::write(&self.0, ended, ceiling)?)
     }
 
-    /// Prints where the archive is. A load that never began has only the reason in it.
-    pub fn print_place(&self, has_begun: bool) {
-        let kept =
-            if has_begun { crate::cmd::IS_KEPT } else { "The reason of the failure is saved." };
-        crate::cmd::print_saved(&self.0, kept);
+    /// Prints the path of the archive. For a load that never began, it has only the reason.
+    pub fn print_path(&self, has_begun: bool) {
+        let sentence = if has_begun {
+            crate::cmd::MEASUREMENTS_SAVED
+        } else {
+            "The reason of the failure is saved."
+        };
+        crate::cmd::print_saved(&self.0, sentence);
     }
 }
 
-/// The server that a URL names. Its title leaves out the query, which may hold secrets.
+/// Returns the server that a URL names. Its title omits the query, which may contain secrets.
 pub fn server(url: &Url, workload: &Workload) -> LoadedServer {
     let path = match workload.requests.as_slice() {
-        [only] => only.path.as_str(),
+        [request] => request.path.as_str(),
         [document, ..] if workload.page.is_some() => document.path.as_str(),
         _ => "",
     };
@@ -53,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_is_named_without_what_may_be_secret() {
+    fn server_title_omits_query() {
         let url = Url::parse("https://example.test:8443/items?token=s3cret&page=2#x").unwrap();
         let request = |path: &str| Request { path: path.into(), ..Request::default() };
         let title =
             |requests: Vec<Request>| server(&url, &Workload { requests, ..plaintext() }).title;
         assert_eq!(title(vec![request(&url.target)]), "https://example.test:8443/items");
-        // No request of a mix stands for all of it.
+        // A mix has no path in its title.
         assert_eq!(
             title(vec![request("/a"), request("/b?token=s3cret")]),
             "https://example.test:8443"

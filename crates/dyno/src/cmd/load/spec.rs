@@ -1,4 +1,4 @@
-//! Turns arguments into the specification of a load.
+//! Converts the arguments of `dyno load` to the specification of a load.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -60,8 +60,10 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.interval.0 < 10_000_000 {
         return Err(bad("--interval: must be at least 10ms"));
     }
-    let streams_here = args.stream.as_deref() == Some(Path::new("-"));
-    if streams_here && is_standard_output(args.output.as_deref()) && args.format != LoadFormat::Text
+    let streams_to_stdout = args.stream.as_deref() == Some(Path::new("-"));
+    if streams_to_stdout
+        && is_standard_output(args.output.as_deref())
+        && args.format != LoadFormat::Text
     {
         return Err(bad(
             "--stream -: standard output already has the result\nhint: name a file for one of \
@@ -118,12 +120,12 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
                 .into(),
         );
     }
-    let given = [
+    let options = [
         ("--window-bits", args.window_bits.is_some()),
         ("--connection-window-bits", args.connection_window_bits.is_some()),
         ("--header-table-size", args.header_table_size.is_some()),
     ];
-    let (option, _) = given.into_iter().find(|(_, given)| *given)?;
+    let (option, _) = options.into_iter().find(|(_, is_given)| *is_given)?;
     Some(format!(
         "{option}: is for HTTP/2, and this load uses HTTP/1.1\nhint: choose another --protocol, or \
          leave it out"
@@ -131,14 +133,14 @@ fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
 }
 
 fn unused_tls_option(args: &LoadArgs, url: &Url) -> Option<String> {
-    let given = [
+    let options = [
         ("--insecure (-k)", args.insecure),
         ("--cacert", args.cacert.is_some()),
         ("--cert", args.cert.is_some()),
         ("--key", args.key.is_some()),
         ("--tls-resumption", args.tls_resumption.is_some()),
     ];
-    let (option, _) = given.into_iter().find(|(_, given)| *given)?;
+    let (option, _) = options.into_iter().find(|(_, is_given)| *is_given)?;
     (url.scheme == Scheme::Http).then(|| {
         format!("{option}: is for TLS, and the URL is http://\nhint: use https://, or leave it out")
     })
@@ -213,22 +215,22 @@ fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The specification of the load; files that requests name are read through `reach`.
+/// Returns the specification of the load. Files that requests name are read through `files`.
 pub fn spec(
     args: &LoadArgs,
     url: &Url,
     workload: &Workload,
-    reach: &ReadableFiles,
+    files: &ReadableFiles,
 ) -> anyhow::Result<LoadSpec> {
     let connections = u32::try_from(args.connections).map_err(|_| {
         bad(format!("--connections {}: must be at most {}", args.connections, u32::MAX))
     })?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
-    let read = |name: &str| reach.read(name);
+    let read = |name: &str| files.read(name);
     let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
-    let asked = load_settings(args, http2);
-    let endpoint = target::endpoint(args, url, Duration::from_nanos(asked.connect_timeout_ns))?;
+    let settings = load_settings(args, http2);
+    let endpoint = target::endpoint(args, url, Duration::from_nanos(settings.connect_timeout_ns))?;
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
@@ -248,7 +250,7 @@ pub fn spec(
             interval_ns: args.interval.0,
             threads,
             steps: vec![step.clone()],
-            ..asked
+            ..settings
         },
         step,
         trace,
@@ -259,55 +261,57 @@ pub fn spec(
     })
 }
 
-/// The settings of a load on the command line, except its length, threads and steps.
+/// Returns the settings of a load, except its length, threads and steps.
 fn load_settings(args: &LoadArgs, http2: Http2) -> Load {
     let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
-    let usual = load::default_load();
-    let timeout_ns = ns(args.timeout).unwrap_or(usual.timeout_ns);
+    let defaults = load::default_load();
+    let timeout_ns = ns(args.timeout).unwrap_or(defaults.timeout_ns);
     Load {
         timeout_ns,
         drain_ns: load::drain_ns(timeout_ns),
         first_byte_timeout_ns: ns(args.first_byte_timeout),
-        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(usual.connect_timeout_ns),
+        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(defaults.connect_timeout_ns),
         requests_per_connection: args.requests_per_connection,
         proxy_protocol: args.proxy_protocol.map(Into::into),
         ramp_connections_ns: ns(args.ramp_connections),
-        check_one_in: args.check_one_in.unwrap_or(usual.check_one_in),
+        check_one_in: args.check_one_in.unwrap_or(defaults.check_one_in),
         spin: spin(args),
-        driver: args.driver.map_or(usual.driver, Into::into),
+        driver: args.driver.map_or(defaults.driver, Into::into),
         http2,
-        ..usual
+        ..defaults
     }
 }
 
 fn http2(args: &LoadArgs) -> Http2 {
-    let usual = Http2::default();
+    let defaults = Http2::default();
     Http2 {
-        window_bits: args.window_bits.unwrap_or(usual.window_bits),
-        connection_window_bits: args.connection_window_bits.unwrap_or(usual.connection_window_bits),
-        header_table_size: args.header_table_size.unwrap_or(usual.header_table_size),
+        window_bits: args.window_bits.unwrap_or(defaults.window_bits),
+        connection_window_bits: args
+            .connection_window_bits
+            .unwrap_or(defaults.connection_window_bits),
+        header_table_size: args.header_table_size.unwrap_or(defaults.header_table_size),
     }
 }
 
-/// Generator threads, at most one per connection: as many as asked, else one per usable CPU. For a
-/// server on this machine it is half of that, unless the user has said which CPUs are the
-/// generator's.
+/// Returns the number of generator threads: as requested, else one per usable CPU. If the server is
+/// on this machine and the user did not choose the CPUs, it is half of that. There is at most one
+/// thread per connection.
 fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     let usable = usable_cpus(args);
-    let all = match args.threads {
-        Some(asked) => asked,
+    let threads = match args.threads {
+        Some(threads) => threads,
         None if args.cpus.is_none() && is_on_this_machine(&endpoint.peer) => usable / 2,
         None => usable,
     };
-    all.clamp(1, connections)
+    threads.clamp(1, connections)
 }
 
-/// Number of CPUs on which the generator's threads may run.
+/// Returns the number of CPUs on which generator threads may run.
 fn usable_cpus(args: &LoadArgs) -> u32 {
     args.cpus.as_ref().map_or_else(|| dyno_launch::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
 }
 
-/// Whether the server runs on this machine: a socket can only be bound to an address of this
+/// Whether the server runs on this machine. A socket can only be bound to an address of this
 /// machine.
 fn is_on_this_machine(peer: &PeerAddress) -> bool {
     match peer {
@@ -321,9 +325,9 @@ fn is_on_this_machine(peer: &PeerAddress) -> bool {
 /// Returns a note on the number of threads, shown before the load. `None`: no note is needed.
 pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
     let usable = usable_cpus(args);
-    if let Some(asked) = args.threads.filter(|asked| *asked > spec.load.threads) {
+    if let Some(threads) = args.threads.filter(|threads| *threads > spec.load.threads) {
         return Some(format!(
-            "-t {asked}: reduced to {}, because each thread needs a connection",
+            "-t {threads}: reduced to {}, because each thread needs a connection",
             spec.load.threads
         ));
     }
@@ -338,13 +342,13 @@ pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
 }
 
 /// Whether a usable CPU stays free for a server on this machine while all generator threads poll.
-/// `own`: the CPUs of the threads; empty: any.
-fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
+/// `own`: CPUs of the threads, or empty for any.
+fn leaves_a_cpu(threads: u32, thread_cpus: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
-    if own.is_empty() {
+    if thread_cpus.is_empty() {
         allowed.len() > threads as usize
     } else {
-        allowed.iter().any(|cpu| !own.contains(cpu))
+        allowed.iter().any(|cpu| !thread_cpus.contains(cpu))
     }
 }
 
@@ -366,7 +370,7 @@ pub fn refuse_rate_not_above_zero(rate: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The schedule, and the instants of a trace in nanoseconds (empty without a trace).
+/// Returns the schedule, and the instants of a trace in nanoseconds (empty without a trace).
 fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     if let Some(path) = &args.trace {
         return read_trace(path);
@@ -384,7 +388,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
 
-/// Reads recorded times: a number of seconds on each line, from any origin and in any order; `#`
+/// Reads recorded times: a number of seconds on each line, from any origin and in any order. `#`
 /// begins a comment.
 fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let wrong = |line: usize, text: &str| {
@@ -432,7 +436,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
     }
 }
 
-/// The measured window of a trace: until just after its last arrival.
+/// Returns the measured window of a trace, which ends just after the last arrival.
 fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
     if last_ns < warmup_ns {
         return Err(bad(
@@ -459,16 +463,17 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         },
         alpn: TlsOptions::alpn(protocol),
     };
-    // Each worker makes its own configuration. This one finds invalid certificates before the load.
+    // Each worker creates its own configuration. This one only finds invalid certificates before
+    // the load.
     options.configure().map_err(bad)?;
     Ok(options)
 }
 
 pub fn config(spec: &LoadSpec, url: &Url, workload: &Workload) -> LoadConfig {
-    let asked = LoadConfig::new(workload, &spec.load, &spec.step, spec.seed);
+    let config = LoadConfig::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();
     let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
-    LoadConfig { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..asked }
+    LoadConfig { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..config }
 }
 
 #[cfg(test)]
@@ -476,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trace_has_a_window_in_which_shares_mean_something() {
+    fn short_trace_has_minimum_window() {
         assert_eq!(trace_window_ns(0, 0).unwrap(), 10_000_000, "one time");
         assert_eq!(trace_window_ns(490_000_000, 0).unwrap(), 490_000_001);
         assert_eq!(trace_window_ns(490_000_000, 100_000_000).unwrap(), 390_000_001);
@@ -486,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_begins_with_its_first_time() {
+    fn trace_times_start_at_zero() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         std::fs::write(&path, "# times\n100.5\n100.25 # early\n\n101\n").unwrap();

@@ -1,4 +1,4 @@
-//! The server that a URL names, and the address to connect to.
+//! Parses the URL of a load, and chooses the address to connect to.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,7 +10,7 @@ use dyno_driver::{Endpoint, PeerAddress, Stamps};
 use crate::cli::LoadArgs;
 use crate::exit::bad;
 
-/// The longest path of a Unix socket: `sun_path` less its NUL (unix(7)).
+/// Maximum length of the path of a Unix socket: `sun_path` without its NUL (unix(7)).
 const UNIX_PATH_BYTES: usize = 107;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ impl Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: Scheme,
-    /// A name, or an address (of IPv6 without brackets and zone).
+    /// A name, or an address (IPv6 without brackets and zone).
     pub host: String,
-    /// The zone of an IPv6 address (RFC 4007 §11): an interface's name or index. It is for this
-    /// machine alone, so no request carries it (RFC 9110 §4.2.3).
+    /// The zone of an IPv6 address (RFC 4007 §11): name or index of an interface. It has a meaning
+    /// only on this machine, so requests do not carry it (RFC 9110 §4.2.3).
     pub zone: Option<String>,
     pub port: u16,
     /// Path and query.
@@ -96,29 +96,29 @@ impl Url {
         Ok(Url { scheme, host: host.into(), zone: zone.map(Into::into), port, target })
     }
 
-    /// Host and port as a `Host` header has them.
+    /// Host and port, as in a `Host` header.
     pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == self.scheme.port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether both are served by the same connections.
+    /// Whether both URLs use the same connections.
     pub fn is_same_server(&self, other: &Url) -> bool {
         (self.scheme, &self.host, &self.zone, self.port)
             == (other.scheme, &other.host, &other.zone, other.port)
     }
 }
 
-/// Splits the zone off an IPv6 address. In a URL it follows `%25` (RFC 6874 §2); a bare `%` is
-/// accepted, too.
+/// Splits the zone from an IPv6 address. In a URL it follows `%25` (RFC 6874 §2). A bare `%` is
+/// accepted as well.
 fn split_zone(host: &str) -> (&str, Option<&str>) {
     let Some((address, zone)) = host.split_once('%') else { return (host, None) };
     (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
 }
 
-/// The address that connections go to, and the ones that they come from. `timeout`: connect timeout
-/// of an address that is tried.
+/// Returns the address to connect to, and the source addresses. `timeout`: connect timeout when an
+/// address is tried.
 pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
         Some(path) => PeerAddress::Unix(path.clone()),
@@ -126,7 +126,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
             let addresses = addresses(url, &args.resolve)?;
             let connect =
                 |address: SocketAddr| TcpStream::connect_timeout(&address, timeout).map(drop);
-            PeerAddress::Tcp(choose(url, addresses, connect)?)
+            PeerAddress::Tcp(first_accepting(url, addresses, connect)?)
         }
     };
     if let PeerAddress::Tcp(addr) = &peer
@@ -159,7 +159,7 @@ enum Addresses {
 }
 
 fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
-    let mut given = Vec::new();
+    let mut overridden = Vec::new();
     for text in overrides {
         let (host, port, address) = parse_resolve(text).map_err(bad)?;
         // With a mistyped override the load would go to the real server.
@@ -174,31 +174,31 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
                 address.ip()
             )));
         }
-        if !given.contains(&address) {
-            given.push(address);
+        if !overridden.contains(&address) {
+            overridden.push(address);
         }
     }
     if let Ok(address) = url.host.parse::<IpAddr>()
-        && given.is_empty()
+        && overridden.is_empty()
     {
         return Ok(Addresses::Given(
             with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?,
         ));
     }
-    match given[..] {
-        [one] => return Ok(Addresses::Given(one)),
+    match overridden[..] {
+        [address] => return Ok(Addresses::Given(address)),
         [] => {}
-        _ => return Ok(Addresses::Found(given)),
+        _ => return Ok(Addresses::Found(overridden)),
     }
     let (host, port) = (url.host.as_str(), url.port);
-    let all = (host, port).to_socket_addrs().map_err(|error| {
+    let resolved = (host, port).to_socket_addrs().map_err(|error| {
         anyhow::anyhow!(
             "{host}: cannot be resolved: {error}\nhint: correct the name, or give its address with \
              --resolve {host}:{port}:ADDRESS"
         )
     })?;
     let mut found: Vec<SocketAddr> = Vec::new();
-    for address in all {
+    for address in resolved {
         if !found.contains(&address) {
             found.push(address);
         }
@@ -209,28 +209,28 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
     Ok(Addresses::Found(found))
 }
 
-/// The first address that accepts a connection. It serves the whole load, so that all connections
-/// go to one server.
-fn choose(
+/// Returns the first address that accepts a connection. The whole load uses it, so that all
+/// connections go to one server.
+fn first_accepting(
     url: &Url,
     addresses: Addresses,
     connect: impl Fn(SocketAddr) -> io::Result<()>,
 ) -> anyhow::Result<SocketAddr> {
-    let all = match addresses {
+    let addresses = match addresses {
         Addresses::Given(address) => return Ok(address),
-        Addresses::Found(all) => all,
+        Addresses::Found(addresses) => addresses,
     };
-    let mut refused = String::new();
-    for address in all {
+    let mut errors = String::new();
+    for address in addresses {
         match connect(address) {
             Ok(()) => return Ok(address),
             // Writing to a string cannot fail.
-            Err(error) => drop(writeln!(refused, "  {address}: {error}")),
+            Err(error) => drop(writeln!(errors, "  {address}: {error}")),
         }
     }
     let (host, port) = (&url.host, url.port);
     Err(anyhow::anyhow!(
-        "{host}:{port}: no address of this name accepts a connection\n{refused}hint: start the \
+        "{host}:{port}: no address of this name accepts a connection\n{errors}hint: start the \
          server, or name its address with --resolve {host}:{port}:ADDRESS"
     ))
 }
@@ -252,7 +252,7 @@ fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
     Ok((host, port, with_zone(address, port, zone)?))
 }
 
-/// An address with the index of its zone.
+/// Returns the address with the index of its zone.
 fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAddr, String> {
     match (address, zone) {
         (address, None) => Ok(SocketAddr::new(address, port)),
@@ -265,7 +265,7 @@ fn with_zone(address: IpAddr, port: u16, zone: Option<&str>) -> Result<SocketAdd
     }
 }
 
-/// The index of an interface, by its name or as a number.
+/// Returns the index of an interface, given by its name or as a number.
 fn zone_index(zone: &str) -> Result<u32, String> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn url_is_split_into_authority_and_target() {
         let url = |text: &str| Url::parse(text).map(|u| (u.authority(), u.target));
         let parts = |a: &str, t: &str| Ok((a.to_string(), t.to_string()));
         assert_eq!(url("http://127.0.0.1:8080/a?b=c#d"), parts("127.0.0.1:8080", "/a?b=c"));
@@ -300,36 +300,37 @@ mod tests {
     }
 
     #[test]
-    fn addresses_can_be_given_by_hand() {
+    fn resolve_option_overrides_addresses() {
         let url = Url::parse("http://example.test:81/").unwrap();
-        let all = |texts: &[&str]| {
+        let resolve_all = |texts: &[&str]| {
             addresses(&url, &texts.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let resolve = |text: &str| match all(&[text]) {
+        let resolve = |text: &str| match resolve_all(&[text]) {
             Ok(Addresses::Given(address)) => Some(address.to_string()),
             _ => None,
         };
         assert_eq!(resolve("EXAMPLE.test:81:127.0.0.2").unwrap(), "127.0.0.2:81");
         assert_eq!(resolve("example.test:81:[::1]").unwrap(), "[::1]:81");
-        let words = |text: &str| all(&[text]).unwrap_err().to_string();
+        let error = |text: &str| resolve_all(&[text]).unwrap_err().to_string();
         for wrong in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
             assert!(
-                words(wrong).contains("--resolve example.test:81:127.0.0.2"),
+                error(wrong).contains("--resolve example.test:81:127.0.0.2"),
                 "{}",
-                words(wrong)
+                error(wrong)
             );
         }
         let two = ["example.test:81:[::1]", "example.test:81:127.0.0.1", "example.test:81:[::1]"];
         let found = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
-        assert_eq!(all(&two).unwrap(), Addresses::Found(found.into()));
+        assert_eq!(resolve_all(&two).unwrap(), Addresses::Found(found.into()));
         assert!(
             parse_resolve("example.test:127.0.0.1")
                 .unwrap_err()
                 .contains("example.com:443:127.0.0.1")
         );
     }
+
     #[test]
-    fn zone_is_for_the_address_and_not_for_the_request() {
+    fn zone_is_in_address_but_not_in_authority() {
         for text in ["http://[fe80::1%25lo]:81/a", "http://[fe80::1%lo]:81/a"] {
             let url = Url::parse(text).unwrap();
             assert_eq!(
@@ -353,25 +354,24 @@ mod tests {
     #[test]
     fn first_accepting_address_is_chosen_in_order() {
         let url = Url::parse("http://dual.test:81/").unwrap();
-        let all: Vec<SocketAddr> =
+        let both: Vec<SocketAddr> =
             ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
-        let choose = |accepts: &[SocketAddr]| {
-            choose(&url, Addresses::Found(all.clone()), |address| {
+        let choose_among = |accepts: &[SocketAddr]| {
+            first_accepting(&url, Addresses::Found(both.clone()), |address| {
                 match accepts.contains(&address) {
                     true => Ok(()),
                     false => Err(io::ErrorKind::ConnectionRefused.into()),
                 }
             })
         };
-        assert_eq!(choose(&all).unwrap(), all[0]);
-        assert_eq!(choose(&all[1..]).unwrap(), all[1]);
-        let none = choose(&[]).unwrap_err().to_string();
-        for wanted in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "]
-        {
-            assert!(none.contains(wanted), "{none}");
+        assert_eq!(choose_among(&both).unwrap(), both[0]);
+        assert_eq!(choose_among(&both[1..]).unwrap(), both[1]);
+        let none = choose_among(&[]).unwrap_err().to_string();
+        for part in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
+            assert!(none.contains(part), "{none}");
         }
-        // One that the user has named is loaded as it is: what fails there is counted.
+        // A given address is not tried before the load, because its failures are counted.
         let never = |_: SocketAddr| -> io::Result<()> { panic!("it is not tried") };
-        assert_eq!(super::choose(&url, Addresses::Given(all[1]), never).unwrap(), all[1]);
+        assert_eq!(first_accepting(&url, Addresses::Given(both[1]), never).unwrap(), both[1]);
     }
 }

@@ -1,4 +1,4 @@
-//! Follows a running load for the screen, the stream and the metrics.
+//! Follows a running load for the live view or progress lines, the stream and the metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use dyno_analysis::load::{LoadConfig, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
-use dyno_report::format::{count, wait_so_far};
+use dyno_report::format::{count, running_percentile_text};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 
@@ -19,13 +19,13 @@ use crate::live::view::Palette;
 use crate::live::{self, Live};
 use crate::terminal;
 
-/// Seconds between plain progress lines if standard error is no terminal.
+/// Seconds between plain progress lines if standard error is not a terminal.
 const LINE_EVERY_S: f64 = 10.0;
 
-/// Seconds between drawings of the live view, apart from one per interval.
+/// Seconds between drawings of the live view. It is also drawn after each interval.
 const DRAW_EVERY_S: f64 = 0.25;
 
-/// The outputs of a running load, and what is known of its server.
+/// The outputs of a running load, and the state of its server.
 pub struct LoadWatch {
     screen: Screen,
     stream: Option<IntervalStream>,
@@ -33,32 +33,33 @@ pub struct LoadWatch {
     interrupts: Arc<Interrupts>,
     /// URL of the load.
     url: String,
-    /// What is known of the server so far.
+    /// State of the server so far.
     server: Server,
-    /// An error of an output; reported at the end, because the load continues.
+    /// An error of an output. It is reported at the end, because the load continues.
     trouble: Option<anyhow::Error>,
 }
 
 enum Screen {
-    Live(Box<Show>),
-    Lines(Lines),
+    Live(Box<LiveScreen>),
+    Lines(ProgressLines),
 }
 
-/// The live view, and the sums from which it is filled.
-struct Show {
+/// The live view, and the totals that it displays.
+struct LiveScreen {
     live: Live,
     model: LiveModel,
     response: Recording,
     outcomes: Outcomes,
     began: Instant,
     drawn: f64,
-    /// Whether the screen could not be drawn: its terminal is gone.
+    /// Whether the screen could not be drawn, because its terminal is gone.
     is_lost: bool,
 }
 
-struct Lines {
+/// Plain progress lines.
+struct ProgressLines {
     every_s: f64,
-    shown_s: f64,
+    printed_s: f64,
     planned_s: Option<f64>,
 }
 
@@ -72,16 +73,16 @@ impl LoadWatch {
     ) -> anyhow::Result<LoadWatch> {
         let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
         let planned_s = spec.load.set_duration_ns().map(|d| (d + spec.load.warmup_ns) as f64 / 1e9);
-        let screen = match live_view(args) {
+        let screen = match start_live_view(args) {
             Some(live) => {
-                let mut show = Show::new(live, spec, config, planned_s);
+                let mut live_screen = LiveScreen::new(live, spec, config, planned_s);
                 if let Some(metrics) = &metrics {
-                    show.model.subtitle =
-                        format!("{} · {}", show.model.subtitle, metrics.served.url);
+                    live_screen.model.subtitle =
+                        format!("{} · {}", live_screen.model.subtitle, metrics.page.url);
                 }
-                Screen::Live(Box::new(show))
+                Screen::Live(Box::new(live_screen))
             }
-            None => Screen::Lines(Lines::new(planned_s)),
+            None => Screen::Lines(ProgressLines::new(planned_s)),
         };
         Ok(LoadWatch {
             screen,
@@ -101,11 +102,11 @@ impl LoadWatch {
     }
 }
 
-/// The live view. `None`: the output is not a terminal, or the view is not wanted.
-fn live_view(args: &LoadArgs) -> Option<Live> {
-    let watched = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    let streams_here = args.stream.as_deref() == Some(std::path::Path::new("-"));
-    if args.no_tui || !watched || streams_here || args.format != LoadFormat::Text {
+/// Starts the live view. `None`: the output is not a terminal, or the view is disabled.
+fn start_live_view(args: &LoadArgs) -> Option<Live> {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let streams_to_stdout = args.stream.as_deref() == Some(std::path::Path::new("-"));
+    if args.no_tui || !is_terminal || streams_to_stdout || args.format != LoadFormat::Text {
         return None;
     }
     let palette = match terminal::progress_style() {
@@ -127,27 +128,27 @@ impl Watch for LoadWatch {
             metrics.interval(interval);
         }
         match &mut self.screen {
-            Screen::Live(show) => show.interval(interval),
+            Screen::Live(live_screen) => live_screen.interval(interval),
             Screen::Lines(lines) => lines.interval(interval),
         }
         if self.server == Server::Unknown {
-            self.server = Server::seen_in(interval);
+            self.server = Server::from_interval(interval);
         }
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {
-        if let Screen::Live(show) = &mut self.screen {
-            show.draw();
-            if show.is_left() && self.interrupts.count() == 0 {
-                // In raw mode the terminal sent no signal for Ctrl-C. From here on it does.
-                live::give_back();
+        if let Screen::Live(live_screen) = &mut self.screen {
+            live_screen.draw();
+            if live_screen.is_closed() && self.interrupts.count() == 0 {
+                // In raw mode the terminal sends no signal for Ctrl-C. From here on it does.
+                live::restore_terminal();
                 terminal::say(super::ENDING_EARLY);
                 self.interrupts.raise();
             }
         }
         if self.server == Server::Absent {
             self.server = Server::ReportedAbsent;
-            live::give_back();
+            live::restore_terminal();
             terminal::say(&format!(
                 "{}: every connection was refused, ending early\nhint: start the server, or \
                  correct the address",
@@ -163,21 +164,21 @@ impl Watch for LoadWatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
-    /// It accepted a connection, or failed in another way than by refusing one. The load continues,
+    /// It accepted a connection, or a connection failed without being refused. The load continues,
     /// because failures are measured.
     Present,
     /// Every connection was refused: there is nothing to measure.
     Absent,
-    /// The user knows that it is absent.
+    /// The absence was reported to the user.
     ReportedAbsent,
 }
 
 impl Server {
-    fn seen_in(interval: &Interval) -> Server {
-        let mut happened = interval.outcomes.clone();
-        happened.add(&interval.carried);
-        let refused = happened.get(Outcome::ConnectRefused);
-        match (interval.connections_open, happened.total()) {
+    fn from_interval(interval: &Interval) -> Server {
+        let mut outcomes = interval.outcomes.clone();
+        outcomes.add(&interval.carried);
+        let refused = outcomes.get(Outcome::ConnectRefused);
+        match (interval.connections_open, outcomes.total()) {
             (0, 0) => Server::Unknown,
             (0, total) if total == refused => Server::Absent,
             _ => Server::Present,
@@ -194,21 +195,27 @@ fn seconds(interval: &Interval) -> f64 {
     (interval.end_ns - interval.start_ns) as f64 / 1e9
 }
 
-impl Lines {
-    fn new(planned_s: Option<f64>) -> Lines {
-        let watched = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        Lines { every_s: if watched { 0.0 } else { LINE_EVERY_S }, shown_s: 0.0, planned_s }
+impl ProgressLines {
+    fn new(planned_s: Option<f64>) -> ProgressLines {
+        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        ProgressLines {
+            every_s: if is_terminal { 0.0 } else { LINE_EVERY_S },
+            printed_s: 0.0,
+            planned_s,
+        }
     }
 
     fn interval(&mut self, interval: &Interval) {
         let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
-        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.shown_s + self.every_s
+        if interval.phase == Phase::Drain
+            || length_s <= 0.0
+            || end_s < self.printed_s + self.every_s
         {
             return;
         }
-        self.shown_s = end_s;
+        self.printed_s = end_s;
         let (ok, failed) = ok_and_failed(interval);
-        let p99 = wait_so_far(
+        let p99 = running_percentile_text(
             &interval_result(interval).response_time_us,
             &interval.times.response,
             0.99,
@@ -225,8 +232,8 @@ impl Lines {
     }
 }
 
-impl Show {
-    fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> Show {
+impl LiveScreen {
+    fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> LiveScreen {
         let model = LiveModel {
             title: filter::line(&config.url),
             subtitle: filter::line(&text::shape(config, None)),
@@ -236,8 +243,8 @@ impl Show {
             ..LiveModel::default()
         };
         let (response, outcomes) = (Recording::new(), Outcomes::default());
-        // The screen's own clock: it shows how long the load has run, and measures nothing.
-        Show {
+        // This clock only displays the elapsed time. It measures nothing.
+        LiveScreen {
             live,
             model,
             response,
@@ -280,8 +287,8 @@ impl Show {
         self.drawn = f64::NEG_INFINITY;
     }
 
-    /// Whether the user has ended the view, or the terminal is gone.
-    fn is_left(&mut self) -> bool {
+    /// Whether the user ended the view, or the terminal is gone.
+    fn is_closed(&mut self) -> bool {
         self.is_lost || self.live.input() != live::Input::Nothing
     }
 
@@ -298,9 +305,9 @@ impl Show {
     }
 }
 
-impl Drop for Show {
+impl Drop for LiveScreen {
     fn drop(&mut self) {
-        live::give_back();
+        live::restore_terminal();
     }
 }
 
@@ -312,10 +319,10 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
     interval.workers.values().map(busy).collect()
 }
 
-/// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the
+/// Returns a percentile (µs) of all due requests, or the longest known wait if it lies among the
 /// unanswered.
-fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
-    if waits.is_beyond(q) { waits.longest_wait } else { quantile_of_due(waits, answers, q) }
+fn percentile_us(waits: &Percentiles, times: &Times, q: f64) -> Option<f64> {
+    if waits.is_beyond(q) { waits.longest_wait } else { quantile_of_due(waits, times, q) }
 }
 
 fn point(interval: &Interval) -> LivePoint {
@@ -323,15 +330,15 @@ fn point(interval: &Interval) -> LivePoint {
     let us = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
     let response = &interval.times.response;
     let waits = interval_result(interval).response_time_us;
-    let at = |q: f64| bounded_us(&waits, response, q);
+    let percentile = |q: f64| percentile_us(&waits, response, q);
     LivePoint {
         end_s: interval.end_ns as f64 / 1e9,
         warmup: interval.phase == Phase::Warmup,
         rps: if seconds(interval) > 0.0 { ok as f64 / seconds(interval) } else { 0.0 },
-        p50_us: at(0.5),
-        p90_us: at(0.9),
-        p99_us: at(0.99),
-        max_us: at(1.0),
+        p50_us: percentile(0.5),
+        p90_us: percentile(0.9),
+        p99_us: percentile(0.99),
+        max_us: percentile(1.0),
         beyond: [0.5, 0.9, 0.99, 1.0].map(|q| waits.is_beyond(q)),
         failed,
         send_lag_p99_us: us(&interval.times.send_lag, 0.99),
@@ -346,16 +353,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_mean_no_server_only_from_the_beginning() {
+    fn server_is_absent_if_all_connections_were_refused() {
         let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
-        assert_eq!(Server::seen_in(&interval), Server::Unknown);
+        assert_eq!(Server::from_interval(&interval), Server::Unknown);
         interval.outcomes.count(Outcome::ConnectRefused);
-        assert_eq!(Server::seen_in(&interval), Server::Absent);
+        assert_eq!(Server::from_interval(&interval), Server::Absent);
         interval.outcomes.count(Outcome::ConnectTimeout);
-        assert_eq!(Server::seen_in(&interval), Server::Present);
+        assert_eq!(Server::from_interval(&interval), Server::Present);
         let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
         interval.outcomes.count(Outcome::ConnectRefused);
         interval.connections_open = 1;
-        assert_eq!(Server::seen_in(&interval), Server::Present);
+        assert_eq!(Server::from_interval(&interval), Server::Present);
     }
 }

@@ -1,4 +1,4 @@
-//! `dyno plan SUITE --budget TIME`.
+//! `dyno plan SUITE --budget TIME`: finds the repeats and the load duration that fit a time budget.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, bad};
 use crate::terminal::{self, print, print_text};
 
-/// Plans a suite as it would be run.
+/// A function that plans a suite as it would be run.
 pub(super) type PlanOf<'a> = dyn Fn(SuiteFile) -> anyhow::Result<Plan> + 'a;
 
 pub(super) fn run(
@@ -28,9 +28,9 @@ pub(super) fn run(
     let (run, plan) = pilot(args, suite, plan_of)?;
     let report = dyno_analysis::report::report(&run);
     let fits = |seconds: f64| keeps_turns(&plan, (seconds * 1e9) as u64);
-    let before_s = before_s(suite, plan_of)?;
+    let capacity_s = capacity_run_s(suite, plan_of)?;
     let planned: Budget =
-        budget(&run, &report, (time.as_secs_f64(), before_s), &fits).map_err(bad)?;
+        budget(&run, &report, (time.as_secs_f64(), capacity_s), &fits).map_err(bad)?;
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
@@ -43,7 +43,7 @@ pub(super) fn run(
 
 /// Returns the expected length of the run that measures capacities first, seconds. It is 0 if no
 /// rates are shares of a capacity.
-fn before_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
+fn capacity_run_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64> {
     if suite.shares.is_empty() {
         return Ok(0.0);
     }
@@ -63,8 +63,8 @@ pub(super) fn pilot(
         let run = super::super::open_run(path)?.read()?;
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
-            Err(what) => Err(bad(format!(
-                "{}: its {what} differ from those of this suite, so its variance does not \
+            Err(part) => Err(bad(format!(
+                "{}: its {part} differ from those of this suite, so its variance does not \
                  apply\nhint: run the present suite as the pilot",
                 path.display()
             ))),
@@ -81,50 +81,51 @@ pub(super) fn pilot(
     })
 }
 
-/// The latest run of the unchanged suite with enough repeats. `Err`: how the latest run of the
-/// suite differs from it, if there is one.
-type Latest = Result<(Run, Plan), Option<String>>;
+/// The latest run of the unchanged suite with enough repeats. `Err`: the difference of the latest
+/// run of a changed suite, if there is one.
+type LatestPilot = Result<(Run, Plan), Option<String>>;
 
 /// Finds the latest run in a folder.
 pub(super) fn latest(
     runs: &Path,
     suite: &SuiteFile,
     plan_of: &PlanOf<'_>,
-) -> anyhow::Result<Latest> {
+) -> anyhow::Result<LatestPilot> {
     let entries = std::fs::read_dir(runs).into_iter().flatten();
     let headers = entries.filter_map(|entry| {
         let dir = RunDir::open(entry.ok()?.path()).ok()?;
         let header = dir.header().ok()?;
         (header.plan.suite.name == suite.suite.name).then_some((header.started, dir))
     });
-    let mut all: Vec<(String, RunDir)> = headers.collect();
-    all.sort_by(|(a, _), (b, _)| b.cmp(a));
+    let mut runs_by_start: Vec<(String, RunDir)> = headers.collect();
+    runs_by_start.sort_by(|(a, _), (b, _)| b.cmp(a));
     let mut other = None;
-    for (_, dir) in all {
+    for (_, dir) in runs_by_start {
         let Ok(run) = dir.read() else { continue };
         if blocks(&run) < PILOT {
             continue;
         }
         match plan_as(&run, suite, plan_of)? {
             Ok(plan) => return Ok(Ok((run, plan))),
-            Err(what) => {
-                other = other.or(Some(format!(" (the {what} of {} differ)", run.header.id)));
+            Err(part) => {
+                other = other.or(Some(format!(" (the {part} of {} differ)", run.header.id)));
             }
         }
     }
     Ok(Err(other))
 }
 
+/// Number of blocks of a run that have trials.
 fn blocks(run: &Run) -> usize {
     let plan = &run.header.plan;
-    let all = run
+    let block_numbers = run
         .trials
         .iter()
         .map(|trial| plan.launches[plan.trials[trial.trial].launch].block as usize + 1);
-    all.max().unwrap_or(0)
+    block_numbers.max().unwrap_or(0)
 }
 
-/// Returns the suite's plan at the rates of a run. `Err`: what the run measured differently.
+/// Returns the suite's plan at the rates of a run. `Err`: the part of the plan that differs.
 fn plan_as(
     run: &Run,
     suite: &SuiteFile,
@@ -144,7 +145,7 @@ fn plan_as(
     let names = |plan: &Plan| plan.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
     let backends =
         |plan: &Plan| plan.backends.iter().map(|backend| backend.name.clone()).collect::<Vec<_>>();
-    let what = [
+    let parts = [
         (names(pilot) != names(&plan), "subjects"),
         (pilot.workloads != plan.workloads, "requests"),
         ((pilot.slice_ns, &pilot.duet) != (plan.slice_ns, &plan.duet), "turns"),
@@ -155,5 +156,5 @@ fn plan_as(
         (backends(pilot) != backends(&plan), "back ends"),
         (pilot.stop.is_some() != plan.stop.is_some(), "stop rules"),
     ];
-    Ok(what.into_iter().find(|(differs, _)| *differs).map_or(Ok(plan), |(_, what)| Err(what)))
+    Ok(parts.into_iter().find(|(differs, _)| *differs).map_or(Ok(plan), |(_, part)| Err(part)))
 }

@@ -1,4 +1,4 @@
-//! `dyno subjects build`.
+//! `dyno subjects build`: builds the chosen subjects.
 
 use std::path::Path;
 
@@ -12,25 +12,25 @@ use super::{ChosenSubjects, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
 use crate::terminal::{ThirdInterrupt, catch_interrupts, say};
 
-/// Builds all that are chosen; prints a row for each.
+/// Builds the chosen subjects, and prints a row for each.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
     for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
         // Most variants share their subject's build.
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
-        if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
-            // Other requirements of the variant may still be missing.
-            match here.unmet_need(d) {
-                None => chosen.row(id, &format!("as {}", same.id))?,
-                Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
+        if let Some(earlier) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
+            // The variant may have other unmet requirements.
+            match prerequisites.unmet_need(d) {
+                None => chosen.row(id, &format!("as {}", earlier.id))?,
+                Some(reason) => chosen.row(id, &format!("skipped: {reason}"))?,
             }
             continue;
         }
-        if let Some(why) = here.unmet_need(d) {
-            chosen.row(id, &format!("skipped: {why}"))?;
+        if let Some(reason) = prerequisites.unmet_need(d) {
+            chosen.row(id, &format!("skipped: {reason}"))?;
             exit = chosen.selection.exit_with_skipped(exit);
             continue;
         }
@@ -40,8 +40,8 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
         }
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
             Ok(built) => chosen.row(id, &build_time_text(&built))?,
-            Err(why) => {
-                chosen.row(id, &format!("build failed: {why}"))?;
+            Err(message) => {
+                chosen.row(id, &format!("build failed: {message}"))?;
                 exit = Exit::Failed;
             }
         }
@@ -49,10 +49,10 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     Ok(exit)
 }
 
-/// Describes the time of a build.
+/// Describes the time and the size of a build.
 pub(super) fn build_time_text(built: &Built) -> String {
     let Some(b) = &built.build else { return "needs no build".into() };
-    let how = if b.cached { "built before, in" } else { "built in" };
+    let verb = if b.cached { "built before, in" } else { "built in" };
     let cpu = b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
-    format!("{how} {}{cpu}, {}", micros(b.wall_ns as f64 / 1e3), bytes(b.artefact_bytes as f64))
+    format!("{verb} {}{cpu}, {}", micros(b.wall_ns as f64 / 1e3), bytes(b.artefact_bytes as f64))
 }

@@ -1,5 +1,5 @@
-//! `dyno subjects check`: starts each server as a run would, and prints each request, what was
-//! expected, and the response.
+//! `dyno subjects check`: starts each server as in a run, and prints each request, the expected and
+//! the received response.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -24,27 +24,27 @@ use super::{ChosenSubjects, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
 use crate::terminal::{ThirdInterrupt, catch_interrupts, print_text, say};
 
-/// Checks all that are chosen, one after the other, and prints a table of them at the end.
+/// Checks the chosen subjects one after the other, and prints a table of them at the end.
 pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts =
         catch_interrupts("stopping: shutting down this subject", ThirdInterrupt::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
     let mut rows = Vec::new();
     for subject in &chosen.subjects {
         if interrupts.count() > 0 {
             break;
         }
-        let seen = check(chosen, subject, cache, &here, &supervision)?;
-        exit = worse(exit, seen.exit(chosen));
-        rows.push((subject, seen));
+        let outcome = check(chosen, subject, cache, &prerequisites, &supervision)?;
+        exit = more_severe(exit, outcome.exit(chosen));
+        rows.push((subject, outcome));
     }
     if rows.len() > 1 {
         print_text("\n")?;
-        chosen.row("subject", &columns("built", "protocols", "checks", "result"))?;
-        rows.iter().try_for_each(|(subject, seen)| {
-            chosen.row(&subject.id, &seen.columns(&subject.definition))
+        chosen.row("subject", &table_row("built", "protocols", "checks", "result"))?;
+        rows.iter().try_for_each(|(subject, outcome)| {
+            chosen.row(&subject.id, &outcome.row(&subject.definition))
         })?;
     }
     if interrupts.count() > 0 {
@@ -54,12 +54,13 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     Ok(exit)
 }
 
-fn columns(built: &str, protocols: &str, checks: &str, result: &str) -> String {
+fn table_row(built: &str, protocols: &str, checks: &str, result: &str) -> String {
     format!("{built:<10} {protocols:<32} {checks:<9} {result}")
 }
 
-/// Returns the more severe of two. A failed file or machine outweighs an incorrect response.
-fn worse(a: Exit, b: Exit) -> Exit {
+/// Returns the more severe of two exit statuses. A failed file or machine outweighs an incorrect
+/// response.
+fn more_severe(a: Exit, b: Exit) -> Exit {
     let weight = |exit: Exit| match exit {
         Exit::Failed => 3,
         Exit::Usage => 2,
@@ -73,7 +74,7 @@ fn worse(a: Exit, b: Exit) -> Exit {
 struct Started {
     start: StartRecord,
     /// Protocols over which its short loads got responses.
-    answered: BTreeSet<Protocol>,
+    protocols: BTreeSet<Protocol>,
 }
 
 /// Outcome of the check of a subject.
@@ -81,7 +82,7 @@ enum CheckOutcome {
     Skipped(String),
     /// A back end has mistakes.
     Wrong(FileError),
-    /// With the end of the build's output.
+    /// The build failed. The text has the end of its output.
     NotBuilt(String),
     Started(Started),
     /// The check was not reached.
@@ -92,20 +93,21 @@ fn check(
     chosen: &ChosenSubjects,
     subject: &Subject,
     cache: &Path,
-    here: &Prerequisites<'_>,
+    prerequisites: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<CheckOutcome> {
     print_text(&format!("{}\n", line(&subject.id)))?;
-    let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
+    let suite = SuiteFile::parse(Path::new("check"), &check_suite(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
-    let resolved =
-        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet_need(d));
+    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| {
+        prerequisites.unmet_need(d)
+    });
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
-            let seen = CheckOutcome::Wrong(error);
-            print_text(&seen.describe())?;
-            return Ok(seen);
+            let outcome = CheckOutcome::Wrong(error);
+            print_text(&outcome.describe())?;
+            return Ok(outcome);
         }
     };
     let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
@@ -116,25 +118,25 @@ fn check(
         _ => {}
     })?;
     let planned_subject = &planned.plan.subjects[0];
-    let seen = match (&planned_subject.skipped, &planned_subject.build_failed) {
-        (Some(why), _) => CheckOutcome::Skipped(why.clone()),
-        (None, Some(why)) => CheckOutcome::NotBuilt(why.clone()),
+    let outcome = match (&planned_subject.skipped, &planned_subject.build_failed) {
+        (Some(reason), _) => CheckOutcome::Skipped(reason.clone()),
+        (None, Some(output)) => CheckOutcome::NotBuilt(output.clone()),
         (None, None) => {
-            let (ended, run) = walk(&planned, &builds, supervision)?;
-            let answered = answering_protocols(&run);
+            let (ended, run) = run_checks(&planned, &builds, supervision)?;
+            let protocols = answering_protocols(&run);
             let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
             start.map_or(CheckOutcome::Nothing, |start| {
-                CheckOutcome::Started(Started { start, answered })
+                CheckOutcome::Started(Started { start, protocols })
             })
         }
     };
-    print_text(&seen.describe())?;
-    Ok(seen)
+    print_text(&outcome.describe())?;
+    Ok(outcome)
 }
 
-/// Returns a suite with very short loads. Subjects are started, checked and stopped as in a run.
-/// Each protocol has a workload, so that every subject takes part.
-fn suite_of(subject: &Subject) -> String {
+/// Returns a suite with very short loads, in which the subject is started, checked and stopped as
+/// in a run. Each protocol has a workload, so that every subject takes part.
+fn check_suite(subject: &Subject) -> String {
     let path = match &subject.definition.ready.by {
         ReadyBy::Answer { path, .. } => path.as_str(),
         ReadyBy::Listening | ReadyBy::Command(_) => "/",
@@ -155,7 +157,7 @@ fn suite_of(subject: &Subject) -> String {
     )
 }
 
-fn walk(
+fn run_checks(
     planned: &Planned,
     builds: &dyno_runner::prepare::Builds,
     supervision: &Supervision<'_>,
@@ -169,9 +171,9 @@ fn walk(
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    let place = dyno_launch::folder::make("check", supervision.guard)?;
-    let dir = RunDir::create(&place, &header)?;
-    let mut on = |event: RunEvent<'_>| {
+    let folder = dyno_launch::folder::make("check", supervision.guard)?;
+    let dir = RunDir::create(&folder, &header)?;
+    let mut on_event = |event: RunEvent<'_>| {
         if let RunEvent::Printed { name, line } = event {
             show_output(name, line);
         }
@@ -184,24 +186,24 @@ fn walk(
         dir: &dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on,
+        on: &mut on_event,
     }
     .walk()
     .and_then(|ended| Ok((ended, dir.read()?)));
-    let _ = std::fs::remove_dir_all(&place);
+    let _ = std::fs::remove_dir_all(&folder);
     Ok(result?)
 }
 
 impl CheckOutcome {
-    /// Describes all that was seen, line by line.
+    /// Describes the results of all checks, line by line.
     fn describe(&self) -> String {
         match self {
-            CheckOutcome::Skipped(why) => format!("  skipped: {why}\n"),
+            CheckOutcome::Skipped(reason) => format!("  skipped: {reason}\n"),
             CheckOutcome::Wrong(error) => {
                 format!("  {}\n", error.to_string().replace('\n', "\n  "))
             }
-            CheckOutcome::NotBuilt(why) => {
-                format!("  build failed: {}\n", why.replace('\n', "\n    "))
+            CheckOutcome::NotBuilt(output) => {
+                format!("  build failed: {}\n", output.replace('\n', "\n    "))
             }
             CheckOutcome::Nothing => String::new(),
             CheckOutcome::Started(Started { start, .. }) => describe_checks(start),
@@ -223,16 +225,16 @@ impl CheckOutcome {
     }
 
     /// The row of the subject in the table.
-    fn columns(&self, definition: &Definition) -> String {
+    fn row(&self, definition: &Definition) -> String {
         match self {
-            CheckOutcome::Skipped(why) => {
-                columns("–", "–", "–", &format!("skipped: {}", first_line(why)))
+            CheckOutcome::Skipped(reason) => {
+                table_row("–", "–", "–", &format!("skipped: {}", first_line(reason)))
             }
             CheckOutcome::Wrong(error) => {
-                columns("–", "–", "–", &format!("not started: {}", first_line(&error.message)))
+                table_row("–", "–", "–", &format!("not started: {}", first_line(&error.message)))
             }
-            CheckOutcome::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
-            CheckOutcome::Nothing => columns("–", "–", "–", "not checked"),
+            CheckOutcome::NotBuilt(output) => table_row("failed", "–", "–", first_line(output)),
+            CheckOutcome::Nothing => table_row("–", "–", "–", "not checked"),
             CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
@@ -250,7 +252,7 @@ impl CheckOutcome {
                 };
                 let served = if served.is_empty() { "none".into() } else { served.join(" ") };
                 let built = if definition.build.is_some() { "yes" } else { "not needed" };
-                columns(built, &served, &format!("{passed}/{}", all.len()), &result)
+                table_row(built, &served, &format!("{passed}/{}", all.len()), &result)
             }
         }
     }
@@ -260,42 +262,43 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Returns the checks before the load, and those after it with another result.
+/// Returns the checks before the load, and those after it that newly failed.
 fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     let part = start.subject();
     let before = part.map_or(&[][..], |part| &part.checks_before);
     let after = part.map_or(&[][..], |part| &part.checks_after);
-    let is_news = |check: &&CheckResult| {
+    let is_new = |check: &&CheckResult| {
         let same = |b: &CheckResult| {
             (&b.name, b.protocol, b.ok) == (&check.name, check.protocol, check.ok)
         };
         !check.ok && !before.iter().any(same)
     };
-    before.iter().chain(after.iter().filter(is_news))
+    before.iter().chain(after.iter().filter(is_new))
 }
 
-/// The protocols over which the short loads got any response, correct or not. A protocol that the
-/// server declined to switch to is not among them.
+/// Returns the protocols over which the short loads got any response, correct or incorrect. A
+/// protocol upgrade that the server declined does not count.
 fn answering_protocols(run: &Run) -> BTreeSet<Protocol> {
-    let spoke = |load: &LoadRecord| {
+    let has_response = |load: &LoadRecord| {
         let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
         let declined =
             load.http2.as_ref().is_some_and(|h2| h2.fallen_back + h2.upgrades_declined > 0);
         !declined && outcomes.any(|(outcome, n)| outcome.is_completed() && n > 0)
     };
-    let trials = run.trials.iter().filter(|trial| spoke(&trial.load));
+    let trials = run.trials.iter().filter(|trial| has_response(&trial.load));
     let plan = &run.header.plan;
     trials.map(|trial| plan.workloads[plan.trials[trial.trial].workload].protocol).collect()
 }
 
-/// The protocols over which the server answered and no check failed.
+/// Returns the protocols over which the server responded and no check failed.
 fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static str> {
-    let broken = |protocol: Protocol| {
+    let has_failed = |protocol: Protocol| {
         results(&started.start)
             .any(|check| check.protocol == protocol && !check.ok && !check.waived)
     };
-    let served = |protocol: &&Protocol| started.answered.contains(*protocol) && !broken(**protocol);
-    definition.protocols.iter().filter(served).map(|protocol| protocol.name()).collect()
+    let is_served =
+        |protocol: &&Protocol| started.protocols.contains(*protocol) && !has_failed(**protocol);
+    definition.protocols.iter().filter(is_served).map(|protocol| protocol.name()).collect()
 }
 
 fn describe_checks(start: &StartRecord) -> String {
@@ -314,13 +317,13 @@ fn describe_checks(start: &StartRecord) -> String {
             continue;
         }
         let _ = writeln!(text);
-        for (what, said) in
+        for (name, content) in
             [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)]
         {
             let _ = writeln!(
                 text,
-                "      {what:<9}{}",
-                said.trim_end().replace('\n', "\n               ")
+                "      {name:<9}{}",
+                content.trim_end().replace('\n', "\n               ")
             );
         }
     }

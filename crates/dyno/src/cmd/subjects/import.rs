@@ -1,4 +1,4 @@
-//! `dyno subjects import`.
+//! `dyno subjects import`: drafts a subject.toml from another collection of servers.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::cli::{Collection, ImportArgs};
 use crate::exit::{Exit, bad};
 use crate::terminal::{print_text, quote};
 
-/// Writes the subject.toml of a server of another collection, and prints the remaining work.
+/// Writes the subject.toml of a server in another collection, and prints the remaining work.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let folder = args
         .server
@@ -39,8 +39,8 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-/// Reads a file of the folder. The folder may come from anyone: its links, pipes and devices are
-/// refused.
+/// Reads a file of the folder. Links, pipes and devices are refused, because the folder may be
+/// untrusted.
 fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
     match read_without_links(Path::new(name), folder, IMPORTED_BYTES) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
@@ -50,7 +50,7 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Writes the definition. A link counts as a file that is there, wherever it leads.
+/// Writes the definition. A link counts as an existing file.
 fn write(path: &Path, toml: &str, existing: ExistingFile) -> anyhow::Result<()> {
     match write_whole(path, toml.as_bytes(), existing) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -67,7 +67,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn read_refuses_what_is_no_file_of_the_folder() {
+    fn read_refuses_link_out_of_folder() {
         let root = tempfile::tempdir().unwrap();
         symlink("/dev/zero", root.path().join("x")).unwrap();
         assert!(read("x", root.path()).unwrap_err().contains("is a link"));

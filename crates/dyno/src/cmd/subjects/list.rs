@@ -1,4 +1,4 @@
-//! `dyno subjects list`.
+//! `dyno subjects list`: lists the subjects, and the reasons why any are unavailable here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,21 +12,21 @@ use super::{ChosenSubjects, Subject};
 use crate::exit::Exit;
 use crate::terminal::print_text;
 
-/// Lists all subjects, and why any are unavailable here.
+/// Lists the chosen subjects, and the reasons why any are unavailable here.
 pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let here = Prerequisites::new(&supervision);
+    let prerequisites = Prerequisites::new(&supervision);
     let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
-        let state = chosen
-            .folders
-            .unavailable_reason(d, &here)
-            .map_or("yes".into(), |why| format!("no: {}", why.lines().next().unwrap_or_default()));
+        let state =
+            chosen.folders.unavailable_reason(d, &prerequisites).map_or("yes".into(), |reason| {
+                format!("no: {}", reason.lines().next().unwrap_or_default())
+            });
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
-        let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
-        let _ = writeln!(table, "{}", escape_controls(&words));
+        let row = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
+        let _ = writeln!(table, "{}", escape_controls(&row));
     }
     for (name, error) in &chosen.wrong {
         let message = error.message.lines().next().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         );
     }
     print_text(&table)?;
-    if let Some(command) = apt_get(chosen, &here) {
+    if let Some(command) = install_command(chosen, &prerequisites) {
         print_text(&format!("\nInstall missing Debian packages with: {command}\n"))?;
     }
     Ok(chosen.print_mistakes())
@@ -45,12 +45,12 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
 
 /// Returns the command that installs the Debian packages of all unmet requirements, including those
 /// of back ends.
-fn apt_get(chosen: &ChosenSubjects, here: &Prerequisites<'_>) -> Option<String> {
-    let all =
+fn install_command(chosen: &ChosenSubjects, prerequisites: &Prerequisites<'_>) -> Option<String> {
+    let definitions =
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
-    let packages: BTreeSet<String> = all
+    let packages: BTreeSet<String> = definitions
         .flat_map(|definition| {
-            let unmet = here.all_unmet(&definition);
+            let unmet = prerequisites.all_unmet(&definition);
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();

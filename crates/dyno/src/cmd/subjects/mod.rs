@@ -1,4 +1,4 @@
-//! `dyno subjects list|build|check|import`.
+//! `dyno subjects list|build|check|import`: works with the servers under test.
 
 mod build;
 mod check;
@@ -25,76 +25,87 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     }
     let guard = Guard::start()?;
     match &args.command {
-        None | Some(SubjectsCommand::Import(_)) => {
-            list::run(&ChosenSubjects::from_names(&args.places, &[], Reach::Everywhere)?, &guard)
+        None | Some(SubjectsCommand::Import(_)) => list::run(
+            &ChosenSubjects::from_names(&args.folder_options, &[], FolderScope::All)?,
+            &guard,
+        ),
+        Some(SubjectsCommand::List { names }) => list::run(
+            &ChosenSubjects::from_names(&args.folder_options, names, FolderScope::All)?,
+            &guard,
+        ),
+        Some(SubjectsCommand::Build { selection }) => {
+            let chosen = ChosenSubjects::from_names(
+                &args.folder_options,
+                &selection.names,
+                FolderScope::Named,
+            )?
+            .exclude(&selection.except)?;
+            build::run(&chosen, &args.folder_options.cache_folder()?, &guard)
         }
-        Some(SubjectsCommand::List { names }) => {
-            list::run(&ChosenSubjects::from_names(&args.places, names, Reach::Everywhere)?, &guard)
-        }
-        Some(SubjectsCommand::Build { which }) => {
-            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
-                .exclude(&which.except)?;
-            build::run(&chosen, &args.places.cache_folder()?, &guard)
-        }
-        Some(SubjectsCommand::Check { which }) => {
-            let chosen = ChosenSubjects::from_names(&args.places, &which.names, Reach::Given)?
-                .exclude(&which.except)?;
-            check::run(&chosen, &args.places.cache_folder()?, &guard)
+        Some(SubjectsCommand::Check { selection }) => {
+            let chosen = ChosenSubjects::from_names(
+                &args.folder_options,
+                &selection.names,
+                FolderScope::Named,
+            )?
+            .exclude(&selection.except)?;
+            check::run(&chosen, &args.folder_options.cache_folder()?, &guard)
         }
     }
 }
 
-/// The folders of a command without names.
+/// The folders from which a command without names takes its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    Everywhere,
-    /// The folders that the user names, if any.
-    Given,
+enum FolderScope {
+    All,
+    /// Only the folders that the user names, if any.
+    Named,
 }
 
 /// The subjects that a command is for.
 struct ChosenSubjects {
     folders: Folders,
     selection: Selection,
-    /// In the order of their names, each subject before its variants.
+    /// Subjects in the order of their names, each before its variants.
     subjects: Vec<Subject>,
-    /// Files with mistakes: their subjects' names, and the mistake.
+    /// Files with mistakes: the names of their subjects, and the errors.
     wrong: Vec<(String, FileError)>,
 }
 
-/// A subject as it is started: by itself, or as one of its variants.
+/// A subject to start: itself, or one of its variants.
 struct Subject {
     id: String,
     definition: Definition,
 }
 
-/// How the subjects were chosen.
+/// The way in which the subjects were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selection {
-    /// Every subject that can be built and started here: one that is skipped is no failure.
+    /// Every subject that can be built and started here. A skipped one is not a failure.
     All,
-    /// Subjects named on the command line: one that is skipped is a failure.
+    /// Subjects named on the command line. A skipped one is a failure.
     Named,
 }
 
 impl Selection {
-    /// The exit status once a subject was skipped.
+    /// Returns the exit status after a subject was skipped.
     fn exit_with_skipped(self, exit: Exit) -> Exit {
         if self == Selection::Named { Exit::Failed } else { exit }
     }
 }
 
 impl ChosenSubjects {
-    /// `NAME` is a subject with its variants, `NAME/VARIANT` one of them; no name is all.
+    /// Chooses subjects: `NAME` with its variants, or `NAME/VARIANT`. Without names, all are
+    /// chosen.
     fn from_names(
-        places: &FolderOptions,
+        folder_options: &FolderOptions,
         names: &[String],
-        reach: Reach,
+        scope: FolderScope,
     ) -> anyhow::Result<ChosenSubjects> {
-        let (folders, given) = places.subjects.find_all(None)?;
-        let found = match (names, given) {
-            ([], 1..) if reach == Reach::Given => {
-                Folders(folders.0[..given].to_vec()).in_folders()?
+        let (folders, named_count) = folder_options.subjects.find_all(None)?;
+        let found = match (names, named_count) {
+            ([], 1..) if scope == FolderScope::Named => {
+                Folders(folders.0[..named_count].to_vec()).in_folders()?
             }
             _ => folders.all()?,
         };
@@ -124,7 +135,7 @@ impl ChosenSubjects {
         Ok(self)
     }
 
-    /// The width of a column that holds the name of each.
+    /// Width of a column with the names of the subjects.
     fn width(&self) -> usize {
         self.subjects.iter().map(|s| s.id.chars().count()).max().unwrap_or(0).max("subject".len())
     }

@@ -1,4 +1,4 @@
-//! The processes that `dyno watch` observes. They are searched for again at each sample.
+//! Finds the processes that `dyno watch` observes, again at each sample.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,18 +18,18 @@ use crate::terminal;
 pub(super) struct WatchedServer {
     pub(super) title: String,
     sampler: Sampler,
-    /// The port that identifies it: every process that listens on it belongs to the server.
+    /// The port that identifies the server. Every process that listens on it belongs to the server.
     port: Option<u16>,
-    /// Without a control group: its processes so far, each with its start time in clock ticks. A
-    /// process whose parent has ended stays; one that reuses a PID does not.
+    /// Processes so far, each with its start time in clock ticks, for a server without a control
+    /// group. A process whose parent has ended stays. One that reuses a PID does not.
     known: BTreeMap<u32, u64>,
-    /// Files that stay open from one look to the next.
+    /// Files that stay open between samples.
     files: Files,
 }
 
 impl WatchedServer {
     pub(super) fn find(args: &WatchArgs) -> anyhow::Result<WatchedServer> {
-        let of = |title: String, sampler: Sampler, port: Option<u16>| WatchedServer {
+        let new_server = |title: String, sampler: Sampler, port: Option<u16>| WatchedServer {
             title,
             sampler,
             port,
@@ -37,22 +37,22 @@ impl WatchedServer {
             files: Files::default(),
         };
         let trees = || Sampler { group: Group::default(), processes: Processes::Trees(Vec::new()) };
-        let mut server = match (args.whom.pid, args.whom.port, &args.whom.cgroup) {
+        let mut server = match (args.target.pid, args.target.port, &args.target.cgroup) {
             (Some(pid), ..) => {
-                let mut server = of(format!("process {pid}"), trees(), None);
-                server.learn([pid]);
+                let mut server = new_server(format!("process {pid}"), trees(), None);
+                server.add_processes([pid]);
                 server
             }
-            (_, Some(port), _) => of(format!("port {port}"), trees(), Some(port)),
+            (_, Some(port), _) => new_server(format!("port {port}"), trees(), Some(port)),
             (_, _, Some(folder)) => {
                 let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
                 let group = Group::from_folder(folder, &mounts).map_err(bad)?;
                 let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
-                of(format!("group {}", line(&folder.display().to_string())), sampler, None)
+                new_server(format!("group {}", line(&folder.display().to_string())), sampler, None)
             }
             (None, None, None) => unreachable!("one of them is required"),
         };
-        server.look_for_more(None);
+        server.find_new_processes(None);
         let pids = server.sampler.pids();
         let Some(first) = pids.first() else { return Err(bad(server.missing_text(args))) };
         let name = proc::Stat::read(*first)
@@ -62,26 +62,26 @@ impl WatchedServer {
     }
 
     /// Adds processes, each with its start time.
-    fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
+    fn add_processes(&mut self, pids: impl IntoIterator<Item = u32>) {
         let began = |pid| Some((pid, proc::Stat::read(pid)?.began_ticks));
         self.known.extend(pids.into_iter().filter_map(began));
     }
 
-    /// Searches for new processes of a server without a control group. The eBPF program knows
-    /// processes whose parent ended between two samples.
-    fn look_for_more(&mut self, inside: Option<&Watching>) {
+    /// Finds new processes of a server without a control group. The eBPF program knows processes
+    /// whose parent ended between two samples.
+    fn find_new_processes(&mut self, inside: Option<&Watching>) {
         if !self.sampler.group.is_empty() {
             return;
         }
-        self.learn(inside.map(Watching::pids).unwrap_or_default());
+        self.add_processes(inside.map(Watching::pids).unwrap_or_default());
         self.known.retain(|pid, began| {
             proc::Stat::read(*pid).is_some_and(|now| now.began_ticks == *began)
         });
         if let Some(port) = self.port {
-            self.learn(proc::listening_on(port));
+            self.add_processes(proc::listening_on(port));
         }
         let roots: Vec<u32> = self.known.keys().copied().collect();
-        self.learn(proc::trees(&roots));
+        self.add_processes(proc::trees(&roots));
         self.sampler.processes = Processes::Trees(self.known.keys().copied().collect());
     }
 
@@ -90,7 +90,7 @@ impl WatchedServer {
             std::fs::read_to_string(folder.join("cgroup.type"))
                 .is_ok_and(|text| text.trim() == "threaded")
         };
-        match (args.whom.port, &args.whom.cgroup) {
+        match (args.target.port, &args.target.cgroup) {
             (Some(port), _) => format!(
                 "--port {port}: no visible process listens on this port in this network\nhint: \
                  start the server first, or run dyno as root to see processes of other \
@@ -108,13 +108,13 @@ impl WatchedServer {
     }
 
     /// Starts the eBPF programs. `None`: they are unavailable, and the reason is printed.
-    pub(super) fn look_inside(&self) -> Option<Arc<Watching>> {
-        let wanted = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
+    pub(super) fn start_probes(&self) -> Option<Arc<Watching>> {
+        let choice = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();
-        let begun = ProcessObserver::load(wanted)
+        let watching = ProcessObserver::load(choice)
             .map_err(|refusal| format!("{}\nhint: {}", refusal.why, refusal.hint))
             .and_then(|inside| inside.watch(*pids.first().ok_or("the process has ended")?));
-        match begun {
+        match watching {
             Ok(watching) => {
                 watching.add(&pids);
                 if let Some(refusal) = watching.inside().refusal() {
@@ -125,16 +125,16 @@ impl WatchedServer {
                 }
                 Some(Arc::new(watching))
             }
-            Err(why) => {
-                terminal::say(&format!("system calls and waits of threads are unknown: {why}"));
+            Err(message) => {
+                terminal::say(&format!("system calls and waits of threads are unknown: {message}"));
                 None
             }
         }
     }
 
-    /// Prints what else is unknown. `is_inside`: the eBPF programs are running.
-    pub(super) fn print_gaps(&self, is_inside: bool) {
-        if !is_inside && self.sampler.group.is_empty() {
+    /// Prints which other facts are unknown. `has_probes`: the eBPF programs are running.
+    pub(super) fn print_gaps(&self, has_probes: bool) {
+        if !has_probes && self.sampler.group.is_empty() {
             terminal::say(
                 "the CPU time of processes and threads that end between samples is unknown",
             );
@@ -148,8 +148,8 @@ impl WatchedServer {
         }
     }
 
-    pub(super) fn look(&mut self, inside: Option<&Watching>) -> Sample {
-        self.look_for_more(inside);
+    pub(super) fn sample(&mut self, inside: Option<&Watching>) -> Sample {
+        self.find_new_processes(inside);
         let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
         let mut sample = sample(&[scope], Reads::All, &self.files);
         sample.party_use_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());

@@ -1,4 +1,4 @@
-//! The charts: throughput and response times over time, and how often each response time was.
+//! Draws the charts: throughput and response times over time, and a histogram of response times.
 
 use dyno_report::format::percent;
 use ratatui::layout::Rect;
@@ -19,13 +19,13 @@ const GUTTER: u16 = 10;
 /// Columns right of a chart, for the names of its lines.
 const MARGIN: u16 = 4;
 
-/// The time axis shows a plan of up to this many seconds whole. For a longer plan it grows in
-/// steps: a chart that is nearly empty for minutes shows nothing.
-const SHOWN_WHOLE_S: f64 = 120.0;
+/// Maximum length of a plan that the time axis shows completely, seconds. For a longer plan the
+/// axis grows in steps, so that the chart is not nearly empty for minutes.
+const MAX_FULL_PLAN_S: f64 = 120.0;
 
 const NOTHING_YET: &str = "   no responses yet";
 
-/// Bars that fill a cell from below, by eighths.
+/// Symbols that fill a cell from below, in eighths.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
 /// The percentiles in the chart of response times, from the top line down.
@@ -34,14 +34,14 @@ const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 impl View<'_> {
     pub(super) fn rate(&mut self, area: Rect) {
         let offered = positive(self.model.offered_rps);
-        let mut more: Vec<_> = offered
+        let mut notes: Vec<_> = offered
             .iter()
             .map(|rps| Span::raw(format!("   ╌ {} offered", rate(Some(*rps)))))
             .collect();
         if self.model.points.iter().any(|p| p.failed > 0) {
-            more.push(Span::styled("   × failures", self.palette.attention));
+            notes.push(Span::styled("   × failures", self.palette.attention));
         }
-        self.title(area, ("Throughput", "  requests/s"), more);
+        self.title(area, ("Throughput", "  requests/s"), notes);
         let cells = plot(area, 1);
         let columns = columns(self.model, self.span_s(), cells.width);
         let height = f64::from(cells.height);
@@ -57,16 +57,16 @@ impl View<'_> {
             self.bar(cells, i as u16, column.rps().unwrap_or(0.0) / top, style);
         }
         if let Some(offered) = offered {
-            // Where the line crosses a bar, it replaces the bar's cells.
+            // The line replaces the cells of bars that it crosses.
             let line = "╌".repeat(usize::from(cells.width));
             let y = (((1.0 - offered / top) * height) as u16).min(cells.height - 1);
             self.text(row(cells, y), &line, BOLD.fg(Color::Reset));
         }
-        self.below_the_bars(cells, &columns);
+        self.time_axis_marks(cells, &columns);
     }
 
-    /// Marks on the time axis: the warm-up, and where something failed.
-    fn below_the_bars(&mut self, cells: Rect, columns: &[Column]) {
+    /// Marks the warm-up and failures on the time axis.
+    fn time_axis_marks(&mut self, cells: Rect, columns: &[Column]) {
         let warmup = columns.iter().rposition(|c| c.warmup).map_or(0, |i| i as u16 + 1);
         let axis = row(cells, cells.height);
         let name = " warm-up ";
@@ -85,11 +85,11 @@ impl View<'_> {
         let time_ticks = time_ticks(self.span_s(), cells.width);
         let columns = columns(self.model, self.span_s(), cells.width);
         let scale = Scale::from_values(columns.iter().flat_map(|column| column.times).flatten());
-        let more = if scale.is_some() { "" } else { NOTHING_YET };
+        let note = if scale.is_some() { "" } else { NOTHING_YET };
         self.title(
             area,
             ("Response time", "  per interval, log scale"),
-            vec![Span::styled(more, FAINT)],
+            vec![Span::styled(note, FAINT)],
         );
         let Some(scale) = scale else { return self.axes(cells, &[], &time_ticks) };
         let ticks = scale.ticks(cells.height, 2).into_iter();
@@ -101,23 +101,23 @@ impl View<'_> {
         self.line_names(cells, &scale, &columns);
     }
 
-    /// Step-shaped lines in Braille dots: two by four per cell.
+    /// Draws step-shaped lines in Braille dots, two by four per cell.
     fn lines(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let colours = self.palette.times;
         let (right, top) =
             (f64::from(cells.width) * 2.0 - 1.0, f64::from(cells.height) * 4.0 - 1.0);
         let paint = |context: &mut canvas::Context<'_>| {
             for (i, color) in colours.into_iter().enumerate() {
-                let mut before = None;
+                let mut previous = None;
                 for (x1, column) in
                     columns.iter().enumerate().map(|(i, column)| (i as f64 * 2.0, column))
                 {
                     let y = column.times[i].map(|us| scale.share(us) * top);
                     let rise =
-                        before.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
+                        previous.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
                     let step = y.map(|y| canvas::Line { x1, y1: y, x2: x1 + 1.0, y2: y, color });
                     rise.iter().chain(&step).for_each(|line| context.draw(line));
-                    before = y;
+                    previous = y;
                 }
             }
         };
@@ -126,8 +126,8 @@ impl View<'_> {
         canvas.paint(paint).render(cells, self.buffer);
     }
 
-    /// Arrows where p99 lies among unanswered requests: the line is at the longest wait known, the
-    /// true p99 above it.
+    /// Draws arrows where p99 lies among unanswered requests. The line is at the longest known
+    /// wait, and the true p99 is above it.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
             let Some(us) = column.times[0] else { continue };
@@ -138,8 +138,8 @@ impl View<'_> {
         }
     }
 
-    /// Each line's name, right of its end. Names that would collide move down, and up from the
-    /// bottom.
+    /// Writes the name of each line, right of its end. Names that would collide move down, and up
+    /// from the bottom.
     fn line_names(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let Some(end) = columns.iter().rposition(|column| column.seconds > 0.0) else { return };
         let mut free = 0;
@@ -155,15 +155,15 @@ impl View<'_> {
 
     pub(super) fn histogram(&mut self, area: Rect) {
         let total = self.model.histogram.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
-        // The row above is for the names of the marks.
+        // The row above is reserved for the names of the marks.
         let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
         let bins = Bins::from_histogram(&self.model.histogram, usize::from(cells.width));
-        let more = if bins.is_some() {
+        let note = if bins.is_some() {
             format!("   {} responses", whole(total))
         } else {
             NOTHING_YET.into()
         };
-        self.title(area, ("Response times", "  measured so far"), vec![Span::styled(more, FAINT)]);
+        self.title(area, ("Response times", "  measured so far"), vec![Span::styled(note, FAINT)]);
         let Some(bins) = bins else { return self.axes(cells, &[], &[]) };
         let most = bins.counts.iter().copied().max().unwrap_or(1).max(1);
         let scale = Scale { low: bins.low_ns / 1e3, high: bins.high_ns / 1e3 };
@@ -177,8 +177,9 @@ impl View<'_> {
         self.markers(cells, &bins);
     }
 
-    /// Marks for p50 and p99 above the histogram. p50 is named left of its mark and p99 right of
-    /// it, so that they never collide; gutter and margin have room for a name at either end.
+    /// Marks p50 and p99 above the histogram. The name of p50 is left of its mark and that of p99
+    /// right of it, so that they never collide. Gutter and margin have room for a name at either
+    /// end.
     fn markers(&mut self, cells: Rect, bins: &Bins) {
         let [p99, _, p50] = self.palette.times;
         for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
@@ -190,26 +191,26 @@ impl View<'_> {
         }
     }
 
-    /// The seconds that the time axis shows.
+    /// Length of the time axis, seconds.
     fn span_s(&self) -> f64 {
-        let seen = self.model.points.last().and_then(|p| finite(p.end_s)).unwrap_or(0.0);
+        let elapsed = self.model.points.last().and_then(|p| finite(p.end_s)).unwrap_or(0.0);
         let planned = self.planned_s().unwrap_or(f64::INFINITY);
-        if planned <= SHOWN_WHOLE_S {
-            return planned.max(seen);
+        if planned <= MAX_FULL_PLAN_S {
+            return planned.max(elapsed);
         }
-        let enough = ROUND_S.into_iter().find(|s| *s >= seen.max(10.0)).unwrap_or(seen);
-        enough.min(planned).max(seen)
+        let length = ROUND_S.into_iter().find(|s| *s >= elapsed.max(10.0)).unwrap_or(elapsed);
+        length.min(planned).max(elapsed)
     }
 
-    /// A panel's name, what it shows, and as much more as fits.
+    /// Writes the name of a panel, its description, and as many notes as fit.
     fn title(
         &mut self,
         area: Rect,
-        (name, what): (&'static str, &'static str),
-        more: Vec<Span<'_>>,
+        (name, description): (&'static str, &'static str),
+        notes: Vec<Span<'_>>,
     ) {
-        let mut line = Line::from(vec![Span::styled(name, BOLD), Span::styled(what, FAINT)]);
-        for span in more {
+        let mut line = Line::from(vec![Span::styled(name, BOLD), Span::styled(description, FAINT)]);
+        for span in notes {
             if line.width() + span.width() <= usize::from(area.width) {
                 line.push_span(span);
             }
@@ -217,7 +218,8 @@ impl View<'_> {
         line.render(row(area, 0), self.buffer);
     }
 
-    /// The two axes with their labels: rows and columns count from the plot's upper left.
+    /// Draws the two axes with their labels. Rows and columns count from the upper left of the
+    /// plot.
     fn axes(&mut self, cells: Rect, rows: &[(u16, String)], columns: &[(u16, String)]) {
         let left = Rect { x: cells.x - 1, width: 1, ..cells };
         for y in 0..cells.height {
@@ -245,7 +247,8 @@ impl View<'_> {
         }
     }
 
-    /// A bar in one column of a plot, `share` (0 to 1) of its height. Any share above 0 is visible.
+    /// Draws a bar in one column of a plot, with `share` (0 to 1) of its height. Any share above 0
+    /// is visible.
     fn bar(&mut self, cells: Rect, column: u16, share: f64, style: Style) {
         let eighths = (share * f64::from(cells.height) * 8.0).round() as u16;
         let mut left = if share > 0.0 { eighths.max(1) } else { 0 };
@@ -257,11 +260,11 @@ impl View<'_> {
     }
 }
 
-/// The stretch of time in one column of a chart.
+/// The time span of one column of a chart.
 #[derive(Clone, Copy, Default)]
 struct Column {
     seconds: f64,
-    answers: f64,
+    responses: f64,
     warmup: bool,
     failed: bool,
     /// The largest value of each of [`PERCENTILES`], in microseconds.
@@ -272,13 +275,13 @@ struct Column {
 
 impl Column {
     fn rps(&self) -> Option<f64> {
-        positive(Some(self.answers / self.seconds))
+        positive(Some(self.responses / self.seconds))
     }
 }
 
-/// The points spread over `width` columns of equal time, each weighted by how long it was.
+/// Distributes points over `width` columns of equal time, weighted by their lengths.
 fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
-    // A point that ends at the edge of a column must not reach into the next one by rounding.
+    // A point that ends at the edge of a column must not reach the next one by rounding.
     const ROUNDING: f64 = 1e-6;
     let mut columns = vec![Column::default(); usize::from(width)];
     let per_s = f64::from(width) / span_s;
@@ -292,7 +295,7 @@ fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
                 continue;
             }
             column.seconds += overlap / per_s;
-            column.answers += overlap / per_s * point.rps;
+            column.responses += overlap / per_s * point.rps;
             column.warmup = point.warmup;
             column.failed |= point.failed > 0;
             column.beyond |= point.beyond[2];
@@ -308,7 +311,7 @@ fn percentiles(point: &LivePoint) -> [Option<f64>; 3] {
     [point.p99_us, point.p90_us, point.p50_us].map(positive)
 }
 
-/// The area of a panel's plot: below the title, between gutter and margin, with `below` rows left
+/// Returns the plot area of a panel: below the title, between gutter and margin, above `below` rows
 /// for the axis.
 fn plot(area: Rect, below: u16) -> Rect {
     Rect {
@@ -325,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_weigh_points_by_time() {
+    fn columns_weight_points_by_time() {
         let points =
             vec![LivePoint { rps: 100.0, ..point(1) }, LivePoint { rps: 40.0, ..point(3) }];
         let columns = columns(&LiveModel { points, ..LiveModel::default() }, 4.0, 2);

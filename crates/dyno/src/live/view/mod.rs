@@ -1,7 +1,7 @@
-//! Draws a [`LiveModel`]. Pure: the same model on the same area is the same screen.
+//! Draws a [`LiveModel`]. The same model on the same area always gives the same screen.
 //!
 //! This file has the layout. `charts` draws the charts over time and the histogram, on the axes of
-//! `scale`; `side` shows connections, generator and errors; `words` formats numbers.
+//! `scale`. `side` draws connections, generator and errors. `numbers` formats numbers.
 
 mod charts;
 mod numbers;
@@ -20,21 +20,21 @@ use ratatui::widgets::Widget as _;
 use super::model::{LiveModel, LivePhase};
 use numbers::{finite, rate, response_time_text, seconds, time_text, whole};
 
-/// Columns and rows that panels need. A smaller screen has one line instead.
-const LEAST: (u16, u16) = (80, 24);
+/// Minimum columns and rows for panels. A smaller screen has one line instead.
+const MIN_SIZE: (u16, u16) = (80, 24);
 
-/// Rows of the body from which there is room for gaps between panels.
-const ROOMY: u16 = 24;
+/// Minimum rows of the body for gaps between panels.
+const MIN_ROWS_FOR_GAPS: u16 = 24;
 
 /// Rows that the histogram's panel needs.
 const HISTOGRAM_ROWS: u16 = 9;
 
-/// Widths of the columns of the table of numbers, after that of the names.
+/// Widths of the columns in the table of numbers, after the column of names.
 const TABLE: [usize; 6] = [11, 19, 9, 9, 9, 10];
 
-/// The colours of Okabe and Ito, which colour-blind readers can distinguish: the nearest of a
-/// terminal's 256. No fact is shown by colour alone: lines are named at their ends, warnings have
-/// a mark.
+/// The colours of Okabe and Ito, which colour-blind readers can distinguish, as the nearest of a
+/// terminal's 256 colours. Colour is never the only sign: lines have names, and warnings have
+/// marks.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     rate: Style,
@@ -52,7 +52,7 @@ impl Palette {
         times: [Color::Indexed(175), Color::Indexed(214), Color::Indexed(36)],
     };
 
-    /// For `NO_COLOR`: bold and dim remain.
+    /// Palette for `NO_COLOR`, with bold and dim text.
     pub const PLAIN: Palette =
         Palette { rate: Style::new(), warmup: FAINT, attention: BOLD, times: [Color::Reset; 3] };
 }
@@ -64,7 +64,7 @@ const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 pub fn draw(frame: &mut Frame<'_>, model: &LiveModel, palette: &Palette) {
     let area = frame.area();
     let mut view = View { buffer: frame.buffer_mut(), model, palette };
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         view.summary(area);
     } else {
         view.screen(area.inner(Margin::new(1, 0)));
@@ -80,7 +80,7 @@ struct View<'a> {
 impl View<'_> {
     fn screen(&mut self, area: Rect) {
         let head = if self.title_width() <= area.width { 1 } else { 2 };
-        let gap = u16::from(area.height >= LEAST.1 + 10);
+        let gap = u16::from(area.height >= MIN_SIZE.1 + 10);
         let rows = [
             Length(head),
             Length(1),
@@ -101,7 +101,7 @@ impl View<'_> {
 
     fn body(&mut self, area: Rect) {
         let side = (area.width * 36 / 100).clamp(27, 72);
-        let gap = u16::from(area.height >= ROOMY);
+        let gap = u16::from(area.height >= MIN_ROWS_FOR_GAPS);
         let rows = Layout::vertical([Fill(4), Length(gap), Fill(5)]);
         let columns = Layout::horizontal([Fill(1), Length(2), Length(side)]);
         let [charts, _, side] = columns.areas(area);
@@ -154,7 +154,7 @@ impl View<'_> {
             (LivePhase::Drain, _) => "waiting for the last responses".into(),
             (_, None) => elapsed,
             (_, Some(planned)) => {
-                // Rounded up: `0 s left` means that nothing is left.
+                // Rounded up, so that `0 s left` means the end.
                 let left = seconds((planned - elapsed_s).ceil());
                 format!("{elapsed} of {}   {left} left", seconds(planned))
             }
@@ -188,7 +188,7 @@ impl View<'_> {
         self.model.outcomes.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
 
-    /// One line with the facts that fit, the most important first.
+    /// Draws one line with the facts that fit, the most important first.
     fn summary(&mut self, area: Rect) {
         let model = self.model;
         let Some(last) = model.points.last() else {
@@ -207,7 +207,7 @@ impl View<'_> {
             self.elapsed_text(),
             "q ends early and still reports".into(),
         ];
-        // The longest beginning of the list that fits, and its first fact in any case.
+        // As many facts as fit, but at least the first one.
         let texts = (1..=facts.len()).map(|n| facts[..n].join(" · "));
         let fits = |text: &String| text.chars().count() <= usize::from(area.width);
         let text = texts.take_while(fits).last().unwrap_or_else(|| facts[0].clone());
@@ -223,7 +223,7 @@ fn row(area: Rect, y: u16) -> Rect {
     Rect { y: area.y + y, height: 1, ..area }
 }
 
-/// A bar of `width` columns, `share` of it filled.
+/// Returns a bar of `width` columns, with `share` of it filled.
 fn strip(width: u16, share: f64, style: Style) -> [Span<'static>; 2] {
     let filled = (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
     let rest = usize::from(width) - filled;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_with_panels_has_the_key_facts() {
+    fn screen_with_panels_has_key_facts_at_any_size() {
         for (width, height) in [(200, 60), (120, 40), (80, 24)] {
             let screen = screen(width, height, &model());
             assert_shows(&screen, &["http://127.0.0.1:8080/plaintext", "io_uring × 1", "measured"]);
@@ -315,7 +315,7 @@ mod tests {
                 &screen,
                 &["╌ 190,000 offered", "p90", "30 s", "q ends early and still reports"],
             );
-            assert_eq!(screen.contains("▾ p99"), height > 24, "the histogram gives way first");
+            assert_eq!(screen.contains("▾ p99"), height > 24, "the histogram is omitted first");
             let sorted = screen.find("connect refused") < screen.find("timeout");
             assert!(sorted, "the most frequent class comes first");
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_shows_in_every_number_it_touches() {
+    fn unanswered_requests_show_in_every_number() {
         let last =
             LivePoint { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
         let points = (1..=20).map(point).chain([last]).collect();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_is_said() {
+    fn screen_before_first_response_says_so() {
         let screen = screen(120, 40, &LiveModel::default());
         assert_shows(&screen, &["connecting", "–", "no responses yet", "no errors", "0 of 0 open"]);
         let warmup = LiveModel { phase: LivePhase::Warmup, outcomes: Vec::new(), ..model() };
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_and_no_number_breaks_it() {
+    fn extreme_sizes_and_numbers_are_drawn() {
         let bad = LivePoint {
             end_s: f64::NAN,
             rps: f64::NAN,
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_no_cell_has_one() {
+    fn plain_palette_has_no_colours() {
         let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
         terminal.draw(|frame| draw(frame, &model(), &Palette::PLAIN)).unwrap();
         let cells = terminal.backend().buffer().content();

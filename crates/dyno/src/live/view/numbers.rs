@@ -1,4 +1,4 @@
-//! Numbers as the view writes them.
+//! Formats the numbers of the view.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) fn positive(x: Option<f64>) -> Option<f64> {
     x.filter(|x| x.is_finite() && *x > 0.0)
 }
 
-/// A time in microseconds, or a dash.
+/// Formats a time in microseconds, or returns a dash.
 pub(super) fn time(us: Option<f64>) -> String {
     or_dash(
         us.and_then(finite),
@@ -29,7 +29,7 @@ pub(super) fn time_label(us: f64) -> String {
         .map_or_else(String::new, |(number, unit)| format!("{} {unit}", trim_zeros(number)))
 }
 
-/// A number without the zeros that end its decimals: a round value on an axis.
+/// Removes trailing zeros from decimals, for round values on an axis.
 pub(super) fn trim_zeros(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
@@ -49,7 +49,7 @@ pub(super) fn rate_label(rps: f64) -> String {
     }
 }
 
-/// A whole number, exact below 10 million. Larger ones are rounded, to fit their column.
+/// Formats a whole number, exactly below 10 million. Larger ones are rounded to fit their column.
 pub(super) fn whole(n: u64) -> String {
     match n {
         0..10_000_000 => count(n),
@@ -66,7 +66,7 @@ pub(super) fn response_time_text(wait: Option<LiveResponseTime>) -> String {
     }
 }
 
-/// A time in microseconds; `> 1.20 s` if it is only a lower bound.
+/// Formats a time in microseconds, or `> 1.20 s` if it is only a lower bound.
 pub(super) fn time_text(us: Option<f64>, beyond: bool) -> String {
     if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
 }

@@ -1,14 +1,14 @@
-//! Axes with round ticks: of times on a logarithmic scale, of seconds, of rates.
+//! Computes axes with round ticks, for times on a logarithmic scale, for seconds and for rates.
 
 use dyno_report::format::number;
 
 use super::numbers::trim_zeros;
 use crate::live::model::widen;
 
-/// The least ratio between the ends of the axis of response times, so that noise does not fill it.
+/// Minimum ratio between the ends of the axis of response times, so that noise does not fill it.
 const MIN_RATIO: f64 = 4.0;
 
-/// Round times in seconds: for the distance between ticks, and for the length of an axis.
+/// Round times in seconds, for the distance between ticks and the length of an axis.
 pub(super) const ROUND_S: [f64; 20] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0,
     7200.0, 14_400.0, 28_800.0, 86_400.0, 604_800.0,
@@ -21,7 +21,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The least scale that holds all values.
+    /// Returns the smallest scale that contains all values.
     pub(super) fn from_values(values: impl Iterator<Item = f64>) -> Option<Scale> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
             Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
@@ -30,20 +30,21 @@ impl Scale {
         Some(Scale { low, high })
     }
 
-    /// Where a time lies on the axis, 0 to 1.
+    /// Returns the position of a time on the axis, 0 to 1.
     pub(super) fn share(&self, us: f64) -> f64 {
         ((us / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// Ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells apart:
-    /// decades, and between them what fits.
+    /// Returns the ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells
+    /// apart. Decades come first, then rounder numbers between them that fit.
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
-            let more: Vec<_> = self.round(digits).map(|us| (self.cell(us, cells), us)).collect();
-            let apart = |a: &(u16, f64), b: &(u16, f64)| a.0.abs_diff(b.0) >= gap;
-            let all_fit = more.iter().all(|m| ticks.iter().all(|t| apart(t, m)))
-                && more.windows(2).all(|pair| apart(&pair[0], &pair[1]));
+            let more: Vec<_> =
+                self.round_values(digits).map(|us| (self.cell(us, cells), us)).collect();
+            let is_apart = |a: &(u16, f64), b: &(u16, f64)| a.0.abs_diff(b.0) >= gap;
+            let all_fit = more.iter().all(|m| ticks.iter().all(|t| is_apart(t, m)))
+                && more.windows(2).all(|pair| is_apart(&pair[0], &pair[1]));
             if all_fit {
                 ticks.extend(more);
             } else if ticks.is_empty() {
@@ -53,7 +54,7 @@ impl Scale {
         ticks
     }
 
-    fn round(&self, digits: &[f64]) -> impl Iterator<Item = f64> {
+    fn round_values(&self, digits: &[f64]) -> impl Iterator<Item = f64> {
         let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
         let all = decades.flat_map(|e| digits.iter().map(move |d| d * 10f64.powi(e)));
         all.filter(|us| (self.low..=self.high).contains(us))
@@ -64,11 +65,11 @@ impl Scale {
     }
 }
 
-/// Ticks of a time axis of `width` columns and `span_s` seconds: (column, label).
+/// Returns the ticks of a time axis of `width` columns and `span_s` seconds: (column, label).
 pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
-    const APART: f64 = 10.0;
+    const MIN_COLUMNS_APART: f64 = 10.0;
     let per_s = f64::from(width) / span_s;
-    let step = ROUND_S.into_iter().find(|s| s * per_s >= APART).unwrap_or(span_s);
+    let step = ROUND_S.into_iter().find(|s| s * per_s >= MIN_COLUMNS_APART).unwrap_or(span_s);
     let label = |s: f64| match step {
         _ if s == 0.0 => "0".into(),
         step if step < 60.0 => format!("{} s", trim_zeros(&number(s))),
@@ -79,7 +80,7 @@ pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
     ticks.map(|s| ((s * per_s).round() as u16, label(s))).collect()
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is no less than `x`, which is positive.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `x`, which is positive.
 pub(super) fn nice_step(x: f64) -> f64 {
     let unit = 10f64.powf(x.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|m| m * unit).find(|step| *step >= x).unwrap_or(10.0 * unit)

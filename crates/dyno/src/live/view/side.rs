@@ -1,4 +1,4 @@
-//! The column next to the charts: the connections, how busy the generator is, and what failed.
+//! Draws the column next to the charts: connections, generator utilisation and errors.
 
 use dyno_analysis::verdict::GENERATOR_BUSY;
 use dyno_report::format::percent;
@@ -12,8 +12,8 @@ use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::LivePhase;
 
 impl View<'_> {
-    /// Connections, generator, errors. If not all lines fit, the generator's last ones are left out
-    /// first.
+    /// Draws connections, generator and errors. If not all lines fit, the last lines of the
+    /// generator are omitted first.
     pub(super) fn side(&mut self, area: Rect) {
         let errors = self.error_lines(area.width);
         let mut generator = self.generator_lines(area);
@@ -63,15 +63,16 @@ impl View<'_> {
         lines
     }
 
-    /// A gauge per thread. If there are more threads than `rows`, only the busiest have one.
+    /// Returns a gauge per thread. If there are more threads than `rows`, only the busiest have
+    /// one.
     fn gauges(&self, width: u16, rows: usize) -> Vec<Line<'static>> {
         let mut threads: Vec<_> =
             self.model.threads.iter().map(|u| finite(*u).unwrap_or(0.0)).enumerate().collect();
-        let all = threads.len();
-        if all > rows {
+        let count = threads.len();
+        if count > rows {
             threads.sort_by(|a, b| b.1.total_cmp(&a.1));
         }
-        let rest = if all > rows { threads.split_off(rows - 1) } else { Vec::new() };
+        let rest = if count > rows { threads.split_off(rows - 1) } else { Vec::new() };
         let mut lines: Vec<_> =
             threads.into_iter().map(|(i, busy)| self.gauge(width, i, busy)).collect();
         if let Some((_, busiest)) = rest.first() {
@@ -107,7 +108,7 @@ impl View<'_> {
             .collect();
         classes.sort_by_key(|(_, n, _)| std::cmp::Reverse(*n));
         let unanswered = self.model.unanswered_share();
-        let said = match (classes.is_empty(), unanswered > 0.0) {
+        let summary = match (classes.is_empty(), unanswered > 0.0) {
             (true, _) => "  no errors".into(),
             (false, true) => format!("  {} not ok", percent(unanswered)),
             (false, false) => String::new(),
@@ -115,7 +116,7 @@ impl View<'_> {
         classes.push(("dropped unsent".into(), dropped, attention));
         classes.push(("during warm-up".into(), in_warmup, FAINT));
         let room = usize::from(width.min(40)).saturating_sub(18);
-        let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(said)])];
+        let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(summary)])];
         lines.extend(classes.into_iter().filter(|(_, n, _)| *n > 0).map(|(name, n, style)| {
             Line::styled(format!("{name:<17} {:>room$}", whole(n)), style)
         }));

@@ -1,4 +1,5 @@
-//! The places of texts in a report.
+//! Lists the texts of a report by their origin, so that secrets are erased from each by its own
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +8,15 @@ use dyno_analysis::experiment::{Effect, ExperimentResult};
 use dyno_analysis::{Code, Report};
 use serde_json::Value;
 
-/// The texts that the user wrote, which are searched by their syntax.
-pub(super) fn written_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// Texts by the user: the command and the source of the suite. They are searched by their syntax.
+pub(super) fn user_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     run.command.iter_mut().chain([&mut run.suite_source])
 }
 
-/// All other texts that a user, a server or a compiler wrote. Logs may hold secrets: servers log
-/// what they are sent.
-pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// All other texts by a user, a server or a compiler. Servers log requests, so logs may hold
+/// secrets.
+pub(super) fn foreign_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
         let checks = subject.checks.iter_mut();
         let checks = checks
@@ -33,8 +34,8 @@ pub(super) fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut
     subjects.chain(searches).chain(markers).chain([&mut report.run.description])
 }
 
-/// All texts that dyno wrote. They quote parts of foreign texts.
-pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// Texts by dyno. They quote parts of foreign texts.
+pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let trials = report.trials.iter_mut().flat_map(|trial| {
         let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
         caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
@@ -55,7 +56,7 @@ pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut Str
     let missed =
         rates.flat_map(|rate| &mut rate.missed).chain(loads.flat_map(|load| &mut load.missed));
     let others = report.twins.iter_mut().chain(&mut report.duets);
-    let effects = effects_of(&mut report.experiment).chain(others).flat_map(|effect| {
+    let effects = experiment_effects(&mut report.experiment).chain(others).flat_map(|effect| {
         let rows = effect.rows.iter_mut().map(|row| &mut row.sentence);
         rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.sentence))
             .chain(&mut effect.because)
@@ -73,14 +74,16 @@ pub(super) fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut Str
         .chain(cells)
 }
 
-/// The results of experiments.
-fn effects_of(experiment: &mut Option<ExperimentResult>) -> impl Iterator<Item = &mut Effect> {
+/// Effects of an experiment.
+fn experiment_effects(
+    experiment: &mut Option<ExperimentResult>,
+) -> impl Iterator<Item = &mut Effect> {
     experiment.iter_mut().flat_map(|experiment| &mut experiment.effects)
 }
 
 /// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and
 /// tables repeat them.
-pub(super) fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
+pub(super) fn quoting_texts(report: &Report) -> BTreeSet<String> {
     const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
     let caveats =
         report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
@@ -89,8 +92,8 @@ pub(super) fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 
-/// All names of workloads and requests: a name may be made from a URL.
-pub(super) fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// Names of workloads and requests. A name may be made from a URL.
+pub(super) fn workload_names(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let plan = report.run.workloads.iter_mut().flat_map(|workload| {
         let requests = workload.requests.iter_mut().map(|request| &mut request.name);
         requests.chain([&mut workload.name])
@@ -106,9 +109,9 @@ pub(super) fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String>
     let protocols = report.protocols.iter_mut().flat_map(|p| [&mut p.workload, &mut p.baseline]);
     let experiment = report.experiment.iter_mut().flat_map(|experiment| {
         let doses = experiment.doses.iter_mut().map(|dose| &mut dose.workload);
-        experiment.effects.iter_mut().flat_map(names_of_effect).chain(doses)
+        experiment.effects.iter_mut().flat_map(effect_names).chain(doses)
     });
-    let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(names_of_effect);
+    let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(effect_names);
     let brackets = report.brackets.iter_mut().map(|bracket| &mut bracket.workload);
     let searches = report.searches.iter_mut().map(|search| &mut search.workload);
     plan.chain(trials)
@@ -122,13 +125,13 @@ pub(super) fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String>
         .chain(twins)
 }
 
-pub(super) fn names_of_effect(effect: &mut Effect) -> impl Iterator<Item = &mut String> {
+pub(super) fn effect_names(effect: &mut Effect) -> impl Iterator<Item = &mut String> {
     let rows = effect.rows.iter_mut().map(|row| &mut row.workload);
     rows.chain(effect.answers.iter_mut().map(|answer| &mut answer.workload))
 }
 
-/// The URLs and paths of all trials: a token may be in one under a name that does not say so.
-pub(super) fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// URLs and paths of all trials. They may hold a token under a name that does not show it.
+pub(super) fn addresses(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
     configs.flat_map(|config| {
         config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
@@ -136,13 +139,13 @@ pub(super) fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut Str
 }
 
 /// Counts whose keys quote an expected or a received text.
-pub(super) fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
+pub(super) fn text_counts(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
     let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
     loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
 }
 
-/// All names of workloads in a comparison.
-pub(super) fn names_in_comparison(
+/// Names of workloads in a comparison.
+pub(super) fn comparison_names(
     compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {
     let rows = compared.rows.iter_mut().map(|row| &mut row.workload);
@@ -153,8 +156,8 @@ pub(super) fn names_in_comparison(
         .chain(compared.repeats.iter_mut().map(|cell| &mut cell.workload))
 }
 
-/// All sentences of a comparison.
-pub(super) fn sentences_in_comparison(
+/// Sentences of a comparison.
+pub(super) fn comparison_sentences(
     compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {
     let differences = compared.differences.iter_mut().flat_map(|difference| {
