@@ -138,7 +138,7 @@ impl Contract {
                     }
                     checks.push(check);
                 }
-                table.end();
+                table.finish();
             }
             (checks.len() == count && count > 0).then(|| Contract {
                 name: name.into(),
@@ -270,7 +270,7 @@ fn read_requests(
     }
     let Some(life) = life else {
         // The needed requests depend on the promise, which could not be read.
-        let _ = (keys.list::<RawRequest>("requests"), keys.rest::<RawRequest>());
+        let _ = (keys.list::<RawRequest>("requests"), keys.take_rest::<RawRequest>());
         return None;
     };
     // Output that it prints at its start needs no request.
@@ -324,7 +324,7 @@ fn check_range(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
 
 /// Reads the request whose keys are in the check itself.
 fn read_request(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
-    let raw = keys.rest::<RawRequest>()?;
+    let raw = keys.take_rest::<RawRequest>()?;
     raw.check(read).map_err(|wrong| keys.add(wrong)).ok()
 }
 

@@ -103,7 +103,7 @@ impl RawLoad {
         has_objective: bool,
     ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
-        let all = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
+        let all = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
         if !all.iter().any(is_find) {
             let nothing = mistake(
                 "find_width",
@@ -359,7 +359,8 @@ impl RawLoad {
                 format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`"),
             ));
         }
-        let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
+        let rates =
+            self.rates(&self.rate.clone().map(OneOrMany::into_values).unwrap_or_default())?;
         let model = self.model.unwrap_or(if rates.is_empty() {
             LoadModel::Closed
         } else {
@@ -484,8 +485,9 @@ impl RawLoad {
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
-        let all =
-            |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let all = |given: &Option<OneOrMany<u32>>| {
+            given.clone().map_or_else(|| vec![1], OneOrMany::into_values)
+        };
         let own = &shaped.steps;
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();

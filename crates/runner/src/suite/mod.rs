@@ -461,8 +461,10 @@ fn check_values(
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let said: BTreeSet<String> =
-        workloads.iter().flat_map(|shaped| request_values::names(&shaped.workload)).collect();
+    let said: BTreeSet<String> = workloads
+        .iter()
+        .flat_map(|shaped| request_values::required_names(&shaped.workload))
+        .collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
@@ -485,7 +487,7 @@ fn check_values(
     match workloads
         .iter()
         .enumerate()
-        .find_map(|(i, shaped)| Some((i, request_values::secret_by_place(&shaped.workload)?)))
+        .find_map(|(i, shaped)| Some((i, request_values::find_misnamed_secret(&shaped.workload)?)))
     {
         None => Ok(()),
         Some((i, (name, place))) => {

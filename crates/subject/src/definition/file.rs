@@ -274,7 +274,7 @@ impl Home<'_> {
         let command = command.filter(|command| !command.is_empty());
         let port = keys.parse("port", |n| checked_port("port", n));
         let tls_port = keys.parse("tls_port", |n| checked_port("tls_port", n));
-        keys.end();
+        keys.finish();
         Some(StartSpec {
             command: command?,
             env: parts.env,
@@ -357,7 +357,7 @@ impl Home<'_> {
             ready: keys.table("ready").map(ready).unwrap_or_default(),
             stop: keys.table("stop").map(stop).unwrap_or_default(),
         };
-        keys.end();
+        keys.finish();
         variant
     }
 }
@@ -475,7 +475,7 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
         }
         let debian = keys.optional("debian");
         let deadline = keys.optional("deadline").unwrap_or(QUESTION);
-        keys.end();
+        keys.finish();
         Some(Require { name: name?, test: test?, hint: hint?, debian, deadline })
     });
     all.flatten().collect()
@@ -486,13 +486,13 @@ fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> O
     let command = keys.take_required::<String>("command");
     check_text(&keys, "command", command.as_deref(), place);
     let deadline = keys.optional("deadline").unwrap_or(usual);
-    keys.end();
+    keys.finish();
     Some(CommandSpec { command: command?, deadline })
 }
 
 fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
     let of = keys.take_required("of");
-    keys.end();
+    keys.finish();
     of
 }
 
@@ -501,7 +501,7 @@ fn profile(mut keys: Keys<'_>) -> ProfileSpec {
     let command = keys.optional::<String>("command");
     check_text(&keys, "command", command.as_deref(), PlaceholderScope::Profile);
     let deadline = keys.optional("deadline").unwrap_or(QUESTION);
-    keys.end();
+    keys.finish();
     ProfileSpec { env, command: command.map(|command| CommandSpec { command, deadline }) }
 }
 
@@ -512,14 +512,14 @@ fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
     let env = env(&mut keys, PlaceholderScope::Build);
     let inherit = keys.list("inherit").unwrap_or_default();
     let deadline = keys.optional("deadline").unwrap_or(BUILD);
-    keys.end();
+    keys.finish();
     Some(BuildSpec { command: command?, inputs: inputs?, env, inherit, deadline })
 }
 
 fn stop(mut keys: Keys<'_>) -> StopKeys {
     let read =
         StopKeys { signal: keys.optional::<Signal>("signal"), deadline: keys.optional("deadline") };
-    keys.end();
+    keys.finish();
     read
 }
 
@@ -554,7 +554,7 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
                        the others out";
         keys.add(mistake(*second, message));
     }
-    keys.end();
+    keys.finish();
     let by = match (tcp, command) {
         (Some(()), _) => Some(ReadyBy::Listening),
         (None, Some(command)) => Some(ReadyBy::Command(command)),

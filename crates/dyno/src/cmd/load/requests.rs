@@ -293,7 +293,7 @@ fn import_requests(
         adopted.note(&one, is_https, args, &mut changes);
         adopt(&one, is_https, args, reach)?;
         let path = std::mem::take(&mut url.target);
-        requests.add(one.request(&path, braces));
+        requests.add(one.into_request(&path, braces));
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| {
