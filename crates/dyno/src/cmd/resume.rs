@@ -12,7 +12,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::include_with_backends;
-use dyno_subject::build::inputs_of;
+use dyno_subject::build::input_key;
 use dyno_subject::definition::Definition;
 
 use super::prepare::{PreparedRun, build_all};
@@ -239,7 +239,7 @@ fn compare_definition(
         all.push(difference(format!("{id}, definition"), short(before), short(&now)));
     }
     if let (Some(build), Some(spec)) = (then.build, &definition.build) {
-        let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
+        let now = input_key(definition, spec, supervision).unwrap_or_else(|why| why);
         if now != build.inputs {
             all.push(difference(
                 format!("{id}, inputs of its build"),

@@ -203,7 +203,7 @@ impl<'a> LeftInCache<'a> {
 impl Drop for LeftInCache<'_> {
     fn drop(&mut self) {
         for moved in &self.moved {
-            build::forget(&moved.definition, moved.inputs.as_deref(), self.cache);
+            build::remove_caches(&moved.definition, moved.inputs.as_deref(), self.cache);
         }
         self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }

@@ -50,7 +50,7 @@ fn apt_get(chosen: &ChosenSubjects, here: &Prerequisites<'_>) -> Option<String> 
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = all
         .flat_map(|definition| {
-            let unmet = here.all_unmet(&definition);
+            let unmet = here.unmet_needs(&definition);
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();

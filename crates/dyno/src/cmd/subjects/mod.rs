@@ -94,9 +94,9 @@ impl ChosenSubjects {
         let (folders, given) = places.subjects.find_all(None)?;
         let found = match (names, given) {
             ([], 1..) if reach == Reach::Given => {
-                Folders(folders.0[..given].to_vec()).in_folders()?
+                Folders(folders.0[..given].to_vec()).definitions_in_folders()?
             }
-            _ => folders.all()?,
+            _ => folders.definitions()?,
         };
         let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
         for (name, read) in found {
