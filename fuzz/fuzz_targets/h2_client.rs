@@ -8,7 +8,7 @@ mod talk;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::ClientSettings;
 use libfuzzer_sys::fuzz_target;
-use talk::{Request, Observed, Talk};
+use talk::{Observed, Request, Talk};
 
 const WINDOWS: [u32; 4] = [(1 << 30) - 1, 65_535, 10, 1023];
 const TABLES: [u32; 4] = [4096, 0, 100, 65_536];

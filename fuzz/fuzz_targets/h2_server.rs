@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_wire::h2::frame::PREFACE;
-use dyno_wire::h2::server::{FrameLayout, EncodedResponse, Server, ServerEvent};
+use dyno_wire::h2::server::{EncodedResponse, FrameLayout, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{ErrorCode, Http2Error};
 use libfuzzer_sys::fuzz_target;

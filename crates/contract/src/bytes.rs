@@ -1,5 +1,5 @@
-//! Checks HTTP/1.1 at the level of bytes, which plain exchanges do not show: pipelining, requests in
-//! pieces, bodies after HEAD, and closing.
+//! Checks HTTP/1.1 at the level of bytes, which plain exchanges do not show: pipelining, requests
+//! in pieces, bodies after HEAD, and closing.
 
 use std::time::Duration;
 

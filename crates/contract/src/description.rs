@@ -22,8 +22,8 @@ pub(crate) fn cause(error: &io::Error) -> String {
     }
 }
 
-/// Describes a request: `GET /items/7`, its headers, and its body. Reports quote it, so the value of
-/// a header whose name suggests a secret is left out.
+/// Describes a request: `GET /items/7`, its headers, and its body. Reports quote it, so the value
+/// of a header whose name suggests a secret is left out.
 pub(crate) fn request_text(request: &Request) -> String {
     let headers = request
         .headers

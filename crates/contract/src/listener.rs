@@ -30,8 +30,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Returns the host and port in requests. Over TLS the host is a name, so that clients send SNI,
-    /// and the names in request and handshake are equal.
+    /// Returns the host and port in requests. Over TLS the host is a name, so that clients send
+    /// SNI, and the names in request and handshake are equal.
     #[must_use]
     pub fn host(&self) -> String {
         if self.protocol.is_tls() {

@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// A readiness poll that connects to itself would report a server that does not exist, and would
-    /// block its port.
+    /// A readiness poll that connects to itself would report a server that does not exist, and
+    /// would block its port.
     #[test]
     fn self_connection_fails_and_frees_port() {
         // A port of the ephemeral range, which the kernel may also give to a client.

@@ -148,7 +148,8 @@ fn relay(server: &TcpStream, backend: &TcpStream, shared: &Arc<SharedState>) -> 
     Ok(())
 }
 
-/// Copies bytes until the source ends. `before_write` is called with each part before it is written.
+/// Copies bytes until the source ends. `before_write` is called with each part before it is
+/// written.
 fn forward(mut source: &TcpStream, mut target: &TcpStream, before_write: impl Fn(&[u8])) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = source.read(&mut bytes) {

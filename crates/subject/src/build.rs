@@ -372,7 +372,8 @@ fn key_without_inputs(
     Ok(key)
 }
 
-/// Returns the first line of a command, with `…` if more follow. The output shows which line failed.
+/// Returns the first line of a command, with `…` if more follow. The output shows which line
+/// failed.
 fn one_line_command(command: &str) -> String {
     let mut lines = command.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Walks the files below a path in a folder, and parses names of folders. Links that lead out of the
-//! folder are refused.
+//! Walks the files below a path in a folder, and parses names of folders. Links that lead out of
+//! the folder are refused.
 
 use std::fs;
 use std::io;

@@ -142,7 +142,8 @@ fn server_action() -> impl Strategy<Value = ServerAction> {
         60 => (any::<usize>(), part).prop_map(|(pick, part)| ServerAction::Part { pick, part }),
         4 => any::<usize>().prop_map(ServerAction::Interim),
         4 => (any::<usize>(), 0..15u32).prop_map(|(pick, code)| ServerAction::Reset(pick, code)),
-        12 => (any::<Option<usize>>(), 1..70_000u32).prop_map(|(pick, increment)| ServerAction::Window(pick, increment)),
+        12 => (any::<Option<usize>>(), 1..70_000u32)
+            .prop_map(|(pick, increment)| ServerAction::Window(pick, increment)),
         6 => proptest::collection::vec(setting, 0..4).prop_map(ServerAction::Settings),
         6 => Just(ServerAction::Ack),
         2 => any::<[u8; 8]>().prop_map(ServerAction::Ping),

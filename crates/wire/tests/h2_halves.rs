@@ -33,7 +33,11 @@ enum ServerAction {
 fn plan() -> impl Strategy<Value = ExchangePlan> {
     let size = || prop_oneof![Just(0usize), 1usize..50, 1usize..40_000];
     let layout = prop_oneof![Just(FrameLayout::Two), Just(FrameLayout::Three)];
-    let action = prop_oneof![4 => Just(ServerAction::Respond), 4 => Just(ServerAction::Defer), 1 => Just(ServerAction::Refuse)];
+    let action = prop_oneof![
+        4 => Just(ServerAction::Respond),
+        4 => Just(ServerAction::Defer),
+        1 => Just(ServerAction::Refuse),
+    ];
     (size(), size(), layout, action).prop_map(|(request, response, layout, action)| ExchangePlan {
         request,
         response,
@@ -253,7 +257,8 @@ proptest! {
                 break;
             }
             pair.open_streams();
-            prop_assert!(max_streams.is_none_or(|most| pair.client.open_streams() <= most as usize));
+            let open = pair.client.open_streams();
+            prop_assert!(max_streams.is_none_or(|limit| open <= limit as usize));
             pair.serve(turn());
             if round % 3 == 0 && let Some(stream) = pair.deferred.pop_back() {
                 pair.respond(stream);
@@ -275,7 +280,8 @@ proptest! {
     /// The server never panics, and its output and error are the same for any pieces of its input.
     #[test]
     fn server_output_independent_of_pieces(
-        begins_with_preface in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        begins_with_preface in any::<bool>(),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
         frames in proptest::collection::vec((0u8..11, any::<u8>(), 0u32..6, 0usize..20), 0..20),
         piece in 1usize..30,
     ) {

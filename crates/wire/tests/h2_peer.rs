@@ -591,7 +591,8 @@ proptest! {
         }).collect();
         prop_assert!(unprocessed.iter().all(|id| !log.streams.contains_key(id)));
         let sent_requests = exchanges.len() - talk.requests.len();
-        prop_assert_eq!(outcomes.len() + unprocessed.len(), sent_requests, "{:?} {:?}", log, talk.events);
+        let known_streams = outcomes.len() + unprocessed.len();
+        prop_assert_eq!(known_streams, sent_requests, "{:?} {:?}", log, talk.events);
         prop_assert!(talk.client.is_draining());
         prop_assert_eq!(talk.client.open_streams(), 0);
     }
@@ -605,7 +606,8 @@ proptest! {
     ) {
         let after = after.min(exchanges.len());
         let (talk, _) = run_exchanges(&setting, &exchanges, Shutdown::Abrupt { after });
-        let is_go_away = |event: &&Observed| matches!(event, Observed::GoAway(ErrorCode::InternalError, _));
+        let is_go_away =
+            |event: &&Observed| matches!(event, Observed::GoAway(ErrorCode::InternalError, _));
         prop_assert_eq!(talk.events.iter().filter(is_go_away).count(), 1);
         prop_assert!(talk.client.is_draining());
         outcomes(&talk.events);

@@ -229,7 +229,8 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Returns the constant fields whose name is not that of a varying field. They may be reordered.
+    /// Returns the constant fields whose name is not that of a varying field. They may be
+    /// reordered.
     fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_varying =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));

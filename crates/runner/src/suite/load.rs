@@ -300,7 +300,7 @@ impl RawLoad {
     /// Refuses keys of one protocol if all workloads use the other.
     fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
-            given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
+            given.clone().is_some_and(|given| given.into_values().iter().any(|n| *n > 1))
         };
         let is_h2 = |shaped: &CheckedWorkload| shaped.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
@@ -467,9 +467,11 @@ impl RawLoad {
                      out",
                 ));
             }
-            (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
+            (None, Some(in_flight)) => {
+                ("in_flight", Width::InFlight(in_flight.clone().into_values()))
+            }
             (Some(connections), None) => {
-                ("connections", Width::Connections(connections.clone().all()))
+                ("connections", Width::Connections(connections.clone().into_values()))
             }
             (None, None) => ("connections", Width::Connections(vec![64])),
         };

@@ -12,8 +12,8 @@ use super::sources::{VisitedFiles, walk};
 use crate::key::PartsHash;
 
 impl Definition {
-    /// Returns a hash of this definition, its templates and, if the start uses `{dir}`, the files of
-    /// its folder. The inputs of a build have a separate hash.
+    /// Returns a hash of this definition, its templates and, if the start uses `{dir}`, the files
+    /// of its folder. The inputs of a build have a separate hash.
     ///
     /// # Errors
     /// A file of its folder cannot be read.
@@ -22,7 +22,8 @@ impl Definition {
         // Other variants, and the path of the folder, do not affect the start.
         let relevant =
             Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
-        // The names of types and fields are part of the hash: renaming one changes all fingerprints.
+        // The names of types and fields are part of the hash: renaming one changes all
+        // fingerprints.
         key.add(format!("{relevant:?}").as_bytes());
         self.visit_files(&mut |name, entry| entry.add_to(&mut key, name))?;
         Ok(key.into_text())

@@ -95,8 +95,8 @@ impl BuildSpec {
 pub struct StartSpec {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the server inherits, in addition to those that every
-    /// server inherits.
+    /// Variables of dyno's own environment that the server inherits, in addition to those that
+    /// every server inherits.
     pub inherit: Vec<Inherit>,
     pub files: Vec<FileSpec>,
     /// Folder in which it is started, with placeholders.

@@ -43,8 +43,8 @@ const CONFIG: &str = "benchmark_config.json";
 /// The host name of the database in TechEmpower's servers.
 const DATABASE_HOST: &str = "tfb-database";
 
-/// Writes a definition of a server with this `name`. `test`: the test to import; `None`: the default
-/// one.
+/// Writes a definition of a server with this `name`. `test`: the test to import; `None`: the
+/// default one.
 ///
 /// # Errors
 /// A file is missing or refused, or there is no such test; as a sentence.

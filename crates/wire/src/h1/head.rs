@@ -310,7 +310,8 @@ impl Codings {
     }
 }
 
-/// Splits the first member off a list. Commas within quotes do not end it (RFC 9110 §5.6.1, §5.6.4).
+/// Splits the first member off a list. Commas within quotes do not end it (RFC 9110 §5.6.1,
+/// §5.6.4).
 fn split_member<'a>(list: &mut &'a [u8]) -> &'a [u8] {
     let (mut quoted, mut escaped) = (false, false);
     let end = list.iter().position(|&b| {

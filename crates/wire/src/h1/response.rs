@@ -190,7 +190,8 @@ impl ResponseReader {
         self.next_with_cache(input, kind, &mut HeadCache::new())
     }
 
-    /// Does the same as [`next`](Self::next), with a cache of the last head: faster if heads repeat.
+    /// Does the same as [`next`](Self::next), with a cache of the last head: faster if heads
+    /// repeat.
     #[inline]
     pub fn next_with_cache<'a>(
         &'a mut self,

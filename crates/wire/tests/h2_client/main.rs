@@ -1,6 +1,6 @@
 //! Tests the HTTP/2 client with scripted servers: framing (RFC 9113 §4), the states of streams
-//! (§5), frames (§6), and messages (§8). Every script arrives whole and in pieces, and must give the
-//! same events.
+//! (§5), frames (§6), and messages (§8). Every script arrives whole and in pieces, and must give
+//! the same events.
 
 mod blocks;
 mod ends;

@@ -38,8 +38,8 @@ pub struct ImportedRequest {
     /// Headers without `Content-Length` and `Transfer-Encoding`: the sender of the body frames it.
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// Options that affect a load: curl's long name, and the value, which is empty for a flag. Times
-    /// are in seconds, possibly with a fraction. Only `resolve` may occur several times.
+    /// Options that affect a load: curl's long name, and the value, which is empty for a flag.
+    /// Times are in seconds, possibly with a fraction. Only `resolve` may occur several times.
     pub options: Vec<(String, String)>,
     /// Status of the recorded response; `None`: no recorded response.
     pub status: Option<u16>,

@@ -88,8 +88,8 @@ impl<T> Client<T> {
         Ok(ClientEvent::Handled)
     }
 
-    /// Handles a whole header block. It is decoded even if its stream has ended, because all streams
-    /// of the connection share the table (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded even if its stream has ended, because all
+    /// streams of the connection share the table (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,

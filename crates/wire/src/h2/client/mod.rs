@@ -352,8 +352,8 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// Removes a stream from the list of those that wait for a window. Otherwise the list would grow
-    /// without limit on a connection whose window stays empty.
+    /// Removes a stream from the list of those that wait for a window. Otherwise the list would
+    /// grow without limit on a connection whose window stays empty.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);

@@ -99,8 +99,8 @@ pub struct DynamicTable {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Offset of its name, counted from the first byte that was ever inserted. The value follows the
-    /// name.
+    /// Offset of its name, counted from the first byte that was ever inserted. The value follows
+    /// the name.
     start: u64,
     name_len: u32,
     value_len: u32,

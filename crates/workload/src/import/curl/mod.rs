@@ -16,8 +16,8 @@ use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
 
 /// Reads curl commands, one per line or separated by `;`, each with one or more URLs. The word
-/// `curl` may be missing from the first. `Err`: a shell or curl would refuse it, or dyno cannot send
-/// the same.
+/// `curl` may be missing from the first. `Err`: a shell or curl would refuse it, or dyno cannot
+/// send the same.
 ///
 /// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are listed as changes.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
