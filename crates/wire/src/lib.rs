@@ -45,7 +45,7 @@
 //! | versions other than 1.0 and 1.1 | [`h1::Http1Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
 //! | parameters of `chunked`, and a Transfer-Encoding that names no coding at all | [`h1::Http1Error::TransferCoding`] | it has none (§7.1); senders must not generate an empty list (RFC 9110 §5.6.1.1), and its length would be a guess |
 //! | Content-Length next to Transfer-Encoding | [`h1::Http1Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
-//! | blanks behind a chunk's size that no extension follows | [`h1::Http1Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
+//! | blanks after a chunk's size that no extension follows | [`h1::Http1Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -264,7 +264,7 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
 
 fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
     let folders = subjects.find(None).ok();
-    let all = folders.as_ref().map(Folders::all);
+    let all = folders.as_ref().map(Folders::definitions);
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
