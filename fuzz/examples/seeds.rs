@@ -36,7 +36,7 @@ fn write(target: &str, name: &str, bytes: &[u8]) {
 
 fn bytes(steps: &[Step]) -> Vec<u8> {
     let said = |step: &Step| match step {
-        Step::Says(bytes) => bytes.clone(),
+        Step::Receive(bytes) => bytes.clone(),
         _ => Vec::new(),
     };
     steps.iter().flat_map(said).collect()

@@ -25,7 +25,7 @@ fn read<'a>(
     let mut seen = Vec::new();
     for mut rest in pieces {
         loop {
-            let (used, event) = match reader.next_with(rest, kind, cache) {
+            let (used, event) = match reader.next_with_cache(rest, kind, cache) {
                 Ok(found) => found,
                 Err(error) => {
                     seen.push(Seen::Error(error));

@@ -8,7 +8,7 @@ mod talk;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::ClientSettings;
 use libfuzzer_sys::fuzz_target;
-use talk::{Request, Seen, Talk};
+use talk::{Observed, Request, Talk};
 
 const WINDOWS: [u32; 4] = [(1 << 30) - 1, 65_535, 10, 1023];
 const TABLES: [u32; 4] = [4096, 0, 100, 65_536];
@@ -31,13 +31,13 @@ fn talk(own: u8, requests: u8) -> Talk {
             _ => Request::get(),
         });
     }
-    talk.gives_up = Some(u32::from(requests / 8) % 16);
+    talk.cancelled_stream = Some(u32::from(requests / 8) % 16);
     talk
 }
 
-fn read<'a>(mut talk: Talk, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
+fn read<'a>(mut talk: Talk, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Observed>, Vec<u8>) {
     pieces.for_each(|piece| talk.receive(piece));
-    (talk.seen, talk.written)
+    (talk.events, talk.written)
 }
 
 fuzz_target!(|input: (u8, u8, u8, &[u8])| {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_wire::h2::frame::PREFACE;
-use dyno_wire::h2::server::{Cut, EncodedAnswer, Server, ServerEvent};
+use dyno_wire::h2::server::{EncodedResponse, FrameLayout, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{ErrorCode, Http2Error};
 use libfuzzer_sys::fuzz_target;
@@ -21,9 +21,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
         Server::new(ServerSettings { max_streams: Some(100), stream_window: 1000 }, &mut out);
     let fields = [(":status", "200"), ("server", "x")];
     let answers = [
-        EncodedAnswer::new(&fields, b"", Cut::Two),
-        EncodedAnswer::new(&fields, b"Hello", Cut::Two),
-        EncodedAnswer::new(&fields, &[7; 70_000], Cut::Three),
+        EncodedResponse::new(&fields, b"", FrameLayout::Two),
+        EncodedResponse::new(&fields, b"Hello", FrameLayout::Two),
+        EncodedResponse::new(&fields, &[7; 70_000], FrameLayout::Three),
     ];
     let mut deferred = Vec::new();
     for mut rest in pieces {
@@ -61,10 +61,10 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
                     server.defer(stream);
                     deferred.push(stream);
                 }
-                Some(stream) => server.answer(stream, &answers[stream as usize % 3], &mut out),
+                Some(stream) => server.respond(stream, &answers[stream as usize % 3], &mut out),
                 None if deferred.len() > 1 => {
                     let stream = deferred.remove(0);
-                    server.answer(stream, &answers[stream as usize / 3 % 3], &mut out);
+                    server.respond(stream, &answers[stream as usize / 3 % 3], &mut out);
                 }
                 None => {}
             }

@@ -1,11 +1,12 @@
-//! Checks of HTTP/1.1 at the level of bytes, which a plain exchange does not show.
+//! Checks HTTP/1.1 at the level of bytes, which plain exchanges do not show: pipelining, requests
+//! in pieces, bodies after HEAD, and closing.
 
 use std::time::Duration;
 
 use dyno_engine::CompiledRequest;
 use serde::Deserialize;
 
-use crate::client::{Answer, Connection, PeerAction, ProbeClient, http1_bytes};
+use crate::client::{Connection, PeerAction, ProbeClient, ProbeResponse, http1_bytes};
 use crate::exchange::Problem;
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
@@ -16,7 +17,7 @@ const VERSION: &[u8] = b"HTTP/1.";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByteCheck {
-    /// The response to a HEAD request has no body: the next bytes are those of the next response.
+    /// The response to a HEAD request has no body: the next response follows it directly.
     NoBody,
     /// The requests are sent all at once, twice. The responses come in order.
     Pipelined,
@@ -57,10 +58,10 @@ pub(crate) fn run(
         client.connection(CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
     let wire = Wire { connection, requests };
     match check {
-        ByteCheck::NoBody => wire.no_body(),
+        ByteCheck::NoBody => wire.check_no_body(),
         ByteCheck::Pipelined => wire.check_pipelined(),
-        ByteCheck::InPieces => wire.in_pieces(),
-        ByteCheck::Closes => wire.closes(),
+        ByteCheck::InPieces => wire.check_in_pieces(),
+        ByteCheck::Closes => wire.check_closes(),
     }
 }
 
@@ -75,87 +76,88 @@ impl Wire<'_> {
         self.connection.send(bytes).map_err(|error| Problem::from_io(&error, during))
     }
 
-    /// Reads the response to a request, and checks it.
-    fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
-        let request = &self.requests[to];
-        let answer = self
+    /// Reads the response to the request at this index, and checks it.
+    fn read_response(&mut self, index: usize, during: &str) -> Result<ProbeResponse, Problem> {
+        let request = &self.requests[index];
+        let response = self
             .connection
-            .answer(request.kind)
+            .read_response(request.kind)
             .map_err(|error| Problem::from_io(&error, during))?;
-        let fault = request.expect.judge(answer.status, &answer.headers, &answer.body);
-        fault
-            .map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.to_text())))?;
-        Ok(answer)
+        let fault = request.expect.judge(response.status, &response.headers, &response.body);
+        fault.map_err(|fault| {
+            Problem::Wrong(format!("{during}: {fault}:\n{}", response.to_text()))
+        })?;
+        Ok(response)
     }
 
-    fn bytes(&self, request: usize) -> Result<Vec<u8>, Problem> {
-        http1_bytes(&self.requests[request])
+    /// Returns the bytes of the request at this index.
+    fn bytes(&self, index: usize) -> Result<Vec<u8>, Problem> {
+        http1_bytes(&self.requests[index])
             .map(<[u8]>::to_vec)
             .map_err(|error| Problem::Wrong(error.to_string()))
     }
 
-    /// Checks that the response to HEAD has no body: a body would be in the place of the next
-    /// response.
-    fn no_body(mut self) -> Result<String, Problem> {
+    /// Checks that the response to HEAD has no body: a body would come before the next response.
+    fn check_no_body(mut self) -> Result<String, Problem> {
         let (head, next) = (self.bytes(0)?, self.bytes(self.requests.len() - 1)?);
         self.send(&head, "sending the first request")?;
-        self.answer(0, "the first response")?;
+        self.read_response(0, "the first response")?;
         self.send(&next, "sending the next request")?;
-        // The bytes that came before the next request was sent, and those up to the next head.
+        // The bytes after the first response: a body, or the next head.
         let during = "the response after the one to HEAD";
-        let came = self
+        let received = self
             .connection
             .peek(VERSION.len())
             .map_err(|error| Problem::from_io(&error, during))?;
-        if !came.starts_with(VERSION) {
-            let text =
-                String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
+        if !received.starts_with(VERSION) {
+            let length = received.len().min(SHOWN_BODY_BYTES);
+            let text = String::from_utf8_lossy(&received[..length]).into_owned();
             return Err(Problem::Wrong(format!("the response to HEAD has a body: {text:?}")));
         }
-        self.answer(self.requests.len() - 1, during)?;
+        self.read_response(self.requests.len() - 1, during)?;
         Ok("no body, and the next response is correct".into())
     }
 
     fn check_pipelined(mut self) -> Result<String, Problem> {
         let order: Vec<usize> =
             (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
-        let mut all = Vec::new();
+        let mut bytes = Vec::new();
         for &request in &order {
-            all.extend(self.bytes(request)?);
+            bytes.extend(self.bytes(request)?);
         }
-        self.send(&all, "sending all requests at once")?;
+        self.send(&bytes, "sending all requests at once")?;
         for (i, &request) in order.iter().enumerate() {
-            self.answer(request, &format!("response {} of {}", i + 1, order.len()))?;
+            self.read_response(request, &format!("response {} of {}", i + 1, order.len()))?;
         }
         Ok(format!("{} responses in order", order.len()))
     }
 
-    fn in_pieces(mut self) -> Result<String, Problem> {
+    fn check_in_pieces(mut self) -> Result<String, Problem> {
         let bytes = self.bytes(0)?;
-        // Inside the method, the path and the header block; a pause lets each piece travel alone.
+        // In the method, in the path and in the header block. The pauses give separate segments.
         let cuts = [2, 9, bytes.len() - 3];
-        let mut from = 0;
-        for to in cuts.into_iter().chain([bytes.len()]) {
-            self.send(&bytes[from..to], "sending piece by piece")?;
+        let mut start = 0;
+        for end in cuts.into_iter().chain([bytes.len()]) {
+            self.send(&bytes[start..end], "sending piece by piece")?;
             std::thread::sleep(Duration::from_millis(5));
-            from = to;
+            start = end;
         }
-        let answer = self.answer(0, "the response to a request in four pieces")?;
-        Ok(crate::description::answer_text(&answer))
+        let response = self.read_response(0, "the response to a request in four pieces")?;
+        Ok(crate::description::response_text(&response))
     }
 
-    fn closes(mut self) -> Result<String, Problem> {
+    fn check_closes(mut self) -> Result<String, Problem> {
         let bytes = self.bytes(0)?;
         self.send(&bytes, "sending the request")?;
-        let answer = self.answer(0, "the response to a request with Connection: close")?;
-        match self.connection.does_next() {
+        let response = self.read_response(0, "the response to a request with Connection: close")?;
+        match self.connection.wait_for_action() {
             PeerAction::Closes => Ok("a response, then closed by the server".into()),
             PeerAction::Sends => Err(Problem::Wrong(format!(
                 "bytes after the last response on the connection:\n{}",
-                answer.to_text()
+                response.to_text()
             ))),
-            // A loaded server closes late, as it responds late. One that never closes fails the
-            // check when it is idle.
+            // A loaded server may close late. A server that never closes fails the check when it is
+            // idle.
             PeerAction::Waits => Err(Problem::Late(format!(
                 "a response, but the connection not closed within the {} s of a check",
                 CHECK.as_secs()
@@ -218,9 +220,9 @@ mod tests {
         }
     }
 
-    /// Returns the result of a check against a server that runs `serve` on its only connection.
-    /// `serve` ends when the client has gone.
-    fn look(
+    /// Runs a check with a server that calls `serve` for its only connection. `serve` must return
+    /// when the client closes the connection.
+    fn run_check(
         check: ByteCheck,
         requests: Vec<Request>,
         serve: fn(TcpStream),
@@ -233,107 +235,112 @@ mod tests {
         let traffic = client.compile(requests).unwrap();
         let connection = client.connection(Duration::from_millis(300)).unwrap();
         let wire = Wire { connection, requests: traffic.requests() };
-        let seen = match check {
-            ByteCheck::NoBody => wire.no_body(),
+        let result = match check {
+            ByteCheck::NoBody => wire.check_no_body(),
             ByteCheck::Pipelined => wire.check_pipelined(),
-            ByteCheck::InPieces => wire.in_pieces(),
-            ByteCheck::Closes => wire.closes(),
+            ByteCheck::InPieces => wire.check_in_pieces(),
+            ByteCheck::Closes => wire.check_closes(),
         };
         server.join().unwrap();
-        seen
+        result
     }
 
-    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
 
     fn read(stream: &mut TcpStream) {
         let _ = stream.read(&mut [0; 4096]);
     }
 
     #[test]
-    fn late_closing_is_late_and_not_wrong() {
+    fn missing_close_is_late_not_wrong() {
         let close = || vec![request("GET", &[("Connection", "close")])];
-        let never = |mut stream: TcpStream| {
+        let never_closes = |mut stream: TcpStream| {
             read(&mut stream);
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
             read(&mut stream);
         };
-        let Err(Problem::Late(why)) = look(ByteCheck::Closes, close(), never) else {
-            panic!("it is late")
+        let Err(Problem::Late(message)) = run_check(ByteCheck::Closes, close(), never_closes)
+        else {
+            panic!("the close is late")
         };
-        assert!(why.contains("connection not closed"), "{why}");
+        assert!(message.contains("connection not closed"), "{message}");
         let closes = |mut stream: TcpStream| {
             read(&mut stream);
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
         };
-        assert!(look(ByteCheck::Closes, close(), closes).is_ok());
+        assert!(run_check(ByteCheck::Closes, close(), closes).is_ok());
         let sends_more = |mut stream: TcpStream| {
             read(&mut stream);
-            stream.write_all(&[ANSWER, b"and more"].concat()).unwrap();
+            stream.write_all(&[RESPONSE, b"and more"].concat()).unwrap();
             read(&mut stream);
         };
-        assert!(matches!(look(ByteCheck::Closes, close(), sends_more), Err(Problem::Wrong(_))));
+        assert!(matches!(
+            run_check(ByteCheck::Closes, close(), sends_more),
+            Err(Problem::Wrong(_))
+        ));
     }
 
     #[test]
-    fn body_after_the_response_to_head_is_reported() {
-        let asked = || vec![request("HEAD", &[]), request("GET", &[])];
-        let head = &ANSWER[..ANSWER.len() - 13];
+    fn body_after_head_is_wrong() {
+        let requests = || vec![request("HEAD", &[]), request("GET", &[])];
+        let head = &RESPONSE[..RESPONSE.len() - 13];
         assert!(head.ends_with(b"\r\n\r\n"));
         let right = |mut stream: TcpStream| {
             read(&mut stream);
-            stream.write_all(&ANSWER[..ANSWER.len() - 13]).unwrap();
+            stream.write_all(&RESPONSE[..RESPONSE.len() - 13]).unwrap();
             read(&mut stream);
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
         };
         assert_eq!(
-            look(ByteCheck::NoBody, asked(), right).unwrap(),
+            run_check(ByteCheck::NoBody, requests(), right).unwrap(),
             "no body, and the next response is correct"
         );
         let wrong = |mut stream: TcpStream| {
             read(&mut stream);
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
             read(&mut stream);
-            let _ = stream.write_all(ANSWER);
+            let _ = stream.write_all(RESPONSE);
         };
-        let Err(Problem::Wrong(why)) = look(ByteCheck::NoBody, asked(), wrong) else {
-            panic!("it is wrong")
+        let Err(Problem::Wrong(message)) = run_check(ByteCheck::NoBody, requests(), wrong) else {
+            panic!("the response has a body")
         };
-        assert!(why.contains("has a body: \"Hello, World!"), "{why}");
+        assert!(message.contains("has a body: \"Hello, World!"), "{message}");
     }
 
     #[test]
-    fn answers_out_of_order_are_wrong() {
-        let asked = || {
+    fn pipelined_responses_out_of_order_are_wrong() {
+        let requests = || {
             vec![
                 request("GET", &[]),
                 Request { path: "/other".into(), expect: Expect::default(), ..request("GET", &[]) },
             ]
         };
-        let thrice = |mut stream: TcpStream| {
+        let wrong_order = |mut stream: TcpStream| {
             read(&mut stream);
             stream
                 .write_all(
-                    &[ANSWER, ANSWER, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"].concat(),
+                    &[RESPONSE, RESPONSE, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"].concat(),
                 )
                 .unwrap();
             read(&mut stream);
         };
-        let Err(Problem::Wrong(why)) = look(ByteCheck::Pipelined, asked(), thrice) else {
-            panic!("it is wrong")
+        let Err(Problem::Wrong(message)) = run_check(ByteCheck::Pipelined, requests(), wrong_order)
+        else {
+            panic!("the third response is that to another request")
         };
         assert!(
-            why.starts_with("response 3 of 4: the body differs from the expected one"),
-            "{why}"
+            message.starts_with("response 3 of 4: the body differs from the expected one"),
+            "{message}"
         );
         let whole = |mut stream: TcpStream| {
-            let mut got = Vec::new();
-            while !got.ends_with(b"\r\n\r\n") {
+            let mut received = Vec::new();
+            while !received.ends_with(b"\r\n\r\n") {
                 let mut buffer = [0; 4096];
                 let n = stream.read(&mut buffer).unwrap();
-                got.extend_from_slice(&buffer[..n]);
+                received.extend_from_slice(&buffer[..n]);
             }
-            stream.write_all(ANSWER).unwrap();
+            stream.write_all(RESPONSE).unwrap();
         };
-        assert!(look(ByteCheck::InPieces, vec![request("GET", &[])], whole).is_ok());
+        assert!(run_check(ByteCheck::InPieces, vec![request("GET", &[])], whole).is_ok());
     }
 }

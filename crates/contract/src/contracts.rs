@@ -1,4 +1,4 @@
-//! Contracts: the promised responses of a server, from `contracts/NAME.toml`.
+//! Finds and reads contracts, the promised responses of servers: `contracts/NAME.toml`.
 //! docs/reference/contracts.md describes every key.
 
 use std::io::ErrorKind;
@@ -33,22 +33,22 @@ pub struct Contract {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     pub name: String,
-    /// The protocols over which it is checked.
+    /// Protocols over which it is checked.
     pub protocols: Vec<Protocol>,
-    /// Requests, sent one after the other on one connection. At least one, unless the server is not
-    /// to come up.
+    /// Requests, sent one after the other on one connection. At least one, unless the server must
+    /// not start.
     pub requests: Vec<Request>,
     /// Number of repetitions of all requests, on one connection.
     pub times: u32,
     /// Number of concurrent requests over HTTP/2.
     pub streams: u32,
-    /// A check of bytes, instead of plain exchanges.
+    /// A check of bytes in place of plain exchanges.
     pub bytes: Option<ByteCheck>,
     /// A promise about the server's life, which is checked in a separate start.
     pub life: Option<LifecyclePromise>,
 }
 
-/// The contracts that dyno brings, by name.
+/// The built-in contracts, by name.
 const BUILT_IN: [(&str, &str); 3] = [
     ("hello", include_str!("../../../contracts/hello.toml")),
     ("hello-bodies", include_str!("../../../contracts/hello-bodies.toml")),
@@ -59,29 +59,29 @@ const BUILT_IN: [(&str, &str); 3] = [
 const FOLDER: &str = "contracts";
 
 impl Contract {
-    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in the one next
-    /// to the folder of subjects, or among dyno's own. `Err`: there is none, as a sentence; or its
-    /// mistakes.
+    /// Finds and reads a contract: in the folder `contracts` of the subject, in the one next to the
+    /// folder of subjects, or among the built-in contracts.
     ///
     /// # Errors
-    /// There is no contract of that name, or it cannot be read.
-    pub fn find(name: &str, subject: &Path) -> Result<Contract, NotFound> {
+    /// There is no contract with this name, or it has mistakes.
+    pub fn find(name: &str, subject: &Path) -> Result<Contract, ContractError> {
         let folders = folders(subject);
         for folder in &folders {
             let file = format!("{name}.toml");
             let path = folder.join(&file);
-            let wrong = |error: FileError| NotFound::Wrong(Box::new(error));
+            let invalid = |error: FileError| ContractError::Invalid(Box::new(error));
             match read_in_folder(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
                     let source = String::from_utf8(bytes).map_err(|_| {
-                        wrong(FileError::whole(&path, "cannot be read: not UTF-8 text"))
+                        invalid(FileError::whole(&path, "cannot be read: not UTF-8 text"))
                     })?;
-                    return Contract::from_source(&path, name, &source).map_err(wrong);
+                    return Contract::from_source(&path, name, &source).map_err(invalid);
                 }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
-                    return Err(wrong(FileError::whole(&path, format!("cannot be read: {error}"))));
+                    let message = format!("cannot be read: {error}");
+                    return Err(invalid(FileError::whole(&path, message)));
                 }
             }
         }
@@ -90,9 +90,9 @@ impl Contract {
             return Contract::parse(&path, name, source, &|_| {
                 Err("dyno's own contracts cannot use files".into())
             })
-            .map_err(|error| NotFound::Wrong(Box::new(error)));
+            .map_err(|error| ContractError::Invalid(Box::new(error)));
         }
-        Err(NotFound::None(not_found_text(name, &folders)))
+        Err(ContractError::NotFound(not_found_text(name, &folders)))
     }
 
     fn from_source(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
@@ -123,7 +123,7 @@ impl Contract {
             let count = tables.len();
             let mut checks: Vec<Check> = Vec::new();
             for mut table in tables {
-                if let Some(check) = check(&mut table, read) {
+                if let Some(check) = read_check(&mut table, read) {
                     let is_same = |c: &Check| {
                         c.name == check.name
                             && c.protocols.iter().any(|p| check.protocols.contains(p))
@@ -138,7 +138,7 @@ impl Contract {
                     }
                     checks.push(check);
                 }
-                table.end();
+                table.finish();
             }
             (checks.len() == count && count > 0).then(|| Contract {
                 name: name.into(),
@@ -152,28 +152,28 @@ impl Contract {
 impl Contract {
     /// Returns the name and protocol of a check that both contracts have.
     #[must_use]
-    pub fn clash(&self, other: &Contract) -> Option<(&str, Protocol)> {
+    pub fn common_check(&self, other: &Contract) -> Option<(&str, Protocol)> {
         self.checks.iter().find_map(|check| {
-            let mut of_name = other.checks.iter().filter(|c| c.name == check.name);
-            let shared = of_name
+            let mut same_name = other.checks.iter().filter(|c| c.name == check.name);
+            let shared = same_name
                 .find_map(|c| c.protocols.iter().find(|p| check.protocols.contains(p)).copied());
             Some((check.name.as_str(), shared?))
         })
     }
 }
 
-/// Why there is no contract of a name.
+/// The reason why a contract cannot be used.
 #[derive(Debug)]
-pub enum NotFound {
-    /// Not found, as a sentence.
-    None(String),
-    /// Found, with mistakes.
-    Wrong(Box<FileError>),
+pub enum ContractError {
+    /// There is no such contract, as a sentence.
+    NotFound(String),
+    /// The contract has mistakes.
+    Invalid(Box<FileError>),
 }
 
 /// Returns the folders in which the contracts of a subject may be, nearest first.
 fn folders(subject: &Path) -> Vec<PathBuf> {
-    let shared = subject.parent().and_then(Path::parent).map(|above| above.join(FOLDER));
+    let shared = subject.parent().and_then(Path::parent).map(|folder| folder.join(FOLDER));
     std::iter::once(subject.join(FOLDER)).chain(shared).collect()
 }
 
@@ -199,7 +199,8 @@ fn not_found_text(name: &str, folders: &[PathBuf]) -> String {
     }
 }
 
-fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
+/// Reads the table of a check, and reports its mistakes.
+fn read_check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = keys.take_required::<String>("name");
     if name.as_ref().is_some_and(String::is_empty) {
         keys.add(mistake("name", "`name`: must not be empty, because results use it"));
@@ -211,9 +212,9 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let life = LifecyclePromise::from_keys(keys);
     let is_list = keys.has("requests");
     let requests = read_requests(keys, life.as_ref(), read)?;
-    let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
-    let over_h2 = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
-    if let Some(protocol) = over_h2 {
+    let protocols = protocols.unwrap_or_else(|| default_protocols(bytes));
+    let unsuitable = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
+    if let Some(protocol) = unsuitable {
         let message =
             format!("protocol {protocol}: cannot be used with `bytes`, which needs HTTP/1.1");
         keys.add(mistake("protocols", message));
@@ -221,10 +222,11 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = name?;
     let requests: Vec<Request> =
         requests.into_iter().map(|request| Request { name: name.clone(), ..request }).collect();
-    if let Some(wrong) = wrong_request(&requests, &protocols) {
-        let mistake =
-            if is_list { wrong.1.with_parent(wrong.0).with_parent("requests") } else { wrong.1 };
-        keys.add(mistake);
+    if let Some((index, mistake)) = find_invalid_request(&requests, &protocols) {
+        keys.add(match is_list {
+            true => mistake.with_parent(index).with_parent("requests"),
+            false => mistake,
+        });
         return None;
     }
     if let Some(fault) = bytes.and_then(|bytes| bytes::requests_fault(bytes, &requests)) {
@@ -269,12 +271,12 @@ fn read_requests(
         ));
     }
     let Some(life) = life else {
-        // The needed requests depend on the promise, which could not be read.
-        let _ = (keys.list::<RawRequest>("requests"), keys.rest::<RawRequest>());
+        // The required keys depend on the promise, which could not be read.
+        let _ = (keys.list::<RawRequest>("requests"), keys.take_rest::<RawRequest>());
         return None;
     };
-    // Output that it prints at its start needs no request.
-    let is_of_start = life.look == PromiseKind::Serves && !is_list && !keys.has("path");
+    // Output at the start of a server needs no request.
+    let is_start_only = life.look == PromiseKind::Serves && !is_list && !keys.has("path");
     if life.look == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
@@ -284,48 +286,49 @@ fn read_requests(
         let _ = keys.list::<RawRequest>("requests");
         return None;
     }
-    match (life.look.is_refusal() || is_of_start, is_list) {
+    match (life.look.is_refusal() || is_start_only, is_list) {
         (true, _) => Some(Vec::new()),
         (false, true) => read_request_list(keys, read),
         (false, false) => Some(vec![read_request(keys, read)?]),
     }
 }
 
-fn check_protocols(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
-    if all.is_empty() {
+fn check_protocols(protocols: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
+    if protocols.is_empty() {
         return Err(mistake(
             "protocols",
             "`protocols`: the list must have at least one entry\nhint: leave it out for all \
              protocols",
         ));
     }
-    match all.iter().position(|p| *p == Protocol::Auto) {
+    match protocols.iter().position(|p| *p == Protocol::Auto) {
         Some(i) => Err(mistake(
             "protocols",
             "protocol \"auto\": can be used for loads only\nhint: name a protocol",
         )
         .with_child(i)),
-        None => Ok(all),
+        None => Ok(protocols),
     }
 }
 
-fn usual_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
-    let all = Protocol::OF_SERVERS.into_iter();
-    all.filter(|protocol| bytes.is_none() || protocol.is_h1()).collect()
+/// Returns the protocols of a check that names none.
+fn default_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
+    let protocols = Protocol::OF_SERVERS.into_iter();
+    protocols.filter(|protocol| bytes.is_none() || protocol.is_h1()).collect()
 }
 
-fn check_range(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
-    if (1..=most).contains(&n) {
+fn check_range(key: &'static str, n: u32, max: u32) -> Result<u32, Mistake> {
+    if (1..=max).contains(&n) {
         Ok(n)
     } else {
-        Err(mistake(key, format!("`{key}`: must be 1 to {most}")))
+        Err(mistake(key, format!("`{key}`: must be 1 to {max}")))
     }
 }
 
 /// Reads the request whose keys are in the check itself.
 fn read_request(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
-    let raw = keys.rest::<RawRequest>()?;
-    raw.check(read).map_err(|wrong| keys.add(wrong)).ok()
+    let raw = keys.take_rest::<RawRequest>()?;
+    raw.check(read).map_err(|mistake| keys.add(mistake)).ok()
 }
 
 fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
@@ -338,20 +341,21 @@ fn read_request_list(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Requ
         .into_iter()
         .enumerate()
         .map(|(i, raw)| raw.check(read).map_err(|m| m.with_parent(i).with_parent("requests")));
-    checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
+    checked.collect::<Result<Vec<_>, _>>().map_err(|mistake| keys.add(mistake)).ok()
 }
 
-/// Returns the index of the first request that cannot be sent over one of the protocols.
-fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
+/// Returns the index and the mistake of the first request that cannot be sent over one of the
+/// protocols.
+fn find_invalid_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize, Mistake)> {
     requests.iter().enumerate().find_map(|(i, request)| {
         let headers = request.headers.iter();
-        let over_all =
+        let mut pairs =
             headers.flat_map(|header| protocols.iter().map(move |protocol| (header, *protocol)));
-        let fault = over_all.into_iter().find_map(|((name, value), protocol)| {
-            header::fault(protocol, name, value).map(|why| (name, why))
+        let fault = pairs.find_map(|((name, value), protocol)| {
+            header::fault(protocol, name, value).map(|message| (name, message))
         });
-        if let Some((name, why)) = fault {
-            return Some((i, mistake("headers", why).with_child(name.clone())));
+        if let Some((name, message)) = fault {
+            return Some((i, mistake("headers", message).with_child(name.clone())));
         }
         let workload = Workload {
             name: String::new(),
@@ -362,7 +366,7 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
         };
         let read = |_: &str| Err("placeholders cannot be used in a contract".to_string());
         let mistake = match compile::compile(&workload, "host", &Http2::default(), &read) {
-            Err(why) => mistake("path", why),
+            Err(message) => mistake("path", message),
             Ok(traffic) => match traffic.requests()[0].template {
                 Template::Fixed(_) => return None,
                 Template::Varying { .. } => mistake(
@@ -377,37 +381,40 @@ fn wrong_request(requests: &[Request], protocols: &[Protocol]) -> Option<(usize,
 }
 
 /// Returns the checks that a server with these contracts must pass at a listener of a protocol.
-pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = &Check> {
-    let all = kept.iter().flat_map(|contract| &contract.checks);
-    all.filter(move |check| check.life.is_none() && check.protocols.contains(&protocol))
+pub fn protocol_checks(contracts: &[Contract], protocol: Protocol) -> impl Iterator<Item = &Check> {
+    let checks = contracts.iter().flat_map(|contract| &contract.checks);
+    checks.filter(move |check| check.life.is_none() && check.protocols.contains(&protocol))
 }
 
 /// Returns the promises of these contracts about a server's life.
-pub fn lifecycle_promises(kept: &[Contract]) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
-    let all = kept.iter().flat_map(|contract| &contract.checks);
-    all.filter_map(|check| Some((check, check.life.as_ref()?)))
+pub fn lifecycle_promises(
+    contracts: &[Contract],
+) -> impl Iterator<Item = (&Check, &LifecyclePromise)> {
+    let checks = contracts.iter().flat_map(|contract| &contract.checks);
+    checks.filter_map(|check| Some((check, check.life.as_ref()?)))
 }
 
 impl Check {
-    /// Returns the check's name at one protocol, by which a subject may waive it for that protocol
-    /// only: `json over h2`.
+    /// Returns the check's name at one protocol, `json over h2`. With it a subject can waive the
+    /// check for this protocol only.
     #[must_use]
     pub fn name_at_protocol(&self, protocol: Protocol) -> String {
         format!("{} over {protocol}", self.name)
     }
 
-    /// Returns whether one of these names means it at this protocol.
+    /// Returns whether one of these names is that of the check, or of the check at this protocol.
     #[must_use]
-    pub fn is_among(&self, names: &[String], protocol: Protocol) -> bool {
+    pub fn is_named_in(&self, names: &[String], protocol: Protocol) -> bool {
         names.contains(&self.name) || names.contains(&self.name_at_protocol(protocol))
     }
 }
 
-/// Returns how many checks a server has to pass, over all its protocols.
+/// Returns the number of checks that a server must pass, over all its protocols.
 #[must_use]
-pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
-    let answers: usize = protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum();
-    answers + lifecycle_promises(kept).count()
+pub fn count_checks(contracts: &[Contract], protocols: &[Protocol]) -> usize {
+    let at_protocols: usize =
+        protocols.iter().map(|&protocol| protocol_checks(contracts, protocol).count()).sum();
+    at_protocols + lifecycle_promises(contracts).count()
 }
 
 #[cfg(test)]
@@ -420,13 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn what_dyno_brings_can_be_read() {
+    fn built_in_contracts_are_valid() {
         for (name, _) in BUILT_IN {
-            let found = Contract::find(name, Path::new("/nowhere/subjects/x"));
-            let Ok(contract) = found else { panic!("{name}: {found:?}") };
+            let result = Contract::find(name, Path::new("/nowhere/subjects/x"));
+            let Ok(contract) = result else { panic!("{name}: {result:?}") };
             for protocol in Protocol::OF_SERVERS {
                 assert!(
-                    checks_of(std::slice::from_ref(&contract), protocol).count() >= 2,
+                    protocol_checks(std::slice::from_ref(&contract), protocol).count() >= 2,
                     "{name} over {protocol}"
                 );
             }
@@ -434,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn contract_without_checks_is_a_mistake() {
+    fn contract_without_checks_fails() {
         for source in ["", "checks = []", "checks = 5"] {
             let message = parse(source).unwrap_err();
             assert!(
@@ -445,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_requests_is_not_asked_in_several_streams() {
+    fn request_list_with_several_streams_fails() {
         let source = |streams: u32| {
             format!(
                 "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" \
@@ -461,36 +468,36 @@ mod tests {
     }
 
     #[test]
-    fn contract_is_found_nearest_to_its_subject() {
+    fn find_prefers_folder_of_subject() {
         let root = tempfile::tempdir().unwrap();
         let subject = root.path().join("subjects/x");
-        let own = subject.join("contracts");
-        std::fs::create_dir_all(&own).unwrap();
+        let subject_folder = subject.join("contracts");
+        std::fs::create_dir_all(&subject_folder).unwrap();
         std::fs::create_dir(root.path().join("contracts")).unwrap();
         let write = |path: PathBuf, description: &str| {
             let text =
                 format!("description = {description:?}\n[[checks]]\nname = \"a\"\npath = \"/\"\n");
             std::fs::write(path, text).unwrap();
         };
-        let found = |name: &str| Contract::find(name, &subject).unwrap().description;
-        assert!(found("hello").contains("Hello"));
+        let find = |name: &str| Contract::find(name, &subject).unwrap().description;
+        assert!(find("hello").contains("Hello"));
         write(root.path().join("contracts/hello.toml"), "shared");
         write(root.path().join("contracts/shop.toml"), "shop");
-        assert_eq!((found("hello").as_str(), found("shop").as_str()), ("shared", "shop"));
-        write(own.join("hello.toml"), "own");
-        assert_eq!(found("hello"), "own");
-        let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else {
-            panic!("it is not there")
+        assert_eq!((find("hello").as_str(), find("shop").as_str()), ("shared", "shop"));
+        write(subject_folder.join("hello.toml"), "own");
+        assert_eq!(find("hello"), "own");
+        let Err(ContractError::NotFound(message)) = Contract::find("shpo", &subject) else {
+            panic!("there is no such contract")
         };
-        assert_eq!(why, "contract \"shpo\": not found\nhint: did you mean \"shop\"?");
-        std::fs::write(own.join("bad.toml"), "[[checks]]\nnmae = 1\n").unwrap();
-        let Err(NotFound::Wrong(error)) = Contract::find("bad", &subject) else {
-            panic!("it is wrong")
+        assert_eq!(message, "contract \"shpo\": not found\nhint: did you mean \"shop\"?");
+        std::fs::write(subject_folder.join("bad.toml"), "[[checks]]\nnmae = 1\n").unwrap();
+        let Err(ContractError::Invalid(error)) = Contract::find("bad", &subject) else {
+            panic!("the contract has a mistake")
         };
         assert!(error.to_string().contains("bad.toml:2:1: unknown key `nmae`"), "{error}");
     }
 
-    /// Keys of a check with a mistake, its place, and a part of its message.
+    /// Keys of a check with a mistake, the position of the mistake, and a part of its message.
     const MISTAKES: &[(&str, &str, &str)] = &[
         ("path = \"x\"", "c.toml:3:8", "must begin with a slash"),
         ("", "c.toml:1:1", "`path`: a request must have one"),
@@ -556,11 +563,12 @@ mod tests {
     ];
 
     #[test]
-    fn mistakes_name_their_place() {
-        let check = |rest: &str| parse(&format!("[[checks]]\nname = \"a\"\n{rest}")).unwrap_err();
-        for &(rest, place, words) in MISTAKES {
-            let error = check(rest);
-            assert!(error.starts_with(place) && error.contains(words), "{rest}\n→ {error}");
+    fn mistake_in_check_has_position() {
+        let parse_keys =
+            |keys: &str| parse(&format!("[[checks]]\nname = \"a\"\n{keys}")).unwrap_err();
+        for &(keys, position, words) in MISTAKES {
+            let error = parse_keys(keys);
+            assert!(error.starts_with(position) && error.contains(words), "{keys}\n→ {error}");
         }
         assert!(parse("").unwrap_err().contains("at least one check"));
     }

@@ -1,17 +1,18 @@
-//! Requests and expectations, in words.
+//! Describes requests, expectations and responses as text for reports.
 
 use std::io;
 
 use dyno_archive::plan::{Body, Expect, Request};
 use dyno_archive::secret::may_be_secret;
 
-use crate::client::Answer;
+use crate::client::ProbeResponse;
 use crate::limits::SHOWN_BODY_BYTES;
 
 /// The text in place of a secret.
 const WITHHELD: &str = "(withheld)";
 
-/// Returns why an exchange failed. The system's own message for a time-out does not mention one.
+/// Returns the reason why an exchange failed. The system's message for a time-out does not mention
+/// a time-out.
 pub(crate) fn cause(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".into(),
@@ -21,8 +22,8 @@ pub(crate) fn cause(error: &io::Error) -> String {
     }
 }
 
-/// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of
-/// a header whose name says that it is a secret is left out.
+/// Describes a request: `GET /items/7`, its headers, and its body. Reports quote it, so the value
+/// of a header whose name suggests a secret is left out.
 pub(crate) fn request_text(request: &Request) -> String {
     let headers = request
         .headers
@@ -34,44 +35,46 @@ pub(crate) fn request_text(request: &Request) -> String {
     format!("{} {}{headers}{body}", request.method, request.path)
 }
 
-/// `status 200, Content-Type matching ^text/plain, body "Hello, World!"`.
+/// Describes an expectation: `status 200, Content-Type matching ^text/plain, body "Hello, World!"`.
 pub(crate) fn expectation_text(expect: &Expect) -> String {
-    let mut all = vec![
+    let mut texts = vec![
         expect
             .status
             .map_or_else(|| "status 200 to 399".into(), |status| format!("status {status}")),
     ];
-    all.extend(expect.headers.iter().map(|(name, value)| match value {
+    texts.extend(expect.headers.iter().map(|(name, value)| match value {
         None => format!("a header {name}"),
         Some(value) => format!("{name}: {}", shareable_value(name, value)),
     }));
     let matching = |(name, text): &(String, String)| {
         format!("{name} matching {}", shareable_value(name, text))
     };
-    all.extend(expect.headers_match.iter().map(matching));
-    all.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
+    texts.extend(expect.headers_match.iter().map(matching));
+    texts.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
         [] => "no body".into(),
         _ => format!("body {}", body_text(body)),
     }));
-    all.extend(expect.body_sha256.as_ref().map(|sum| format!("a body whose SHA-256 is {sum}")));
-    all.extend(expect.body_contains.as_ref().map(|text| format!("a body that contains {text:?}")));
-    all.extend(expect.body_matches.as_ref().map(|text| format!("a body matching {text}")));
-    all.extend(
+    texts.extend(expect.body_sha256.as_ref().map(|sum| format!("a body whose SHA-256 is {sum}")));
+    texts
+        .extend(expect.body_contains.as_ref().map(|text| format!("a body that contains {text:?}")));
+    texts.extend(expect.body_matches.as_ref().map(|text| format!("a body matching {text}")));
+    texts.extend(
         expect.json.iter().map(|(pointer, value)| format!("JSON {}{value}", pointer_text(pointer))),
     );
-    all.extend(
+    texts.extend(
         expect
             .json_match
             .iter()
             .map(|(pointer, text)| format!("JSON {}matching {text}", pointer_text(pointer))),
     );
-    all.join(", ")
+    texts.join(", ")
 }
 
-/// `200, text/plain, 13 bytes`: a correct response in few words.
-pub(crate) fn answer_text(answer: &Answer) -> String {
-    let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
-    format!("{}{media}, {} bytes", answer.status, answer.body.len())
+/// Describes a correct response: `200, text/plain, 13 bytes`.
+pub(crate) fn response_text(response: &ProbeResponse) -> String {
+    let media =
+        response.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
+    format!("{}{media}, {} bytes", response.status, response.body.len())
 }
 
 /// Returns a header's value, or a mark in place of a secret.
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_is_asked_and_expected_is_said() {
+    fn texts_have_all_parts_of_request_and_expectation() {
         let request = Request {
             method: "POST".into(),
             path: "/a".into(),

@@ -1,7 +1,7 @@
-//! Checks of a server's responses: a client for single exchanges at any [`listener`], the readiness
-//! of a start ([`ready`]), and the [`contracts`] of servers.
+//! Checks the responses of servers: a client for single exchanges with a [`listener`], the
+//! readiness of a start ([`ready`]), and the [`contracts`] of servers.
 //!
-//! Load never goes through this crate, and it does not depend on load.
+//! Loads do not use this crate, so that checks and loads do not share their mistakes.
 #![forbid(unsafe_code)]
 
 pub mod bytes;

@@ -1,8 +1,6 @@
-//! Promises about a server's life: how it starts, what it prints, what it asks its back ends, and
-//! how it ends.
+//! Promises about a server's life: its start, its output, its requests to back ends, and its exit.
 //!
-//! This module defines the promises and their wording; the crate that starts servers checks them
-//! ([`LifecyclePromise::look`]).
+//! This module reads and describes the promises. The crate that starts servers checks them.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,15 +12,16 @@ use dyno_workload::units;
 use regex::bytes::Regex;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::limits::{LIFE, LIFE_MOST};
+use crate::limits::{EXIT, MAX_EXIT};
 
 /// A promise about a server's life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LifecyclePromise {
+    /// The kind of the promise, which decides how it is checked.
     pub look: PromiseKind,
     /// Expected output. `{port}` in an expression stands for the server's port.
     pub prints: Vec<Sighting>,
-    /// Expected requests to its back ends, by their names.
+    /// Expected requests to its back ends: the name of the back end, and the expression.
     pub asks: Vec<(String, Sighting)>,
     /// Time limit for its exit.
     pub within: Duration,
@@ -32,17 +31,17 @@ pub struct LifecyclePromise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromiseKind {
-    /// It responds correctly to the requests of the check.
+    /// The server responds correctly to the requests of the check.
     Serves,
     /// Started without the address of its back ends, it exits with an error.
     RefusesMissing,
     /// Started with an address without a listener, it exits with an error.
     RefusesUnreachable,
-    /// It responds to the requests in flight when it gets the signal, and exits by itself.
+    /// The server responds to the requests in flight at the signal, and exits by itself.
     Stops,
 }
 
-/// An expression that a text must contain.
+/// An expression that output or requests must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// A regular expression.
@@ -59,26 +58,27 @@ pub enum MatchCount {
 }
 
 impl MatchCount {
+    /// Returns whether `n` matches fulfil the promise.
     #[must_use]
     pub const fn admits(self, n: usize) -> bool {
         match self {
-            MatchCount::AtLeast(least) => n >= least,
-            MatchCount::Exactly(wanted) => n == wanted,
-            MatchCount::AtMost(most) => n <= most,
+            MatchCount::AtLeast(min) => n >= min,
+            MatchCount::Exactly(expected) => n == expected,
+            MatchCount::AtMost(max) => n <= max,
         }
     }
 
     /// Returns whether a further match could break the promise.
     #[must_use]
-    pub const fn has_a_most(self) -> bool {
+    pub const fn has_maximum(self) -> bool {
         matches!(self, MatchCount::Exactly(_) | MatchCount::AtMost(_))
     }
 
-    /// Returns whether a further match could fulfil the promise.
+    /// Returns whether the promise needs more than `n` matches.
     #[must_use]
     pub const fn wants_more_than(self, n: usize) -> bool {
         match self {
-            MatchCount::AtLeast(wanted) | MatchCount::Exactly(wanted) => n < wanted,
+            MatchCount::AtLeast(min) | MatchCount::Exactly(min) => n < min,
             MatchCount::AtMost(_) => false,
         }
     }
@@ -97,10 +97,10 @@ impl fmt::Display for MatchCount {
 }
 
 impl Sighting {
-    /// Counts the matches in texts. `port`: value of `{port}`.
+    /// Counts the matches in texts. `port`: the value of `{port}` in the expression.
     ///
     /// # Panics
-    /// If the expression is invalid; it was checked when the contract was read.
+    /// If the expression is invalid. Reading the contract checks it.
     #[must_use]
     pub fn count<'t>(&self, texts: impl Iterator<Item = &'t [u8]>, port: u16) -> usize {
         let expression =
@@ -114,12 +114,12 @@ impl Sighting {
 }
 
 impl LifecyclePromise {
-    /// Reads the promise of a check's table; `None`: it has none, or it has a mistake.
+    /// Reads the promise of a check's table; `None`: it has no promise, or one with a mistake.
     pub(crate) fn from_keys(keys: &mut Keys<'_>) -> Option<LifecyclePromise> {
         let look = keys.optional::<PromiseKind>("life");
-        let prints = keys.parse("prints", checked_prints);
-        let asks = keys.parse("asks", checked_asks);
-        let within = keys.parse("within", |text: String| patience(&text));
+        let prints = keys.parse("prints", check_prints);
+        let asks = keys.parse("asks", check_asks);
+        let within = keys.parse("within", |text: String| parse_exit_limit(&text));
         if !keys.has("life") {
             for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
                 let message = format!(
@@ -130,25 +130,25 @@ impl LifecyclePromise {
             }
             return None;
         }
-        let (look, given) = (look?, |key: &str| keys.has(key));
-        if look == PromiseKind::Serves && !given("prints") && !given("asks") {
+        let look = look?;
+        if look == PromiseKind::Serves && !keys.has("prints") && !keys.has("asks") {
             keys.add(mistake(
                 "life",
                 "`life = \"serves\"`: needs `prints` or `asks`\nhint: add the output, or the \
                  requests to back ends",
             ));
         }
-        if look.is_refusal() && given("asks") {
+        if look.is_refusal() && keys.has("asks") {
             keys.add(mistake(
                 "asks",
                 "`asks`: cannot be used for a server that refuses to start\nhint: leave it out",
             ));
         }
-        if look == PromiseKind::Stops && given("asks") {
+        if look == PromiseKind::Stops && keys.has("asks") {
             let message = "`asks`: needs `life = \"serves\"`\nhint: add a separate check";
             keys.add(mistake("asks", message));
         }
-        if look == PromiseKind::Serves && given("within") {
+        if look == PromiseKind::Serves && keys.has("within") {
             let message = "`within`: limits the time to a server's exit, and this check does not \
                            end the server\nhint: leave it out";
             keys.add(mistake("within", message));
@@ -157,19 +157,19 @@ impl LifecyclePromise {
             look,
             prints: prints.unwrap_or_default(),
             asks: asks.unwrap_or_default(),
-            within: within.unwrap_or(LIFE),
+            within: within.unwrap_or(EXIT),
         })
     }
 }
 
 impl PromiseKind {
-    /// Returns whether it is started so that it must not come up.
+    /// Returns whether the server is started under conditions in which it must exit with an error.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(self, PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable)
     }
 
-    /// Returns the words for the action, which follow the requests of the check if it has some.
+    /// Returns the text for the action, which follows the text of the check's requests.
     pub(crate) const fn action_text(self) -> &'static str {
         match self {
             PromiseKind::Serves => "in a separate start",
@@ -181,10 +181,10 @@ impl PromiseKind {
 }
 
 impl LifecyclePromise {
-    /// Returns the words for the promise, which follow the responses of the check if it has some.
+    /// Returns the text for the promise, which follows the text of the expected responses.
     pub(crate) fn promise_text(&self) -> String {
         let seconds = self.within.as_secs_f64();
-        let first = match self.look {
+        let exit = match self.look {
             PromiseKind::Serves => None,
             PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable => {
                 Some(format!("the server ends with an error within {seconds} s"))
@@ -197,21 +197,21 @@ impl LifecyclePromise {
             .asks
             .iter()
             .map(|(backend, s)| format!("the server sends {backend} {}{}", s.matches, s.times));
-        first.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
+        exit.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
     }
 }
 
-fn patience(text: &str) -> Result<Duration, Mistake> {
+fn parse_exit_limit(text: &str) -> Result<Duration, Mistake> {
     let ns = units::duration(text).map_err(|message| mistake("within", message))?;
-    let patience = Duration::from_nanos(ns);
-    if patience > LIFE_MOST {
-        let most = LIFE_MOST.as_secs();
-        return Err(mistake("within", format!("`within`: must be at most {most}s")));
+    let limit = Duration::from_nanos(ns);
+    if limit > MAX_EXIT {
+        let max = MAX_EXIT.as_secs();
+        return Err(mistake("within", format!("`within`: must be at most {max}s")));
     }
-    Ok(patience)
+    Ok(limit)
 }
 
-/// A sighting in a file: an expression, or a table.
+/// A [`Sighting`] in a file: an expression, or a table.
 #[derive(Debug)]
 struct RawSighting {
     backend: Option<String>,
@@ -263,33 +263,36 @@ impl<'de> Deserialize<'de> for RawSighting {
     }
 }
 
-fn check_sightings(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>, Mistake> {
-    if all.is_empty() {
+fn check_sightings(
+    key: &'static str,
+    sightings: Vec<RawSighting>,
+) -> Result<Vec<RawSighting>, Mistake> {
+    if sightings.is_empty() {
         return Err(mistake(
             key,
             format!("`{key}`: the list must have at least one entry\nhint: or leave `{key}` out"),
         ));
     }
-    for (i, raw) in all.iter().enumerate() {
+    for (i, raw) in sightings.iter().enumerate() {
         if let Err(message) = raw.sighting.expression(1) {
             return Err(mistake(key, message).with_child(i).with_child("matches"));
         }
     }
-    Ok(all)
+    Ok(sightings)
 }
 
-fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
-    let all = check_sightings("prints", all)?;
-    if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
+fn check_prints(sightings: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
+    let sightings = check_sightings("prints", sightings)?;
+    if let Some(i) = sightings.iter().position(|raw| raw.backend.is_some()) {
         let message = "`backend`: can be used in `asks` only, because output goes to no back end";
         return Err(mistake("prints", message).with_child(i).with_child("backend"));
     }
-    Ok(all.into_iter().map(|raw| raw.sighting).collect())
+    Ok(sightings.into_iter().map(|raw| raw.sighting).collect())
 }
 
-fn checked_asks(all: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistake> {
-    let all = check_sightings("asks", all)?;
-    let named = all.into_iter().enumerate().map(|(i, raw)| match raw.backend {
+fn check_asks(sightings: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistake> {
+    let sightings = check_sightings("asks", sightings)?;
+    let named = sightings.into_iter().enumerate().map(|(i, raw)| match raw.backend {
         Some(backend) => Ok((backend, raw.sighting)),
         None => {
             Err(mistake("asks", "`asks`: each entry needs `backend`, the name of the back end")
@@ -304,23 +307,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_is_counted_and_judged() {
+    fn count_of_matches_decides_promise() {
         let sighting =
             Sighting { matches: r"\b{port}\b|GET /a".into(), times: MatchCount::Exactly(2) };
         let texts: [&[u8]; 3] = [b"listening on 8080", b"GET /a GET /b", b"on 80801"];
         assert_eq!(sighting.count(texts.into_iter(), 8080), 2);
-        let judged =
+        let decisions =
             |times: MatchCount| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
         assert_eq!(
-            judged(MatchCount::AtLeast(2)),
+            decisions(MatchCount::AtLeast(2)),
             [(false, true), (false, true), (true, false), (true, false)]
         );
         assert_eq!(
-            judged(MatchCount::Exactly(2)),
+            decisions(MatchCount::Exactly(2)),
             [(false, true), (false, true), (true, false), (false, false)]
         );
         assert_eq!(
-            judged(MatchCount::AtMost(1)),
+            decisions(MatchCount::AtMost(1)),
             [(true, false), (true, false), (false, false), (false, false)]
         );
     }

@@ -1,4 +1,4 @@
-//! Listeners of a server: address and protocol.
+//! The listeners of a server: address, protocol, and TLS options of clients.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use dyno_archive::Protocol;
 
 use crate::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 
-/// `h1`, `h1 and h2`, `h1, h1-tls and h2`.
+/// Joins the names of protocols: `h1`, `h1 and h2`, `h1, h1-tls and h2`.
 #[must_use]
-pub fn list(protocols: &[Protocol]) -> String {
+pub fn join_protocols(protocols: &[Protocol]) -> String {
     match protocols {
         [] => "nothing".into(),
-        [one] => one.to_string(),
+        [protocol] => protocol.to_string(),
         [rest @ .., last] => {
             let rest: Vec<&str> = rest.iter().map(|p| p.name()).collect();
             format!("{} and {last}", rest.join(", "))
@@ -20,18 +20,18 @@ pub fn list(protocols: &[Protocol]) -> String {
     }
 }
 
-/// An address at which a running server listens, and the protocol that it speaks there.
+/// An address at which a running server listens, and the protocol of this address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub addr: SocketAddr,
     pub protocol: Protocol,
-    /// PEM file of the authority that vouches for the server's certificate; needed over TLS only.
+    /// PEM file of the authority that signed the server's certificate; needed over TLS only.
     pub authority: Option<PathBuf>,
 }
 
 impl Listener {
     /// Returns the host and port in requests. Over TLS the host is a name, so that clients send
-    /// SNI. The name in the request is then the one in the handshake.
+    /// SNI, and the names in request and handshake are equal.
     #[must_use]
     pub fn host(&self) -> String {
         if self.protocol.is_tls() {
@@ -62,10 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_sentences() {
-        assert_eq!(list(&Protocol::OF_SERVERS), "h1, h1-tls, h2, h2c and h2c-upgrade");
+    fn join_protocols_separates_names() {
+        assert_eq!(join_protocols(&Protocol::OF_SERVERS), "h1, h1-tls, h2, h2c and h2c-upgrade");
         assert_eq!(
-            (list(&Protocol::OF_SERVERS[..1]).as_str(), list(&[]).as_str()),
+            (join_protocols(&Protocol::OF_SERVERS[..1]).as_str(), join_protocols(&[]).as_str()),
             ("h1", "nothing")
         );
     }

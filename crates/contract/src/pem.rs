@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM files, and error messages for other files.
+//! Reads certificates and keys from PEM files, and explains the mistake of any other file.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Reads the certificates of a file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(no_certificate(path, &bytes)),
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(no_certificate_error(path, &bytes)),
         Err(error) => {
             Err(format!("{}: no certificate can be read: {}", path.display(), error_text(&error)))
         }
@@ -29,7 +29,7 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String>
         ));
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
-        pem::Error::NoItemsFound => no_key(path, &bytes),
+        pem::Error::NoItemsFound => no_key_error(path, &bytes),
         error => format!("{}: no private key can be read: {}", path.display(), error_text(&error)),
     })
 }
@@ -38,7 +38,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or as OpenSSL's older form (RFC
+/// Returns whether a key is encrypted: as PKCS#8 (RFC 7468 §11), or in OpenSSL's older form (RFC
 /// 1421 §4.6.1.1).
 fn is_encrypted(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
@@ -46,10 +46,10 @@ fn is_encrypted(bytes: &[u8]) -> bool {
         || text.contains("Proc-Type: 4,ENCRYPTED")
 }
 
-fn no_certificate(path: &Path, bytes: &[u8]) -> String {
+fn no_certificate_error(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
-        return not_pem(
+        return not_pem_error(
             path,
             bytes,
             &format!("openssl x509 -inform der -in {file} -out {file}.pem"),
@@ -73,10 +73,10 @@ fn no_certificate(path: &Path, bytes: &[u8]) -> String {
     )
 }
 
-fn no_key(path: &Path, bytes: &[u8]) -> String {
+fn no_key_error(path: &Path, bytes: &[u8]) -> String {
     let file = path.display();
     if is_der(bytes) {
-        return not_pem(
+        return not_pem_error(
             path,
             bytes,
             &format!("openssl pkey -inform der -in {file} -out {file}.pem"),
@@ -105,7 +105,7 @@ fn no_key(path: &Path, bytes: &[u8]) -> String {
 
 /// Returns the error message for a file in a binary form: PKCS#12, or plain DER. `convert`: the
 /// command that converts DER to PEM.
-fn not_pem(path: &Path, bytes: &[u8], convert: &str) -> String {
+fn not_pem_error(path: &Path, bytes: &[u8], convert: &str) -> String {
     let file = path.display();
     if is_pkcs12(bytes) {
         return format!(
@@ -121,7 +121,7 @@ fn is_der(bytes: &[u8]) -> bool {
     matches!(bytes, [0x30, length, ..] if *length >= 0x80)
 }
 
-/// Returns whether DER begins as PKCS#12 does: a SEQUENCE whose first member is the INTEGER 3 (RFC
+/// Returns whether bytes in DER are PKCS#12: a SEQUENCE whose first member is the INTEGER 3 (RFC
 /// 7292 §4).
 fn is_pkcs12(bytes: &[u8]) -> bool {
     let length_bytes = match bytes.get(1) {
@@ -158,13 +158,13 @@ fn error_text(error: &pem::Error) -> String {
 mod tests {
     use super::*;
 
-    fn refused_key(bytes: &[u8]) -> String {
+    fn key_error(bytes: &[u8]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         private_key(file.path()).unwrap_err()
     }
 
-    fn refused_certificate(bytes: &[u8]) -> String {
+    fn certificate_error(bytes: &[u8]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         certificates(file.path()).unwrap_err()
@@ -174,13 +174,13 @@ mod tests {
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
     #[test]
-    fn encrypted_keys_are_named_with_a_way_out() {
+    fn encrypted_key_error_has_hint() {
         for text in [
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: \
              AES,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
         ] {
-            let error = refused_key(text.as_bytes());
+            let error = key_error(text.as_bytes());
             assert!(
                 error.contains("the key is encrypted") && error.contains("hint: decrypt"),
                 "{error}"
@@ -189,22 +189,22 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_named_with_a_way_out() {
+    fn wrong_file_error_has_hint() {
         let pkcs12 = [0x30, 0x82, 0x01, 0x02, 0x02, 0x01, 0x03, 0x30];
         let der = [0x30, 0x82, 0x01, 0x02, 0x30, 0x82];
         for (error, words) in [
-            (refused_key(&pkcs12), "openssl pkcs12"),
-            (refused_certificate(&pkcs12), "openssl pkcs12"),
-            (refused_key(&der), "openssl pkey -inform der"),
-            (refused_certificate(&der), "openssl x509 -inform der"),
-            (refused_key(CERTIFICATE.as_bytes()), "a certificate and no private key"),
-            (refused_certificate(KEY.as_bytes()), "a private key and no certificate"),
-            (refused_key(b"hello"), "no private key in PEM form"),
-            (refused_certificate(b""), "no certificate in PEM form"),
-            (refused_key(&KEY.as_bytes()[..40]), "the file is truncated"),
-            (refused_certificate(&CERTIFICATE.as_bytes()[..34]), "the file is truncated"),
+            (key_error(&pkcs12), "openssl pkcs12"),
+            (certificate_error(&pkcs12), "openssl pkcs12"),
+            (key_error(&der), "openssl pkey -inform der"),
+            (certificate_error(&der), "openssl x509 -inform der"),
+            (key_error(CERTIFICATE.as_bytes()), "a certificate and no private key"),
+            (certificate_error(KEY.as_bytes()), "a private key and no certificate"),
+            (key_error(b"hello"), "no private key in PEM form"),
+            (certificate_error(b""), "no certificate in PEM form"),
+            (key_error(&KEY.as_bytes()[..40]), "the file is truncated"),
+            (certificate_error(&CERTIFICATE.as_bytes()[..34]), "the file is truncated"),
             (
-                refused_key(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
+                key_error(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
                 "public key",
             ),
         ] {

@@ -1,4 +1,4 @@
-//! Ports of this machine: unused ones for servers, and tests for a listener.
+//! Finds unused ports for servers, and tests whether a port has a listener.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,19 +8,18 @@ use std::time::Duration;
 use dyno_observer::host;
 use socket2::SockRef;
 
-/// Connects to a listener at an address of this machine. `Err`: there is none.
+/// Connects to a listener at an address of this machine. `Err`: the port has no listener.
 ///
 /// A port in the kernel's ephemeral range can accept a connection without a listener: if the client
-/// gets this very port as its own, it is connected to itself (RFC 9293 §3.5, simultaneous open).
-/// That counts as no listener. It must leave no TIME_WAIT, which would keep the port from the
-/// server that is to listen there.
-pub fn connect_to_another(addr: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    refuse_itself(TcpStream::connect_timeout(&addr, patience)?)
+/// gets the same port, it is connected to itself (RFC 9293 §3.5, simultaneous open). Such a
+/// connection is an error, and is closed without TIME_WAIT, so that the server can use the port.
+pub fn connect_to_listener(addr: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    refuse_self_connection(TcpStream::connect_timeout(&addr, timeout)?)
 }
 
-fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
+fn refuse_self_connection(stream: TcpStream) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
-        // Closing it is then a reset.
+        // Closing the connection then resets it.
         SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
         return Err(io::Error::new(
             io::ErrorKind::ConnectionRefused,
@@ -30,10 +29,10 @@ fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Returns the ranges of ports for servers, given the kernel's ephemeral range. They lie outside of
-/// it: a connection of the generator, or a test for a listener, could take a port within it. They
-/// overlap only if the ephemeral range has all ports.
-fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
+/// Returns the ranges of ports for servers, given the kernel's ephemeral range. They are outside of
+/// it, because a connection of the generator, or a test for a listener, could take a port within
+/// it. They overlap only if the ephemeral range has all ports.
+fn server_ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     /// Lowest port for servers. Lower ones belong to well-known services or need privileges.
     const LOWEST: u16 = 10_000;
     const UNPRIVILEGED: u16 = 1024;
@@ -46,13 +45,13 @@ fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
 
 /// Finds unused ports outside of the kernel's ephemeral range.
 pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
-    // The kernel's default, where it reports no range.
-    let used_for_connections = host::local_port_range().unwrap_or((32_768, 60_999));
+    // The default range, if the kernel does not report one.
+    let ephemeral = host::local_port_range().unwrap_or((32_768, 60_999));
     let mut ports: Vec<u16> = Vec::new();
-    for range in ranges(used_for_connections) {
+    for range in server_ranges(ephemeral) {
         let size = u64::from(range.end() - range.start()) + 1;
         for i in 0..size {
-            // From another port each time, so that concurrent runs do not try the same ones.
+            // The seed changes the first port, so that concurrent runs do not try the same ones.
             let port = range.start() + (seed.wrapping_add(i) % size) as u16;
             if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
                 ports.push(port);
@@ -76,7 +75,7 @@ mod tests {
     use crate::limits::CONNECT;
 
     #[test]
-    fn servers_get_ports_that_no_connection_takes() {
+    fn free_ports_outside_ephemeral_range() {
         for used in [
             (32_768, 60_999),
             (15_000, 65_000),
@@ -85,7 +84,7 @@ mod tests {
             (2000, 65_535),
             (1, 50_000),
         ] {
-            let ranges = ranges(used);
+            let ranges = server_ranges(used);
             assert!(!ranges.is_empty(), "{used:?}");
             for range in ranges {
                 assert!(
@@ -95,34 +94,34 @@ mod tests {
                 assert!(*range.end() < used.0 || *range.start() > used.1, "{used:?}: {range:?}");
             }
         }
-        assert_eq!(ranges((1024, 65_535)), [10_000..=65_535], "there is nothing else");
+        assert_eq!(server_ranges((1024, 65_535)), [10_000..=65_535], "no port is outside");
         let (first, last) = host::local_port_range().unwrap();
         for port in free_ports(3, dyno_observer::monotonic_ns()).unwrap() {
-            assert!(port < first || port > last, "{port} is for connections");
+            assert!(port < first || port > last, "{port} is in the ephemeral range");
         }
     }
 
-    /// A readiness poll that connects to itself would report a server where there is none, and keep
-    /// the port from it.
+    /// A readiness poll that connects to itself would report a server that does not exist, and
+    /// would block its port.
     #[test]
-    fn connection_to_itself_fails_and_leaves_the_port_free() {
-        // The kernel gives this port to the connection itself, as it may to any within its range.
+    fn self_connection_fails_and_frees_port() {
+        // A port of the ephemeral range, which the kernel may also give to a client.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let addr = SocketAddr::from(([127, 0, 0, 1], port));
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let itself = socket();
-        itself.bind(&addr.into()).unwrap();
-        itself.connect(&addr.into()).unwrap();
-        let itself = TcpStream::from(itself);
-        assert_eq!(itself.local_addr().unwrap(), itself.peer_addr().unwrap());
-        assert!(refuse_itself(itself).is_err());
-        // Like a server that does not set SO_REUSEADDR.
+        let self_connected = socket();
+        self_connected.bind(&addr.into()).unwrap();
+        self_connected.connect(&addr.into()).unwrap();
+        let self_connected = TcpStream::from(self_connected);
+        assert_eq!(self_connected.local_addr().unwrap(), self_connected.peer_addr().unwrap());
+        assert!(refuse_self_connection(self_connected).is_err());
+        // A server without SO_REUSEADDR can bind the port.
         socket().bind(&addr.into()).unwrap();
     }
 
     #[test]
-    fn connection_to_a_listener_succeeds() {
+    fn connect_to_listener_succeeds() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        connect_to_another(listener.local_addr().unwrap(), CONNECT).unwrap();
+        connect_to_listener(listener.local_addr().unwrap(), CONNECT).unwrap();
     }
 }

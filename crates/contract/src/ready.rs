@@ -1,4 +1,6 @@
-//! Readiness: the time at which a part of a start listens, and the sign that it can serve.
+//! Waits until a part of a start (the subject or a back end) listens and is ready.
+//!
+//! The times at which it listens and is ready are the start-up times of reports.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -8,95 +10,97 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
-use crate::client::{Answer, BodyRetention, ProbeClient};
+use crate::client::{BodyRetention, ProbeClient, ProbeResponse};
 use crate::description;
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
-use crate::ports::connect_to_another;
+use crate::ports::connect_to_listener;
 
-/// Sign that a part is ready.
-#[allow(missing_debug_implementations)] // It holds a closure.
-pub enum Sign<'a> {
-    /// A response to GET with such a status. Its body is checked by contracts.
-    Answer { to: &'a ProbeClient, path: &'a str, status: Status },
-    /// All its ports take connections.
+/// The sign that a part is ready.
+#[allow(missing_debug_implementations)] // It has a closure.
+pub enum ReadySign<'a> {
+    /// A response to GET with this status. Contracts check its body.
+    Response { client: &'a ProbeClient, path: &'a str, status: Status },
+    /// All its ports accept connections.
     Listening,
-    /// A command succeeds. `Err`: its failure, in words.
+    /// A command succeeds. `Err`: its failure, as text.
     Command(&'a mut dyn FnMut() -> Result<(), String>),
 }
 
-/// The statuses of responses that show a server ready.
+/// The statuses of responses from a server that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Exactly(u16),
     /// 200 to 399.
     Success,
-    /// Any status below 500, where no status is expected. A server that is not ready sends 503.
+    /// Any status below 500, if no status is configured. A server that is not ready sends 503.
     Any,
 }
 
 impl Status {
-    fn is_met_by(self, status: u16) -> bool {
+    fn accepts(self, status: u16) -> bool {
         match self {
-            Status::Exactly(wanted) => status == wanted,
+            Status::Exactly(expected) => status == expected,
             Status::Success => (200..400).contains(&status),
             Status::Any => status < 500,
         }
     }
 }
 
-/// Deadline of a part.
+/// The deadline of a part's readiness.
 #[derive(Clone, Copy)]
-#[allow(missing_debug_implementations)] // It holds a closure.
+#[allow(missing_debug_implementations)] // It has a closure.
 pub struct Deadline<'a> {
     /// Nanoseconds from exec.
     pub deadline_ns: u64,
     /// Whether the user has interrupted the run, which ends all waiting.
-    pub is_asked_to_end: &'a dyn Fn() -> bool,
+    pub is_interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Waits until a part gives its sign, and accepts connections on all its ports.
+/// Waits until a part gives its sign and accepts connections on all its ports.
 ///
 /// # Errors
 /// The part exited, or its deadline passed.
 pub fn wait(
     process: &mut Process,
-    sign: Sign<'_>,
+    sign: ReadySign<'_>,
     ports: &[u16],
     deadline: Deadline<'_>,
 ) -> Result<Startup, Failure> {
     let mut waiting = Waiting { process, deadline };
-    let seen = match sign {
-        Sign::Answer { to, path, status } => waiting.for_answer(to, path, status)?,
-        Sign::Listening => waiting.for_ports(ports)?,
-        Sign::Command(command) => waiting.for_command(command)?,
+    let times = match sign {
+        ReadySign::Response { client, path, status } => {
+            waiting.wait_for_response(client, path, status)?
+        }
+        ReadySign::Listening => waiting.wait_for_ports(ports)?,
+        ReadySign::Command(command) => waiting.wait_for_command(command)?,
     };
-    let asked = seen.at.map(|addr| addr.port());
+    let request_port = times.request_addr.map(|addr| addr.port());
     // A server with a command as its sign may have no listener.
-    let others = ports.iter().filter(|port| Some(**port) != asked && seen.listening_ns.is_some());
+    let others =
+        ports.iter().filter(|port| Some(**port) != request_port && times.listening_ns.is_some());
     for &port in others {
         waiting.connect(local(port))?;
     }
     if let Some(status) = process.exit_status() {
         return Err(exit_failure(status, ", although it had become ready"));
     }
-    // Not earlier: the search for the owner takes milliseconds, which must not count as start-up
-    // time.
+    // Only now, because the search for the owner takes milliseconds, which are not start-up time.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
     process.move_back_strays();
     Ok(Startup {
-        listening_ns: seen.listening_ns,
-        first_answer_ns: seen.first_answer_ns,
-        ready_ns: seen.ready_ns,
+        listening_ns: times.listening_ns,
+        first_answer_ns: times.first_response_ns,
+        ready_ns: times.ready_ns,
         cpu_ns: process.sampler.group.counters().cpu_ns,
     })
 }
 
 /// Times at which the part became ready, nanoseconds from exec.
 struct ReadyTimes {
-    /// Address of the request.
-    at: Option<SocketAddr>,
+    /// Address to which requests were sent; `None`: the sign is not a response.
+    request_addr: Option<SocketAddr>,
     listening_ns: Option<u64>,
-    first_answer_ns: Option<u64>,
+    first_response_ns: Option<u64>,
     ready_ns: u64,
 }
 
@@ -107,64 +111,69 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn for_answer(
+    fn wait_for_response(
         &mut self,
-        to: &ProbeClient,
+        client: &ProbeClient,
         path: &str,
         status: Status,
     ) -> Result<ReadyTimes, Failure> {
-        let addr = to.listener().addr;
+        let addr = client.listener().addr;
         let mut stream = self.connect(addr)?;
-        // The kernel has completed a handshake: from here on the part listens.
+        // The kernel has completed a handshake, so the part listens.
         let listening_ns = self.now();
-        while let Err(problem) = attempt(stream, to, path, status) {
+        while let Err(failure) = attempt_request(stream, client, path, status) {
             std::thread::sleep(POLL);
-            if self.process.exit_status().is_some() || self.is_over() {
-                return Err(self.never(&problem.to_text(path)));
+            if self.process.exit_status().is_some() || self.is_deadline_over() {
+                return Err(self.never_ready_failure(&failure.to_text(path)));
             }
             stream = self.connect(addr)?;
         }
         // The first response with an expected status has arrived completely.
-        let answered_ns = self.now();
+        let response_ns = self.now();
         Ok(ReadyTimes {
-            at: Some(addr),
+            request_addr: Some(addr),
             listening_ns: Some(listening_ns),
-            first_answer_ns: Some(answered_ns),
-            ready_ns: answered_ns,
+            first_response_ns: Some(response_ns),
+            ready_ns: response_ns,
         })
     }
 
-    fn for_ports(&mut self, ports: &[u16]) -> Result<ReadyTimes, Failure> {
+    fn wait_for_ports(&mut self, ports: &[u16]) -> Result<ReadyTimes, Failure> {
         for &port in ports {
             self.connect(local(port))?;
         }
         // The kernel has completed a handshake on the last of its ports.
         let listening_ns = self.now();
         Ok(ReadyTimes {
-            at: None,
+            request_addr: None,
             listening_ns: Some(listening_ns),
-            first_answer_ns: None,
+            first_response_ns: None,
             ready_ns: listening_ns,
         })
     }
 
-    fn for_command(
+    fn wait_for_command(
         &mut self,
         command: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<ReadyTimes, Failure> {
         loop {
             self.check_interrupt()?;
-            let Err(why) = command() else { break };
+            let Err(error) = command() else { break };
             if let Some(status) = self.process.exit_status() {
                 return Err(exit_failure(status, " before its command for `ready` succeeded"));
             }
-            if self.is_over() {
-                return Err(self.never(&format!("its command for `ready` {why}")));
+            if self.is_deadline_over() {
+                return Err(self.never_ready_failure(&format!("its command for `ready` {error}")));
             }
             std::thread::sleep(COMMAND_POLL);
         }
-        // The command has exited; the time includes its own run time of some milliseconds.
-        Ok(ReadyTimes { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
+        // The time includes the run time of the command, some milliseconds.
+        Ok(ReadyTimes {
+            request_addr: None,
+            listening_ns: None,
+            first_response_ns: None,
+            ready_ns: self.now(),
+        })
     }
 
     /// Nanoseconds from exec.
@@ -172,13 +181,12 @@ impl Waiting<'_> {
         monotonic_ns() - self.process.exec_ns
     }
 
-    fn is_over(&self) -> bool {
-        // The deadline counts from exec.
+    fn is_deadline_over(&self) -> bool {
         self.now() > self.deadline.deadline_ns
     }
 
     fn check_interrupt(&self) -> Result<(), Failure> {
-        if (self.deadline.is_asked_to_end)() {
+        if (self.deadline.is_interrupted)() {
             let message = "the user ended the run".into();
             return Err(Failure { kind: FailureKind::Interrupted, message });
         }
@@ -188,7 +196,7 @@ impl Waiting<'_> {
     fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
         loop {
             self.check_interrupt()?;
-            let error = match connect_to_another(addr, CONNECT) {
+            let error = match connect_to_listener(addr, CONNECT) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
@@ -198,31 +206,31 @@ impl Waiting<'_> {
                     &format!(" before it listened on port {}", addr.port()),
                 ));
             }
-            if self.is_over() {
-                return Err(self.never_connected(addr.port(), &error));
+            if self.is_deadline_over() {
+                return Err(self.never_connected_failure(addr.port(), &error));
             }
             std::thread::sleep(POLL);
         }
     }
 
     /// Returns the failure of a part that did not give its sign.
-    fn never(&mut self, what: &str) -> Failure {
+    fn never_ready_failure(&mut self, problem: &str) -> Failure {
         if let Some(status) = self.process.exit_status() {
-            return exit_failure(status, &format!(", and {what}"));
+            return exit_failure(status, &format!(", and {problem}"));
         }
-        never_ready(format!("by its deadline, {what}"))
+        never_ready(format!("by its deadline, {problem}"))
     }
 
-    /// Returns the failure of a part that accepted no connection, with the addresses at which it
-    /// listens, if any.
-    fn never_connected(&mut self, port: u16, error: &io::Error) -> Failure {
+    /// Returns the failure of a part that did not accept a connection, with the addresses at which
+    /// it listens.
+    fn never_connected_failure(&mut self, port: u16, error: &io::Error) -> Failure {
         let listeners = proc::listeners(&self.process.pids());
-        self.never(&connect_failure_text(port, error, &listeners))
+        self.never_ready_failure(&connect_failure_text(port, error, &listeners))
     }
 }
 
-/// Explains why no connection to a port was made, by the error of the last attempt. A closed port
-/// refuses at once; a dropped packet has no response.
+/// Explains why no connection to a port was made, from the error of the last attempt. A closed port
+/// refuses at once, and a dropped packet gets no response.
 fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) -> String {
     let problem = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -236,7 +244,7 @@ fn connect_failure_text(port: u16, error: &io::Error, listeners: &[SocketAddr]) 
     };
     match listeners {
         [] => problem,
-        all => format!("{problem}, and it listens on {}", list(all)),
+        addresses => format!("{problem}, and it listens on {}", join_addresses(addresses)),
     }
 }
 
@@ -255,42 +263,52 @@ fn never_ready(message: String) -> Failure {
     Failure { kind: FailureKind::NeverReady, message }
 }
 
-fn list(all: &[SocketAddr]) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+fn join_addresses(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Failure of one attempt to see a part ready.
-enum Problem {
-    Wrong(Answer),
-    NoAnswer(io::Error),
+/// The failure of one request to a part that is not ready.
+enum AttemptFailure {
+    UnexpectedStatus(ProbeResponse),
+    NoResponse(io::Error),
 }
 
-impl Problem {
+impl AttemptFailure {
     fn to_text(&self, path: &str) -> String {
         match self {
-            Problem::NoAnswer(error) => {
+            AttemptFailure::NoResponse(error) => {
                 format!("GET {path} had no response: {}", description::cause(error))
             }
-            Problem::Wrong(answer) => format!(
+            AttemptFailure::UnexpectedStatus(response) => format!(
                 "GET {path} never had a status that [ready] accepts (see `path` and `status` \
                  there). Last response:\n{}",
-                answer.to_text()
+                response.to_text()
             ),
         }
     }
 }
 
-fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> Result<(), Problem> {
-    let answer =
-        to.get(stream, path, ATTEMPT, BodyRetention::Beginning).map_err(Problem::NoAnswer)?;
-    if status.is_met_by(answer.status) { Ok(()) } else { Err(Problem::Wrong(answer)) }
+fn attempt_request(
+    stream: TcpStream,
+    client: &ProbeClient,
+    path: &str,
+    status: Status,
+) -> Result<(), AttemptFailure> {
+    let response = client
+        .get_on(stream, path, ATTEMPT, BodyRetention::Beginning)
+        .map_err(AttemptFailure::NoResponse)?;
+    if status.accepts(response.status) {
+        Ok(())
+    } else {
+        Err(AttemptFailure::UnexpectedStatus(response))
+    }
 }
 
-/// Checks that a process of the part owns the port: another one may have taken it before the part's
+/// Checks that a process of the part owns the port: another program may have used it before the
 /// start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_in_network_of(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
@@ -309,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn daemon_must_stay_in_the_foreground() {
+    fn exit_with_status_0_hints_at_foreground() {
         let message = |code| {
             exit_failure(ExitStatus::from_raw(code), " before it listened on port 1").message
         };
@@ -322,31 +340,32 @@ mod tests {
     }
 
     #[test]
-    fn refused_connections_differ_from_timed_out_ones() {
-        let at = [SocketAddr::from(([0, 0, 0, 0], 8))];
-        let words =
-            |kind: io::ErrorKind, at: &[SocketAddr]| connect_failure_text(7, &kind.into(), at);
+    fn connect_failure_text_depends_on_error() {
+        let listeners = [SocketAddr::from(([0, 0, 0, 0], 8))];
+        let text = |kind: io::ErrorKind, listeners: &[SocketAddr]| {
+            connect_failure_text(7, &kind.into(), listeners)
+        };
         assert_eq!(
-            words(io::ErrorKind::ConnectionRefused, &[]),
+            text(io::ErrorKind::ConnectionRefused, &[]),
             "nothing listened on port 7 (connection refused)"
         );
         assert_eq!(
-            words(io::ErrorKind::ConnectionRefused, &at),
+            text(io::ErrorKind::ConnectionRefused, &listeners),
             "nothing listened on port 7 (connection refused), and it listens on 0.0.0.0:8"
         );
         for kind in [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock] {
-            let message = words(kind, &at);
+            let message = text(kind, &listeners);
             assert!(message.starts_with("connections to port 7 timed out: packets"), "{message}");
             assert!(message.ends_with(", and it listens on 0.0.0.0:8"), "{message}");
         }
-        assert!(words(io::ErrorKind::PermissionDenied, &[]).contains("connecting to port"));
+        assert!(text(io::ErrorKind::PermissionDenied, &[]).contains("connecting to port"));
     }
 
     #[test]
-    fn status_shows_a_server_ready_as_its_file_says() {
-        let met = |status: Status| [200, 302, 404, 503].map(|seen| status.is_met_by(seen));
-        assert_eq!(met(Status::Success), [true, true, false, false]);
-        assert_eq!(met(Status::Any), [true, true, true, false]);
-        assert_eq!(met(Status::Exactly(404)), [false, false, true, false]);
+    fn status_accepts_configured_codes() {
+        let accepted = |status: Status| [200, 302, 404, 503].map(|code| status.accepts(code));
+        assert_eq!(accepted(Status::Success), [true, true, false, false]);
+        assert_eq!(accepted(Status::Any), [true, true, true, false]);
+        assert_eq!(accepted(Status::Exactly(404)), [false, false, true, false]);
     }
 }

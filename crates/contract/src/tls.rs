@@ -1,4 +1,4 @@
-//! TLS options of a load, and the rustls configuration that is made from them.
+//! Builds the rustls configuration of a client from TLS options.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,16 +12,17 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 
 use crate::pem;
 
-/// How connections are secured.
+/// TLS options of a client.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     /// Name or address that the server must prove.
     pub name: String,
     pub trust: TrustedCertificates,
-    /// Certificate and key that the client shows if it is asked.
+    /// Files with the client's certificate and key, which the client sends if the server requests
+    /// them.
     pub identity: Option<(PathBuf, PathBuf)>,
     pub resumption: SessionResumption,
-    /// Protocols offered by ALPN, best first.
+    /// Protocols offered by ALPN, preferred one first.
     pub alpn: Vec<&'static str>,
 }
 
@@ -30,10 +31,10 @@ pub struct TlsOptions {
 pub enum TrustedCertificates {
     /// The certificates that this system trusts.
     System,
-    /// The authorities in a file, instead.
+    /// The authorities in a file.
     File(PathBuf),
-    /// All certificates: for tests on one's own machine.
-    Anybody,
+    /// Any certificate, without verification (`-k`).
+    Any,
 }
 
 /// Whether a new connection may resume the session of an earlier one.
@@ -43,13 +44,13 @@ pub enum SessionResumption {
     Off,
 }
 
-/// Sessions kept for resumption, per worker.
+/// Sessions stored for resumption, per worker.
 const SESSIONS: usize = 1024;
 
 impl TlsOptions {
-    /// Returns the protocols to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is
-    /// offered as well as HTTP/2, so that a server without HTTP/2 is distinguished from one that
-    /// fails.
+    /// Returns the protocols to offer by ALPN for a load with this protocol, preferred one first.
+    /// HTTP/1.1 is offered together with HTTP/2. Thus a server without HTTP/2 is distinguished from
+    /// one that fails.
     #[must_use]
     pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
         match protocol {
@@ -58,7 +59,7 @@ impl TlsOptions {
         }
     }
 
-    /// Makes a rustls configuration. Workers share nothing, so each makes its own.
+    /// Builds the rustls configuration. Each worker builds its own, because workers share nothing.
     pub fn configure(&self) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -70,8 +71,8 @@ impl TlsOptions {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = pem::certificates(certificate)?;
-                let wrong = |error| format!("{}: {}", key.display(), tls_error_text(&error));
-                builder.with_client_auth_cert(chain, pem::private_key(key)?).map_err(wrong)?
+                let key_error = |error| format!("{}: {}", key.display(), tls_error_text(&error));
+                builder.with_client_auth_cert(chain, pem::private_key(key)?).map_err(key_error)?
             }
         };
         config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -89,12 +90,13 @@ impl TlsOptions {
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, String> {
         let roots = match &self.trust {
-            TrustedCertificates::Anybody => return Ok(Arc::new(Anybody(provider))),
+            TrustedCertificates::Any => return Ok(Arc::new(AcceptAnyCertificate(provider))),
             TrustedCertificates::File(path) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in pem::certificates(path)? {
-                    let wrong = |error| format!("{}: {}", path.display(), tls_error_text(&error));
-                    roots.add(certificate).map_err(wrong)?;
+                    roots.add(certificate).map_err(|error| {
+                        format!("{}: {}", path.display(), tls_error_text(&error))
+                    })?;
                 }
                 roots
             }
@@ -107,9 +109,9 @@ impl TlsOptions {
 }
 
 fn system_roots() -> Result<RootCertStore, String> {
-    let found = rustls_native_certs::load_native_certs();
+    let loaded = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
+    roots.add_parsable_certificates(loaded.certs);
     if roots.is_empty() {
         return Err(
             "TLS: this system has no certificates of authorities\nhint: install ca-certificates, \
@@ -120,11 +122,11 @@ fn system_roots() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Accepts every certificate, but still checks that the server has its key.
+/// A verifier that accepts any certificate. It still checks that the server has the key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

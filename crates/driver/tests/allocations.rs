@@ -383,7 +383,7 @@ struct Peer {
     read: u64,
     written: u64,
     h1: Vec<u8>,
-    h2: h2::EncodedAnswer,
+    h2: h2::EncodedResponse,
 }
 
 struct PeerConn {
@@ -409,7 +409,7 @@ impl Peer {
             read: 0,
             written: 0,
             h1: encode::response(200, "OK", "text/plain", BODY.len(), false, BODY),
-            h2: h2::EncodedAnswer::new(&fields, BODY, h2::Cut::Two),
+            h2: h2::EncodedResponse::new(&fields, BODY, h2::FrameLayout::Two),
         }
     }
 
@@ -444,9 +444,9 @@ impl Peer {
 }
 
 impl PeerConn {
-    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::EncodedAnswer) {
+    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::EncodedResponse) {
         if matches!(self.talk, Talk::Unknown) {
-            self.talk = match h2::is_spoken(bytes).expect("the first bytes come at once") {
+            self.talk = match h2::is_http2(bytes).expect("the first bytes come at once") {
                 true => {
                     let settings = ServerSettings { max_streams: Some(100), stream_window: 65_535 };
                     Talk::H2(Box::new(h2::Server::new(settings, &mut self.out)))
@@ -472,7 +472,7 @@ impl PeerConn {
                         h2::ServerEvent::NeedMore => return,
                         h2::ServerEvent::Request { stream, end: true, .. }
                         | h2::ServerEvent::Body { stream, end: true, .. } => {
-                            server.answer(stream, h2, &mut self.out);
+                            server.respond(stream, h2, &mut self.out);
                         }
                         _ => {}
                     }

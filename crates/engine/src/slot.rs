@@ -370,7 +370,7 @@ impl Slot {
     /// Returns the progress of the response to the oldest exchange of an HTTP/1.1 connection.
     pub(crate) fn response_progress(&self) -> Option<ResponseProgress> {
         let ProtocolState::H1(h1) = &self.talk else { return None };
-        Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing()))
+        Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing_part()))
     }
 
     /// Exchanges on the connection.
@@ -378,7 +378,7 @@ impl Slot {
     pub(crate) fn in_flight(&self) -> usize {
         match &self.talk {
             ProtocolState::H1(h1) => h1.in_flight.len(),
-            ProtocolState::H2(h2) => h2.client.open(),
+            ProtocolState::H2(h2) => h2.client.open_streams(),
         }
     }
 

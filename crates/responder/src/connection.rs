@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::server::{Cut, EncodedAnswer, Server, ServerEvent};
+use dyno_wire::h2::server::{EncodedResponse, FrameLayout, Server, ServerEvent};
 use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::server_protocol::ServerProtocol;
 
@@ -79,7 +79,7 @@ pub(crate) struct PreparedAnswers {
     /// that closes.
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// By route; then with the body and without.
-    h2: [[EncodedAnswer; 2]; 3],
+    h2: [[EncodedResponse; 2]; 3],
     /// Rounds of work that each takes.
     work: u32,
 }
@@ -88,7 +88,7 @@ impl PreparedAnswers {
     /// `to_all`: in place of the contract's, whatever is asked for. `work`: rounds of work that
     /// each response takes besides.
     pub(crate) fn new(writes: Writes, to_all: Option<&Content>, work: u32) -> PreparedAnswers {
-        let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
+        let cut = if writes == Writes::Batch { FrameLayout::Two } else { FrameLayout::Three };
         let content = |route: Route| match to_all {
             Some(Content { media, body }) => ((200, "OK"), media.as_str(), body.as_slice()),
             None => (route.status(), route.content_type(), route.body()),
@@ -110,7 +110,7 @@ impl PreparedAnswers {
                     ("content-type", media),
                     ("content-length", &length),
                 ];
-                [whole, b""].map(|body| EncodedAnswer::new(&fields, body, cut))
+                [whole, b""].map(|body| EncodedResponse::new(&fields, body, cut))
             }),
             work,
         }
@@ -132,7 +132,7 @@ impl PreparedAnswers {
             [usize::from(!head.persists())]
     }
 
-    fn h2(&self, request: Request) -> &EncodedAnswer {
+    fn h2(&self, request: Request) -> &EncodedResponse {
         self.work();
         &self.h2[request.route as usize][request.wants as usize]
     }
@@ -222,14 +222,14 @@ impl H2Server {
                         self.last = request_of(&self.server);
                     }
                     if end {
-                        self.server.answer(stream, answers.h2(self.last), out);
+                        self.server.respond(stream, answers.h2(self.last), out);
                     } else {
                         self.under_way.push((stream, self.last));
                     }
                 }
                 ServerEvent::Body { stream, end: true, .. } => {
                     if let Some(request) = self.forget(stream) {
-                        self.server.answer(stream, answers.h2(request), out);
+                        self.server.respond(stream, answers.h2(request), out);
                     }
                 }
                 ServerEvent::Reset { stream } => drop(self.forget(stream)),

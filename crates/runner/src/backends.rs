@@ -6,7 +6,7 @@ use std::path::Path;
 use dyno_archive::hint::one_line;
 use dyno_archive::plan::{Backend, Placement, Subject};
 use dyno_subject::definition::Definition;
-use dyno_subject::definition::find::{Folders, NoDefinition};
+use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -168,8 +168,8 @@ impl Search<'_> {
             None => NoBackend::Nowhere(why),
         };
         let definition = self.folders.backend(&entry.of).map_err(|error| match error {
-            NoDefinition::Wrong(error) => NoBackend::Wrong(*error),
-            NoDefinition::None(why) => of_suite("use", why),
+            DefinitionError::Invalid(error) => NoBackend::Wrong(*error),
+            DefinitionError::NotFound(why) => of_suite("use", why),
         })?;
         let definition = match &entry.variant {
             Some(variant) => {

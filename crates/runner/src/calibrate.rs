@@ -317,7 +317,7 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationE
     let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
     let server = OwnProcess::start(&arguments, cpus).map_err(CalibrationError::NotStarted)?;
     for _ in 0..LISTENS_GLANCES {
-        if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
+        if ports::connect_to_listener(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
         }
         thread::sleep(LISTENS);

@@ -8,7 +8,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Protocol};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::Check;
-use dyno_contract::exchange::{self, Business, Problem};
+use dyno_contract::exchange::{self, Problem, ServerLoad};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_workload::compile;
@@ -18,7 +18,7 @@ use crate::load_at;
 
 /// Runs one check at a listener.
 #[must_use]
-pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResult {
+pub fn run(check: &Check, client: &ProbeClient, business: ServerLoad) -> CheckResult {
     let result = exchange::run(check, client, business);
     let protocol = client.listener().protocol;
     // Single exchanges do not upgrade, and are never in flight together.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::Plan;
 use dyno_launch::folder::resolve_within;
-use dyno_workload::relative_path::{RelativePath, Stray};
+use dyno_workload::relative_path::{RelativePath, RelativePathError};
 use sha2::{Digest as _, Sha256};
 
 /// A folder whose names cannot lead out of it.
@@ -75,10 +75,10 @@ impl Folder {
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
         let outside = |what: &str| format!("{what}\nhint: {}", self.otherwise);
         let inside = RelativePath::from_text(name).map_err(|stray| match stray {
-            Stray::Empty => "the name is empty".into(),
-            Stray::Nul => "the name has a NUL".into(),
-            Stray::Absolute => outside("is an absolute path"),
-            Stray::Above => outside("leads out of the folder"),
+            RelativePathError::Empty => "the name is empty".into(),
+            RelativePathError::Nul => "the name has a NUL".into(),
+            RelativePathError::Absolute => outside("is an absolute path"),
+            RelativePathError::Above => outside("leads out of the folder"),
         })?;
         let file =
             resolve_within(inside.path(), &self.path).map_err(|error| match error.kind() {

@@ -13,7 +13,7 @@ use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::Definition;
-use dyno_subject::definition::find::{Folders, NoDefinition};
+use dyno_subject::definition::find::{DefinitionError, Folders};
 use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::paths::Name;
@@ -94,10 +94,10 @@ impl Planned {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
         let whole = |message: String| FileError::whole(&suite, message);
-        let found = |found: Result<Definition, NoDefinition>, variant: &Option<String>| {
+        let found = |found: Result<Definition, DefinitionError>, variant: &Option<String>| {
             let definition = found.map_err(|error| match error {
-                NoDefinition::None(why) => whole(why),
-                NoDefinition::Wrong(error) => *error,
+                DefinitionError::NotFound(why) => whole(why),
+                DefinitionError::Invalid(error) => *error,
             })?;
             match variant {
                 Some(variant) => definition.with_variant(variant).map_err(whole),
@@ -433,8 +433,8 @@ fn find(
 ) -> Result<Definition, FileError> {
     let folders = entry.revised.as_ref().map_or(folders, |revised| &revised.folders);
     let definition = folders.subject(&entry.name).map_err(|error| match error {
-        NoDefinition::None(why) => at("use", why),
-        NoDefinition::Wrong(error) => *error,
+        DefinitionError::NotFound(why) => at("use", why),
+        DefinitionError::Invalid(error) => *error,
     })?;
     match &entry.variant {
         Some(variant) => definition.with_variant(variant).map_err(|m| at("variant", m)),
@@ -486,7 +486,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     if definition.protocols.contains(&protocol) {
         return Ok(());
     }
-    Err(format!("it speaks {}, not {protocol}", listener::list(&definition.protocols)))
+    Err(format!("it speaks {}, not {protocol}", listener::join_protocols(&definition.protocols)))
 }
 
 /// Returns why a subject serves no workload and is not started. `None`: it serves at least one.

@@ -1,4 +1,4 @@
-//! Builds: each once per content of its inputs, kept in a cache that all runs share.
+//! Builds subjects, each once per content of its inputs. All runs share a cache of the artefacts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, TryLockError};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{BuildSpec, Definition};
 use crate::key::PartsHash;
-use crate::limits::{COPIES, LOCK_GLANCE};
+use crate::limits::{COPIES, LOCK_POLL};
 use crate::paths::{self, EntryKind, FolderEntry};
 use crate::placeholders::Placeholders;
 
@@ -35,7 +35,7 @@ pub struct Built {
 /// Message for a build that the user interrupted.
 pub const INTERRUPTED: &str = "the user ended the build";
 
-/// The measurements of a build, kept next to its artefact.
+/// The measurements of a build, stored next to its artefact.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     wall_ns: u64,
@@ -62,50 +62,52 @@ pub fn build(
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
-    // Taken before the sources are read: they may change while this waits for another dyno's build.
+    // Locked before the sources are read: they may change during the build of another dyno.
     let _lock = lock(&cache, supervision)?;
     let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
 }
 
-/// Removes the build caches of a definition whose folder will not exist again. `inputs`: hash of
-/// the build that was made there; its artefact is useless if the folder's path went into it.
-pub fn forget(definition: &Definition, inputs: Option<&str>, cache: &Path) {
+/// Removes the build caches of a definition whose folder will not exist again. `inputs`: the key of
+/// its build, whose artefact is useless if it depends on the path of the folder.
+pub fn remove_caches(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // A folder that cannot be removed only wastes space.
     for folder in build_folders(definition, cache) {
         drop(fs::remove_dir_all(folder));
     }
-    let is_bound = definition.build.as_ref().is_some_and(names_its_folder);
-    if let Some(inputs) = inputs.filter(|_| is_bound).and_then(|inputs| inputs.get(..16)) {
+    let depends_on_path = definition.build.as_ref().is_some_and(uses_own_folder);
+    if let Some(inputs) = inputs.filter(|_| depends_on_path).and_then(|inputs| inputs.get(..16)) {
         drop(fs::remove_dir_all(cache.join(&definition.name).join(inputs)));
     }
 }
 
-/// Returns the folders that builds keep for a definition's folder.
+/// Returns the folders in the cache for a definition's folder: that of `{cache}`, and that of a
+/// subject without a build.
 #[must_use]
 pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
     ["kept", "none"].map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))
 }
 
-/// Returns a folder in the cache for a definition's folder. `cache`: the part for subjects of the
-/// definition's name.
+/// Returns a folder in the cache for a definition's folder. `cache`: the folder for subjects with
+/// the definition's name.
 fn build_folder(kind: &str, definition: &Definition, cache: &Path) -> PathBuf {
     cache.join(format!("{kind}-{}", folder_key(definition)))
 }
 
-/// Returns whether the path of a definition's folder goes into its build.
-fn names_its_folder(spec: &BuildSpec) -> bool {
+/// Returns whether a build uses the path of the definition's folder.
+fn uses_own_folder(spec: &BuildSpec) -> bool {
     std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}"))
 }
 
-/// Returns eight digits that distinguish a definition's folder from others of the same name.
+/// Returns eight hexadecimal digits that distinguish a definition's folder from others with the
+/// same name.
 fn folder_key(definition: &Definition) -> String {
     let mut key = PartsHash::default();
     let folder =
         std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
     key.add(folder.as_os_str().as_encoded_bytes());
     key.add(definition.role.file().as_bytes());
-    let mut text = key.text();
+    let mut text = key.into_text();
     text.truncate(8);
     text
 }
@@ -133,18 +135,19 @@ impl Recipe<'_> {
                     build: Some(receipt.into_build(inputs, true)),
                 });
             }
-            let kept = build_folder("kept", self.definition, cache);
-            let mut places = placeholders(self.definition, &folder.out());
-            places.0.push(("cache".into(), kept.display().to_string()));
-            let command = places.fill_command(&self.spec.command)?;
-            folder.make()?;
-            fs::create_dir_all(&kept).map_err(|e| format!("{}: {e}", kept.display()))?;
-            // Inputs may change at any time; the build uses the copies.
-            if self.copy(without_inputs.clone(), &folder.source())? != inputs {
+            let cache_folder = build_folder("kept", self.definition, cache);
+            let mut placeholders = placeholders(self.definition, &folder.out());
+            placeholders.0.push(("cache".into(), cache_folder.display().to_string()));
+            let command = placeholders.fill_command(&self.spec.command)?;
+            folder.create()?;
+            fs::create_dir_all(&cache_folder)
+                .map_err(|e| format!("{}: {e}", cache_folder.display()))?;
+            // Inputs may change at any time, so the build uses copies.
+            if self.copy_inputs(without_inputs.clone(), &folder.source())? != inputs {
                 fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
             }
-            let environment = self.spec.environment(&folder.temporary(), &places);
+            let environment = self.spec.environment(&folder.temporary(), &placeholders);
             let receipt = self.run(&command, &environment, &folder)?;
             let text = serde_json::to_string(&receipt).expect("numbers and text only");
             fs::write(folder.receipt(), text).map_err(|e| folder.error(&e))?;
@@ -159,13 +162,12 @@ impl Recipe<'_> {
 
     /// Returns the key of a build from the current inputs.
     fn key(&mut self, without_inputs: PartsHash) -> Result<String, String> {
-        self.visit(without_inputs, |_, _| Ok(()))
+        self.visit_inputs(without_inputs, |_, _| Ok(()))
     }
 
-    /// Copies the inputs to their names in a new folder, and returns the key of a build from these
-    /// copies.
-    fn copy(&mut self, without_inputs: PartsHash, source: &Path) -> Result<String, String> {
-        self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
+    /// Copies the inputs to the folder `source`, and returns the key of a build from these copies.
+    fn copy_inputs(&mut self, without_inputs: PartsHash, source: &Path) -> Result<String, String> {
+        self.visit_inputs(without_inputs, |input, bytes| write_input(input, bytes, source))
     }
 
     /// Runs the build, whose inputs have been copied.
@@ -185,8 +187,9 @@ impl Recipe<'_> {
         for folder in [&source, &temporary] {
             let _ = fs::remove_dir_all(folder);
         }
-        let failed =
-            |how: String| Err(format!("`{}` {how}:\n{}", shown_command(command), log.tail(30)));
+        let failure = |problem: String| {
+            Err(format!("`{}` {problem}:\n{}", one_line_command(command), log.tail(30)))
+        };
         match ending {
             ToolEnd::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
@@ -194,24 +197,24 @@ impl Recipe<'_> {
                 artefact_bytes: size_in_bytes(&out).map_err(io)?,
                 environment: environment.to_record(),
             }),
-            ToolEnd::Ended { status, .. } => failed(format!("ended with {status}")),
+            ToolEnd::Ended { status, .. } => failure(format!("ended with {status}")),
             ToolEnd::Interrupted => Err(INTERRUPTED.into()),
-            ToolEnd::Late | ToolEnd::Talkative => failed(format!(
+            ToolEnd::Late | ToolEnd::Talkative => failure(format!(
                 "had not ended after {} (`deadline` in `[build]` sets this limit)",
                 tool::duration_text(deadline)
             )),
         }
     }
 
-    /// Reads each input once, adds it to the key, and passes it on.
-    fn visit(
+    /// Reads each input once, adds it to the key, and calls `on_input` with it.
+    fn visit_inputs(
         &mut self,
         mut key: PartsHash,
-        mut hand_on: impl FnMut(&FolderEntry, &[u8]) -> io::Result<()>,
+        mut on_input: impl FnMut(&FolderEntry, &[u8]) -> io::Result<()>,
     ) -> Result<String, String> {
-        for (name, found) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
+        for (name, input) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
             key.add(name.as_os_str().as_encoded_bytes());
-            let bytes = match found.kind {
+            let bytes = match input.kind {
                 // The build may need an empty folder.
                 EntryKind::Folder => {
                     key.add(b"/");
@@ -219,17 +222,17 @@ impl Recipe<'_> {
                 }
                 EntryKind::File { mode } => {
                     key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
-                    (self.read)(&found).map_err(|e| unreadable(&e))?
+                    (self.read)(&input).map_err(|e| unreadable(&e))?
                 }
             };
             key.add(&bytes);
-            hand_on(&found, &bytes).map_err(|e| unreadable(&e))?;
+            on_input(&input, &bytes).map_err(|e| unreadable(&e))?;
         }
-        Ok(key.text())
+        Ok(key.into_text())
     }
 }
 
-/// The folder in which the build of one key is kept.
+/// The folder of the build with one key.
 struct BuildFolder(PathBuf);
 
 impl BuildFolder {
@@ -249,11 +252,11 @@ impl BuildFolder {
         self.0.join("receipt.json")
     }
 
-    /// Creates the folder anew, and empty.
-    fn make(&self) -> Result<(), String> {
-        let cleared = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
+    /// Creates the folder, and removes an earlier one.
+    fn create(&self) -> Result<(), String> {
+        let removal = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
         let folders = [self.out(), self.source(), self.temporary()];
-        cleared
+        removal
             .and_then(|()| folders.iter().try_for_each(fs::create_dir_all))
             .map_err(|e| self.error(&e))
     }
@@ -299,7 +302,7 @@ pub fn version(
 ) -> Option<String> {
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
-    match definition.ask(&command, spec.deadline, supervision) {
+    match definition.query_tool(&command, spec.deadline, supervision) {
         ToolAnswer::Ended { output, .. } => first_line(&output).map(String::from),
         ToolAnswer::None(_) => None,
     }
@@ -309,13 +312,13 @@ fn first_line(output: &str) -> Option<&str> {
     output.lines().next().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// Returns a hash of all that can change the artefact of a subject's build: the build procedure,
-/// the machine's architecture, the command, its environment, the versions of the tools, and names,
-/// contents and executable bits of the inputs.
+/// Returns the key of a subject's build, a hash of everything that can change its artefact: the
+/// build procedure, the machine's architecture, the command, its environment, the versions of the
+/// tools, and names, contents and executable bits of the inputs.
 ///
 /// # Errors
 /// An input cannot be read or is refused, or a tool does not report its version; as a sentence.
-pub fn inputs_of(
+pub fn input_key(
     definition: &Definition,
     spec: &BuildSpec,
     supervision: &Supervision<'_>,
@@ -324,6 +327,7 @@ pub fn inputs_of(
     Recipe { definition, spec, supervision, read: &mut read_input, on_line: &mut |_| {} }.key(key)
 }
 
+/// Returns the part of the key that does not depend on the inputs.
 fn key_without_inputs(
     definition: &Definition,
     spec: &BuildSpec,
@@ -333,23 +337,23 @@ fn key_without_inputs(
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
-    // The path of temporary files is no part of the key.
+    // The path of temporary files is not part of the key.
     let environment = spec.environment(Path::new("/"), &Placeholders::default());
     for (name, value) in &environment.key_variables() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    // Inherited secrets are left out; variables that the subject sets are no secrets of the user.
+    // Inherited secrets are left out. Variables that the definition sets are not secrets.
     for (name, value) in &spec.env {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    if names_its_folder(spec) {
-        // The build may use files of its folder that are not named as inputs.
+    if uses_own_folder(spec) {
+        // The build may use files of the folder that are not in `inputs`.
         definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
     }
     if environment.says("native") || spec.command.contains("native") {
-        // An artefact for this CPU model must not run on another.
+        // An artefact for this CPU model must not be used on another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }
     let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
@@ -358,18 +362,19 @@ fn key_without_inputs(
     let requires =
         definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
-        match definition.ask(&command, deadline, supervision) {
+        match definition.query_tool(&command, deadline, supervision) {
             ToolAnswer::Ended { output, .. } => {
                 key.add(first_line(&output).unwrap_or_default().as_bytes());
             }
-            ToolAnswer::None(why) => return Err(format!("`{command}` {why}")),
+            ToolAnswer::None(reason) => return Err(format!("`{command}` {reason}")),
         }
     }
     Ok(key)
 }
 
-/// Returns a command in one line: the output shows which of its lines has failed.
-fn shown_command(command: &str) -> String {
+/// Returns the first line of a command, with `…` if more follow. The output shows which line
+/// failed.
+fn one_line_command(command: &str) -> String {
     let mut lines = command.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();
     if lines.next().is_some() { format!("{first} …") } else { first.into() }
@@ -379,39 +384,40 @@ fn unreadable(error: &io::Error) -> String {
     format!("the inputs cannot be read: {error}")
 }
 
-/// Returns the inputs of a build by their names, each once.
+/// Returns the inputs of a build by name, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, FolderEntry>> {
-    let mut all = BTreeMap::new();
-    // The parts of the definition that decide a build are already in the key.
-    let is_own = |found: &FolderEntry| found.name == Path::new(definition.role.file());
+    let mut entries = BTreeMap::new();
+    // The settings of the definition that affect a build are already in the key.
+    let is_definition = |entry: &FolderEntry| entry.name == Path::new(definition.role.file());
     for input in &spec.inputs {
-        let found =
-            paths::walk(&definition.folder, input)?.into_iter().filter(|found| !is_own(found));
-        all.extend(found.map(|found| (found.name.clone(), found)));
+        let found = paths::walk(&definition.folder, input)?;
+        let found = found.into_iter().filter(|entry| !is_definition(entry));
+        entries.extend(found.map(|entry| (entry.name.clone(), entry)));
     }
-    Ok(all)
+    Ok(entries)
 }
 
-fn read_input(found: &FolderEntry) -> io::Result<Vec<u8>> {
+fn read_input(input: &FolderEntry) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut from =
-        fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
-    from.read_to_end(&mut bytes)?;
+    let mut file =
+        fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&input.path)?;
+    file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Writes one input to its name in a new folder. It never overwrites a file.
-fn copy(found: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
-    let to = source.join(&found.name);
-    let EntryKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
-    if let Some(parent) = to.parent() {
+/// Writes an input to its path in the folder `source`. It never overwrites a file.
+fn write_input(input: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
+    let path = source.join(&input.name);
+    let EntryKind::File { mode } = input.kind else { return fs::create_dir_all(path) };
+    if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?.write_all(bytes)
+    folder::create(&path, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?
+        .write_all(bytes)
 }
 
-/// Returns the size of all files below a folder, bytes. Links are not followed: they may lead
-/// anywhere.
+/// Returns the size of all files below a folder, bytes. Links are not followed, because they may
+/// lead out of the folder.
 fn size_in_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {
@@ -420,23 +426,23 @@ fn size_in_bytes(path: &Path) -> io::Result<u64> {
     fs::read_dir(path)?.map(|entry| size_in_bytes(&entry?.path())).sum()
 }
 
-/// Waits until no other dyno builds this subject.
+/// Locks the builds of a subject, and waits while another dyno has the lock.
 fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
-    let failed =
+    let lock_error =
         |e: io::Error| format!("{}: the build cache cannot be locked: {e}", path.display());
-    fs::create_dir_all(folder).map_err(failed)?;
+    fs::create_dir_all(folder).map_err(lock_error)?;
     let mut options = fs::OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(&path).map_err(failed)?;
+    let file = options.open(&path).map_err(lock_error)?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if supervision.interrupts.count() > 0 => {
                 return Err(INTERRUPTED.into());
             }
-            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_GLANCE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_POLL),
+            Err(TryLockError::Error(error)) => return Err(lock_error(error)),
         }
     }
 }

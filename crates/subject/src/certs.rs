@@ -1,5 +1,4 @@
-//! Certificates for subjects: a throw-away authority of one run, and the certificates that it
-//! signs.
+//! Makes the certificates of subjects: an authority for one run, and a certificate that it signs.
 
 use std::fs;
 use std::io;
@@ -14,13 +13,13 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType,
 };
 
-/// Validity of a certificate before and after its creation. Clocks may differ by the first; no run
-/// is as long as the second.
-const BEFORE: Duration = Duration::from_secs(24 * 3600);
-const AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
+/// Validity before the creation of a certificate, because clocks may differ.
+const VALID_BEFORE: Duration = Duration::from_secs(24 * 3600);
 
-/// Certificates and a key as PEM files, in a folder of their own that is removed when this is
-/// dropped.
+/// Validity after the creation of a certificate, longer than any run.
+const VALID_AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
+
+/// Certificates and a key as PEM files, in a separate folder that is removed on drop.
 #[derive(Debug)]
 pub struct Certs {
     folder: PathBuf,
@@ -29,18 +28,18 @@ pub struct Certs {
 
 impl Certs {
     /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on
-    /// P-256, in a new folder that the guard knows of. Subjects run as dyno's own user; no other
-    /// user may read a key, even one that is worth nothing.
+    /// P-256, in a new folder that the guard removes if dyno is killed. Only dyno's user, which is
+    /// also that of subjects, may read the key.
     pub fn make(guard: &Guard) -> io::Result<Certs> {
         Certs::make_in(&std::env::temp_dir(), guard)
     }
 
     fn make_in(base: &Path, guard: &Guard) -> io::Result<Certs> {
         let certs = Certs { folder: folder::make_in(base, "tls", guard)?, guard: guard.clone() };
-        let made = issue().map_err(io::Error::other)?;
-        folder::write_new(&certs.authority(), &made.authority)?;
-        folder::write_new(&certs.chain(), &format!("{}{}", made.leaf, made.authority))?;
-        folder::write_new(&certs.key(), &made.key)?;
+        let texts = issue().map_err(io::Error::other)?;
+        folder::write_new(&certs.authority(), &texts.authority)?;
+        folder::write_new(&certs.chain(), &format!("{}{}", texts.leaf, texts.authority))?;
+        folder::write_new(&certs.key(), &texts.key)?;
         Ok(certs)
     }
 
@@ -79,12 +78,13 @@ struct CertificateTexts {
     key: String,
 }
 
+/// Issues the certificates of one run.
 fn issue() -> Result<CertificateTexts, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "dyno's authority of one run");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    date(&mut params);
+    set_validity(&mut params);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
 
     let mut params = CertificateParams::default();
@@ -97,16 +97,16 @@ fn issue() -> Result<CertificateTexts, rcgen::Error> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
-    date(&mut params);
+    set_validity(&mut params);
     let key = KeyPair::generate()?;
     let leaf = params.signed_by(&key, &authority)?;
     Ok(CertificateTexts { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
 }
 
-fn date(params: &mut CertificateParams) {
+fn set_validity(params: &mut CertificateParams) {
     let now = SystemTime::now();
-    params.not_before = (now - BEFORE).into();
-    params.not_after = (now + AFTER).into();
+    params.not_before = (now - VALID_BEFORE).into();
+    params.not_after = (now + VALID_AFTER).into();
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     /// A client that trusts the authority accepts the server's chain for the name and both
     /// addresses.
     #[test]
-    fn client_that_trusts_the_authority_believes_the_subject() {
+    fn client_with_authority_accepts_certificate() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();
@@ -163,9 +163,9 @@ mod tests {
             let tls = options.configure().unwrap();
             let mut connection = rustls::ClientConnection::new(tls.config, tls.name).unwrap();
             let mut socket = TcpStream::connect(addr).unwrap();
-            let mut answer = [0; 5];
-            rustls::Stream::new(&mut connection, &mut socket).read_exact(&mut answer).unwrap();
-            assert_eq!(&answer, b"hello", "{name}");
+            let mut received = [0; 5];
+            rustls::Stream::new(&mut connection, &mut socket).read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"hello", "{name}");
             server.join().unwrap();
         }
         let folder = certs.folder.clone();

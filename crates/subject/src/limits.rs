@@ -1,29 +1,30 @@
-//! All limits and time-outs of builds and tools, and the effect of reaching each.
+//! Limits and time-outs of builds and tools, each with the effect of reaching it.
 
 use std::time::Duration;
 
-/// Default deadline of a build (`deadline`). A slower build is killed and has failed. A first build
-/// of a large framework, with everything it downloads, takes minutes.
+/// Default deadline of a build (`deadline`). A slower build is killed and has failed. The first
+/// build of a large framework takes minutes, with its downloads.
 pub const BUILD: Duration = Duration::from_secs(30 * 60);
 
 /// Default deadline of `version` and of a test of `requires` (`deadline`). A slower tool is killed,
-/// and the version is unknown or the need unmet. A JVM that starts on a busy machine takes seconds.
-pub const QUESTION: Duration = Duration::from_secs(30);
+/// and the version is unknown or the need unmet. A JVM on a busy machine takes seconds to start.
+pub const QUERY: Duration = Duration::from_secs(30);
 
-/// Most copies of a build's inputs because they changed meanwhile. After that the build has failed.
+/// Most copies of a build's inputs. They are copied again if they change meanwhile, and after the
+/// last copy the build has failed.
 pub const COPIES: usize = 4;
 
-/// Interval between checks whether another dyno still locks the builds of a subject.
-pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
+/// Interval between attempts to lock the builds of a subject while another dyno has the lock.
+pub const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Default deadline of the commands that load and reset a back end's data.
 pub const DATA: Duration = Duration::from_secs(5 * 60);
 
-/// Longest template of a start's file, which is read with each use of its definition.
+/// Longest template of a file that is rendered before each start. A longer one is refused.
 pub const TEMPLATE_BYTES: usize = 16 << 20;
 
-/// The longest file that is read of a server that is imported. A longer one is refused.
+/// Longest file that an import reads. A longer one is refused.
 pub const IMPORTED_BYTES: usize = 1 << 20;
 
-/// The longest `subject.toml` or `backend.toml`. A longer one is refused.
+/// Longest `subject.toml` or `backend.toml`. A longer one is refused.
 pub const DEFINITION_BYTES: usize = 1 << 20;

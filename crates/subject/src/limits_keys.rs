@@ -1,4 +1,4 @@
-//! The keys of `[limits]`, in suites and in files of back ends.
+//! Reads the keys of `[limits]` in suites and in files of back ends.
 
 use dyno_archive::plan::Limits;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -15,11 +15,11 @@ pub struct RawLimits {
     pub files: Option<u64>,
 }
 
-/// Limits, and the CPUs that they name.
+/// Limits with checked values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckedLimits {
     pub limits: Limits,
-    /// `None`: none are named.
+    /// CPUs on which processes may run; `None`: any.
     pub cpuset: Option<Vec<u32>>,
 }
 
@@ -58,16 +58,16 @@ impl RawLimits {
     }
 }
 
-/// Returns these limits with some of them overridden.
+/// Returns the default limits, replaced by `overrides` where those have a value.
 #[must_use]
-pub fn override_limits(given: &CheckedLimits, otherwise: &CheckedLimits) -> CheckedLimits {
-    let (new, old) = (&given.limits, &otherwise.limits);
+pub fn override_limits(overrides: &CheckedLimits, defaults: &CheckedLimits) -> CheckedLimits {
+    let (new, old) = (&overrides.limits, &defaults.limits);
     CheckedLimits {
         limits: Limits {
             cpus: new.cpus.or(old.cpus),
             memory_bytes: new.memory_bytes.or(old.memory_bytes),
             open_files: new.open_files.or(old.open_files),
         },
-        cpuset: given.cpuset.clone().or_else(|| otherwise.cpuset.clone()),
+        cpuset: overrides.cpuset.clone().or_else(|| defaults.cpuset.clone()),
     }
 }

@@ -1,5 +1,5 @@
-//! Files below paths within a folder, and names of folders. Links that lead out of the folder are
-//! refused.
+//! Walks the files below a path in a folder, and parses names of folders. Links that lead out of
+//! the folder are refused.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,13 @@ use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 
-/// A name that is one part of a path: of a subject, whose folder is called so.
+/// A name that is one part of a path, such as that of a subject, which is the name of its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(pub String);
 
 impl Name {
     /// # Errors
-    /// Why the name is refused; as a sentence.
+    /// The reason why the name is refused; as a sentence.
     pub fn parse(text: &str) -> Result<Name, String> {
         let mut parts = Path::new(text).components();
         match (parts.next(), parts.next()) {
@@ -35,11 +35,12 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// A file or folder, by its name within a folder.
+/// A file or folder below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
+    /// Path relative to the folder.
     pub name: PathBuf,
-    /// Its path, with links resolved.
+    /// Absolute path, with links resolved.
     pub path: PathBuf,
     pub kind: EntryKind,
 }
@@ -50,65 +51,66 @@ pub enum EntryKind {
     File { mode: u32 },
 }
 
-/// Returns all files and folders below a path in a folder, itself included, sorted by name. Links
-/// are followed if they stay within the folder.
+/// Returns all files and folders below a path in a folder, including the path, sorted by name.
+/// Links are followed if they stay within the folder.
 ///
 /// # Errors
 /// An entry cannot be read, a link leads out of the folder or in a circle, or an entry is neither
 /// file nor folder.
 pub fn walk(folder: &Path, from: &RelativePath) -> io::Result<Vec<FolderEntry>> {
-    let mut walk = Walk { root: folder.canonicalize()?, above: Vec::new(), found: Vec::new() };
+    let mut walk =
+        FolderWalk { root: folder.canonicalize()?, parents: Vec::new(), entries: Vec::new() };
     walk.visit(from.path())?;
-    Ok(walk.found)
+    Ok(walk.entries)
 }
 
-struct Walk {
+struct FolderWalk {
     root: PathBuf,
     /// The parents of the current folder, to detect circles.
-    above: Vec<PathBuf>,
-    found: Vec<FolderEntry>,
+    parents: Vec<PathBuf>,
+    entries: Vec<FolderEntry>,
 }
 
-impl Walk {
+impl FolderWalk {
     fn visit(&mut self, name: &Path) -> io::Result<()> {
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
-        let path = self.root.join(name).canonicalize().map_err(named)?;
+        let with_name = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
+        let path = self.root.join(name).canonicalize().map_err(with_name)?;
         if !path.starts_with(&self.root) {
             return Err(folder::leads_out(name, &path));
         }
-        let metadata = fs::metadata(&path).map_err(named)?;
+        let metadata = fs::metadata(&path).map_err(with_name)?;
         if metadata.is_file() {
             let kind = EntryKind::File { mode: metadata.mode() };
-            self.found.push(FolderEntry { name: name.into(), path, kind });
+            self.entries.push(FolderEntry { name: name.into(), path, kind });
             return Ok(());
         }
         if !metadata.is_dir() {
             return Err(invalid_path(name, "is neither a file nor a folder"));
         }
-        if self.above.contains(&path) {
+        if self.parents.contains(&path) {
             return Err(invalid_path(
                 name,
                 "is a symbolic link that leads back to a folder above it",
             ));
         }
-        self.found.push(FolderEntry {
+        self.entries.push(FolderEntry {
             name: name.into(),
             path: path.clone(),
             kind: EntryKind::Folder,
         });
         let entries: Result<Vec<_>, _> =
-            fs::read_dir(&path).map_err(named)?.map(|e| e.map(|e| e.file_name())).collect();
-        let mut entries = entries.map_err(named)?;
+            fs::read_dir(&path).map_err(with_name)?.map(|e| e.map(|e| e.file_name())).collect();
+        let mut entries = entries.map_err(with_name)?;
         entries.sort();
-        self.above.push(path);
+        self.parents.push(path);
         entries.iter().try_for_each(|entry| self.visit(&name.join(entry)))?;
-        self.above.pop();
+        self.parents.pop();
         Ok(())
     }
 }
 
-fn invalid_path(name: &Path, what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {what}", name.display()))
+fn invalid_path(name: &Path, problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {problem}", name.display()))
 }
 
 #[cfg(test)]
@@ -118,7 +120,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn name_is_one_part() {
+    fn parse_name_with_several_parts_fails() {
         assert!(Name::parse("go-nethttp").is_ok());
         for text in ["", ".", "..", "a/b", "/a", "a/", "../a"] {
             assert!(Name::parse(text).is_err(), "{text}");
@@ -126,20 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_within_the_folder_only() {
+    fn walk_link_out_of_folder_fails() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         fs::create_dir_all(folder.join("src/deep")).unwrap();
         fs::write(folder.join("src/a"), "1").unwrap();
         fs::write(root.path().join("secret"), "2").unwrap();
         symlink("a", folder.join("src/b")).unwrap();
-        let all = RelativePath::parse("src").unwrap();
-        let names: Vec<_> = walk(&folder, &all).unwrap().into_iter().map(|f| f.name).collect();
+        let source = RelativePath::parse("src").unwrap();
+        let names: Vec<_> = walk(&folder, &source).unwrap().into_iter().map(|f| f.name).collect();
         assert_eq!(names, ["src", "src/a", "src/b", "src/deep"].map(PathBuf::from));
 
         symlink("../../secret", folder.join("src/out")).unwrap();
         assert!(
-            walk(&folder, &all)
+            walk(&folder, &source)
                 .unwrap_err()
                 .to_string()
                 .contains("src/out: is a link that leads out")
@@ -147,12 +149,14 @@ mod tests {
         fs::remove_file(folder.join("src/out")).unwrap();
 
         symlink("..", folder.join("src/deep/up")).unwrap();
-        assert!(walk(&folder, &all).unwrap_err().to_string().contains("back to a folder above it"));
+        assert!(
+            walk(&folder, &source).unwrap_err().to_string().contains("back to a folder above it")
+        );
         fs::remove_file(folder.join("src/deep/up")).unwrap();
 
         let _listener = std::os::unix::net::UnixListener::bind(folder.join("src/socket")).unwrap();
         assert!(
-            walk(&folder, &all).unwrap_err().to_string().contains("neither a file nor a folder")
+            walk(&folder, &source).unwrap_err().to_string().contains("neither a file nor a folder")
         );
     }
 }

@@ -1,43 +1,43 @@
-//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for the literal
-//! text `{port}`.
+//! Replaces placeholders in commands and templates: `{port}` by its value, `{{port}}` by the
+//! literal text `{port}`.
 //!
-//! Any text in the form of a placeholder is one, so that a misspelt name is reported and not passed
-//! on. The exception is `${NAME}`, the syntax of shells and languages.
+//! Any text in the form of a placeholder counts as one, so that a misspelt name is reported. The
+//! exception is `${NAME}`, the syntax of shells and other languages.
 
 use std::borrow::Cow;
 
 use dyno_workload::text::nearest;
 
 /// Placeholders of all commands of a subject.
-pub const ALWAYS: [&str; 3] = ["out", "dir", "dyno"];
+pub const COMMON_NAMES: [&str; 3] = ["out", "dir", "dyno"];
 
 /// Additional placeholders of a build.
-pub const OF_BUILD: [&str; 1] = ["cache"];
+pub const BUILD_NAMES: [&str; 1] = ["cache"];
 
 /// Additional placeholders of a start, which also has the ports of back ends.
-pub const OF_START: [&str; 7] = ["port", "tls_port", "cert", "key", "cpus", "work", "name"];
+pub const START_NAMES: [&str; 7] = ["port", "tls_port", "cert", "key", "cpus", "work", "name"];
 
-/// Additional placeholders of a command for a server that is up.
-pub const OF_PROFILE: [&str; 1] = ["pid"];
+/// Additional placeholders of a command for a running server.
+pub const PROFILE_NAMES: [&str; 1] = ["pid"];
 
 /// Suffixes of a back end's name in a placeholder: `{db.port}`.
-pub const OF_BACKEND: [&str; 3] = ["port", "tls_port", "host"];
+pub const BACKEND_SUFFIXES: [&str; 3] = ["port", "tls_port", "host"];
 
 /// The value of each placeholder in commands and templates.
 #[derive(Clone, Debug, Default)]
 pub struct Placeholders(pub Vec<(Cow<'static, str>, String)>);
 
-/// A piece of a text that may hold placeholders.
+/// A piece of a text with placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'a> {
     Text(&'a str),
     /// The name between the braces.
-    Place(&'a str),
+    Placeholder(&'a str),
 }
 
 impl Placeholders {
-    /// Replaces placeholders by their values. A placeholder without a value stays: the reader of
-    /// the text has refused it, or the text has changed since.
+    /// Replaces placeholders by their values. A placeholder without a value stays: it was reported
+    /// when the text was read, unless the text has changed since.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let value = |name: &str| {
@@ -47,7 +47,7 @@ impl Placeholders {
         for piece in pieces(text) {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
-                Piece::Place(name) => match value(name) {
+                Piece::Placeholder(name) => match value(name) {
                     Some(value) => filled.push_str(value),
                     None => filled.extend(["{", name, "}"]),
                 },
@@ -56,12 +56,11 @@ impl Placeholders {
         filled
     }
 
-    /// As [`fill`](Self::fill), for a shell command. Authors write placeholders with and without
-    /// quotes, so that a value cannot be quoted here. A value that a shell would not take literally
-    /// is refused.
+    /// Does the same as [`fill`](Self::fill), for a shell command. Values are not quoted, because
+    /// placeholders may be within quotes. A value that a shell would not read literally is refused.
     ///
     /// # Errors
-    /// A sentence on the value.
+    /// A sentence that names the value.
     pub fn fill_command(&self, command: &str) -> Result<String, String> {
         let is_used = |name: &str| names(command).any(|used| used == name);
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
@@ -83,7 +82,7 @@ impl Placeholders {
 /// Returns the names of all placeholders in a text.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).into_iter().filter_map(|piece| match piece {
-        Piece::Place(name) => Some(name),
+        Piece::Placeholder(name) => Some(name),
         Piece::Text(_) => None,
     })
 }
@@ -93,34 +92,35 @@ pub fn backends_in(text: &str) -> impl Iterator<Item = &str> {
     names(text).filter_map(|name| Some(name.split_once('.')?.0))
 }
 
-/// Place of a text in a file, which decides the placeholders that it may hold.
+/// The use of a text, which decides its placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceholderScope {
-    /// A command about the subject, such as that for its version.
-    Question,
+    /// A command that queries a tool, such as that for the version.
+    Query,
     Build,
     Start,
-    /// A command for a server that is up.
+    /// A command for a running server.
     Profile,
 }
 
 impl PlaceholderScope {
+    /// Returns the names of its placeholders, without those of back ends.
     fn placeholder_names(self) -> Vec<&'static str> {
-        let (more, most): (&[&str], &[&str]) = match self {
-            PlaceholderScope::Question => (&[], &[]),
-            PlaceholderScope::Build => (&OF_BUILD, &[]),
-            PlaceholderScope::Start => (&OF_START, &[]),
-            PlaceholderScope::Profile => (&OF_START, &OF_PROFILE),
+        let (base, extra): (&[&str], &[&str]) = match self {
+            PlaceholderScope::Query => (&[], &[]),
+            PlaceholderScope::Build => (&BUILD_NAMES, &[]),
+            PlaceholderScope::Start => (&START_NAMES, &[]),
+            PlaceholderScope::Profile => (&START_NAMES, &PROFILE_NAMES),
         };
-        ALWAYS.iter().chain(more).chain(most).copied().collect()
+        COMMON_NAMES.iter().chain(base).chain(extra).copied().collect()
     }
 
-    /// Returns whether the ports of back ends are known there.
-    const fn is_of_a_start(self) -> bool {
+    /// Returns whether the ports of back ends are known.
+    const fn has_backend_ports(self) -> bool {
         matches!(self, PlaceholderScope::Start | PlaceholderScope::Profile)
     }
 
-    /// Checks that all placeholders of a text are known at its place.
+    /// Checks that all placeholders of a text are known, and that a program can receive the text.
     ///
     /// # Errors
     /// The first unknown placeholder; as a sentence.
@@ -134,16 +134,17 @@ impl PlaceholderScope {
         self.check_contents(text)
     }
 
-    /// The same for the contents of a file, which may have NULs.
+    /// Checks that all placeholders in the contents of a file are known. A file may have NULs.
     ///
     /// # Errors
-    /// As for [`check`](Self::check).
+    /// The first unknown placeholder; as a sentence.
     pub fn check_contents(self, text: &str) -> Result<(), String> {
         let known = self.placeholder_names();
         let is_port = |name: &str| {
-            let of_backend = name.split_once('.').filter(|_| self.is_of_a_start());
-            of_backend
-                .is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
+            let parts = name.split_once('.').filter(|_| self.has_backend_ports());
+            parts.is_some_and(|(backend, suffix)| {
+                !backend.is_empty() && BACKEND_SUFFIXES.contains(&suffix)
+            })
         };
         let Some(unknown) = names(text).find(|name| !known.contains(name) && !is_port(name)) else {
             return Ok(());
@@ -151,14 +152,14 @@ impl PlaceholderScope {
         let hint = match nearest(unknown, known.iter().copied()) {
             Some(near) => format!("did you mean {{{near}}}?"),
             None => {
-                let all =
+                let names =
                     known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
-                let ports = if self.is_of_a_start() {
+                let ports = if self.has_backend_ports() {
                     ", or {NAME.port} for the port of a back end"
                 } else {
                     ""
                 };
-                format!("use {all}{ports}.")
+                format!("use {names}{ports}.")
             }
         };
         Err(format!(
@@ -170,38 +171,39 @@ impl PlaceholderScope {
 
 /// Splits a text into literal text and placeholders.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let mut all = Vec::new();
-    let mut from = 0;
-    let mut at = 0;
-    while let Some(found) = text[at..].find('{') {
-        let open = at + found;
+    let mut pieces = Vec::new();
+    // The text before `start` is in `pieces`, and that before `searched` has been searched.
+    let mut start = 0;
+    let mut searched = 0;
+    while let Some(offset) = text[searched..].find('{') {
+        let open = searched + offset;
         let Some(name) = name_at(text, open) else {
-            at = open + 1;
+            searched = open + 1;
             continue;
         };
         let close = open + 1 + name.len();
-        let is_of_others = text[..open].ends_with('$');
+        let is_shell_variable = text[..open].ends_with('$');
         let is_escaped = text[..open].ends_with('{') && text[close + 1..].starts_with('}');
-        at = close + 1;
-        if is_of_others {
+        searched = close + 1;
+        if is_shell_variable {
             continue;
         }
         if is_escaped {
             // The inner pair of braces stays.
-            all.push(Piece::Text(&text[from..open - 1]));
-            all.push(Piece::Text(&text[open..=close]));
-            at = close + 2;
+            pieces.push(Piece::Text(&text[start..open - 1]));
+            pieces.push(Piece::Text(&text[open..=close]));
+            searched = close + 2;
         } else {
-            all.push(Piece::Text(&text[from..open]));
-            all.push(Piece::Place(name));
+            pieces.push(Piece::Text(&text[start..open]));
+            pieces.push(Piece::Placeholder(name));
         }
-        from = at;
+        start = searched;
     }
-    all.push(Piece::Text(&text[from..]));
-    all
+    pieces.push(Piece::Text(&text[start..]));
+    pieces
 }
 
-/// Returns the name in the braces that open at a place; `None`: no valid name.
+/// Returns the name in the braces that open at a position; `None`: no valid name.
 fn name_at(text: &str, open: usize) -> Option<&str> {
     let inside = &text[open + 1..];
     let name = &inside[..inside.find('}')?];
@@ -210,7 +212,7 @@ fn name_at(text: &str, open: usize) -> Option<&str> {
         .then_some(name)
 }
 
-/// Returns whether a shell takes a text literally, with or without quotes.
+/// Returns whether a shell reads a text literally, with or without quotes.
 fn is_one_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=~".contains(c);
     !text.starts_with('~')
@@ -222,8 +224,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_replaced_and_escapes_are_undone() {
-        let places =
+    fn fill_replaces_placeholders_and_unescapes() {
+        let placeholders =
             Placeholders(vec![("port".into(), "80".into()), ("db.port".into(), "{port}".into())]);
         for (text, filled) in [
             ("a{port}b{x}{}{", "a80b{x}{}{"),
@@ -234,44 +236,44 @@ mod tests {
             ("{ 1 } {3} {a b} {é}", "{ 1 } {3} {a b} {é}"),
             ("{{{port}}}", "{{port}}"),
         ] {
-            assert_eq!(places.fill(text), filled, "{text}");
+            assert_eq!(placeholders.fill(text), filled, "{text}");
         }
     }
 
     #[test]
-    fn misspelt_placeholder_is_reported_with_the_correct_one() {
-        let wrong = |place: PlaceholderScope, text: &str| place.check(text).unwrap_err();
+    fn check_unknown_placeholder_suggests_name() {
+        let error = |scope: PlaceholderScope, text: &str| scope.check(text).unwrap_err();
         assert!(
-            wrong(PlaceholderScope::Start, "a {prot}")
+            error(PlaceholderScope::Start, "a {prot}")
                 .contains("unknown placeholder {prot}\nhint: did you mean {port}?")
         );
         assert!(
-            wrong(PlaceholderScope::Build, "{port}").contains("use {out}, {dir}, {dyno}, {cache}")
+            error(PlaceholderScope::Build, "{port}").contains("use {out}, {dir}, {dyno}, {cache}")
         );
         assert!(
-            wrong(PlaceholderScope::Start, "{db.prot}").contains("unknown placeholder {db.prot}")
+            error(PlaceholderScope::Start, "{db.prot}").contains("unknown placeholder {db.prot}")
         );
         assert!(
-            wrong(PlaceholderScope::Question, "{cache}")
+            error(PlaceholderScope::Query, "{cache}")
                 .ends_with("Write {{cache}} for the text itself")
         );
-        for (place, text) in [
+        for (scope, text) in [
             (
                 PlaceholderScope::Start,
                 "{port} {tls_port} {db.port} {db.host} {{prot}} ${HOME} { x }",
             ),
             (PlaceholderScope::Build, "{cache} {out} awk '{{print}}'"),
-            (PlaceholderScope::Question, "{out} {dir} {dyno}"),
+            (PlaceholderScope::Query, "{out} {dir} {dyno}"),
         ] {
-            assert_eq!(place.check(text), Ok(()), "{text}");
+            assert_eq!(scope.check(text), Ok(()), "{text}");
         }
         assert_eq!(backends_in("{db.port}{port}{{x.port}}").collect::<Vec<_>>(), ["db"]);
     }
 
     #[test]
-    fn value_that_a_shell_would_split_is_refused() {
-        let places = Placeholders(vec![("out".into(), "/a b".into())]);
-        assert!(places.fill_command("ls {out}").unwrap_err().contains("--cache FOLDER"));
-        assert_eq!(places.fill_command("ls {{out}}").unwrap(), "ls {out}");
+    fn fill_command_with_blank_in_value_fails() {
+        let placeholders = Placeholders(vec![("out".into(), "/a b".into())]);
+        assert!(placeholders.fill_command("ls {out}").unwrap_err().contains("--cache FOLDER"));
+        assert_eq!(placeholders.fill_command("ls {{out}}").unwrap(), "ls {out}");
     }
 }

@@ -1,4 +1,6 @@
-//! A server's connection that takes either protocol: its first bytes say which.
+//! Detects from its first bytes whether a connection to a server uses HTTP/1.x or HTTP/2.
+//!
+//! The null responder and the simulated servers accept both on one port.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,11 +8,11 @@ use alloc::vec::Vec;
 use crate::h1::request;
 use crate::h2::server;
 
-/// The protocol of a server's connection, with its state. `H2` is the type of that state where it
-/// is HTTP/2.
+/// The protocol of a server's connection, with the connection's state. `H2` is the type of that
+/// state for HTTP/2.
 #[derive(Debug)]
 pub enum ServerProtocol<H2> {
-    /// Not known yet: the few bytes that have come could begin either.
+    /// Not known yet: the bytes received so far could begin either.
     Unknown(Vec<u8>),
     H1(request::RequestReader),
     H2(Box<H2>),
@@ -24,25 +26,25 @@ impl<H2> Default for ServerProtocol<H2> {
 
 impl<H2> ServerProtocol<H2> {
     /// Takes bytes of a connection whose protocol is not known yet. Returns `None` while they could
-    /// begin either, and then all bytes that have come: none of them has been read. `begin_h2`
-    /// makes the state of a connection of HTTP/2.
+    /// begin either. Then returns all bytes received so far, for the reader of the protocol.
+    /// `begin_h2` makes the state of an HTTP/2 connection.
     ///
     /// # Panics
     ///
     /// If the protocol is known already.
     pub fn begin(&mut self, bytes: &[u8], begin_h2: impl FnOnce() -> H2) -> Option<Vec<u8>> {
-        let ServerProtocol::Unknown(kept) = self else {
-            panic!("what is spoken is known, so these bytes are its")
+        let ServerProtocol::Unknown(received) = self else {
+            panic!("the protocol is known: its reader takes these bytes")
         };
-        kept.extend_from_slice(bytes);
-        let is_h2 = server::is_spoken(kept)?;
-        let first = core::mem::take(kept);
+        received.extend_from_slice(bytes);
+        let is_h2 = server::is_http2(received)?;
+        let received = core::mem::take(received);
         *self = if is_h2 {
             ServerProtocol::H2(Box::new(begin_h2()))
         } else {
             ServerProtocol::H1(request::RequestReader::new())
         };
-        Some(first)
+        Some(received)
     }
 }
 
@@ -54,19 +56,19 @@ mod tests {
     /// Begins a connection with bytes in two pieces, the first of which could begin either
     /// protocol. Returns its state and all bytes.
     fn begin(first: &[u8], second: &[u8]) -> (ServerProtocol<&'static str>, Vec<u8>) {
-        let mut talk = ServerProtocol::default();
-        assert_eq!(talk.begin(first, || "too early"), None);
-        let all = talk.begin(second, || "begun").expect("the second piece decides");
-        (talk, all)
+        let mut protocol = ServerProtocol::default();
+        assert_eq!(protocol.begin(first, || "too early"), None);
+        let bytes = protocol.begin(second, || "begun").expect("the second piece decides");
+        (protocol, bytes)
     }
 
     #[test]
-    fn what_came_before_it_was_known_is_not_lost() {
-        let (talk, all) = begin(&PREFACE[..5], &PREFACE[5..]);
-        assert!(matches!(talk, ServerProtocol::H2(kept) if *kept == "begun"));
-        assert_eq!(all, PREFACE);
-        let (talk, all) = begin(b"PR", b"OPFIND / HTTP/1.1\r\n");
-        assert!(matches!(talk, ServerProtocol::H1(_)));
-        assert_eq!(all, b"PROPFIND / HTTP/1.1\r\n");
+    fn bytes_before_detection_are_returned() {
+        let (protocol, bytes) = begin(&PREFACE[..5], &PREFACE[5..]);
+        assert!(matches!(protocol, ServerProtocol::H2(state) if *state == "begun"));
+        assert_eq!(bytes, PREFACE);
+        let (protocol, bytes) = begin(b"PR", b"OPFIND / HTTP/1.1\r\n");
+        assert!(matches!(protocol, ServerProtocol::H1(_)));
+        assert_eq!(bytes, b"PROPFIND / HTTP/1.1\r\n");
     }
 }

@@ -1,12 +1,14 @@
-//! Responses, read whole and in every way of cutting them.
+//! Tests that responses give the same events whole and in any pieces, and that violations are
+//! reported.
 
 use dyno_wire::h1::Http1Error;
 use dyno_wire::h1::response::{Closed, End, HeadCache, RequestKind, ResponseEvent, ResponseReader};
 use proptest::prelude::*;
 
-/// Events of a reader, in a form that does not depend on how the bytes were cut.
+/// An event of a reader. Parts of a body are joined, so events do not depend on the pieces of the
+/// input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Seen {
+enum ReadEvent {
     Interim(u16),
     Head(u16),
     Body(Vec<u8>),
@@ -15,22 +17,27 @@ enum Seen {
     Closed(Closed),
 }
 
-/// Reads twice: what is remembered of heads must not change what is seen of them.
-fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<Seen> {
+/// Reads twice with the same cache, which must not change the events.
+fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<ReadEvent> {
     let mut cache = HeadCache::new();
-    let first = read_with(pieces, kind, close, &mut cache);
-    let again = read_with(pieces, kind, close, &mut cache);
-    assert_eq!(first, again, "a remembered head is read differently");
+    let first = read_with_cache(pieces, kind, close, &mut cache);
+    let again = read_with_cache(pieces, kind, close, &mut cache);
+    assert_eq!(first, again, "a cached head is read differently");
     first
 }
 
-fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadCache) -> Vec<Seen> {
+fn read_with_cache(
+    pieces: &[&[u8]],
+    kind: RequestKind,
+    close: bool,
+    cache: &mut HeadCache,
+) -> Vec<ReadEvent> {
     let mut reader = ResponseReader::new();
-    let mut seen = Vec::new();
+    let mut events = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
         loop {
-            match reader.next_with(rest, kind, cache) {
+            match reader.next_with_cache(rest, kind, cache) {
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
@@ -38,115 +45,126 @@ fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadC
                             assert!(rest.is_empty(), "NeedMore with {} bytes unread", rest.len());
                             break;
                         }
-                        ResponseEvent::Informational(head) => seen.push(Seen::Interim(head.status)),
-                        ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => {
-                            seen.push(Seen::Head(head.status));
+                        ResponseEvent::Informational(head) => {
+                            events.push(ReadEvent::Interim(head.status))
                         }
-                        ResponseEvent::Body(data) => match seen.last_mut() {
-                            Some(Seen::Body(body)) => body.extend_from_slice(data),
-                            _ => seen.push(Seen::Body(data.to_vec())),
+                        ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => {
+                            events.push(ReadEvent::Head(head.status));
+                        }
+                        ResponseEvent::Body(data) => match events.last_mut() {
+                            Some(ReadEvent::Body(body)) => body.extend_from_slice(data),
+                            _ => events.push(ReadEvent::Body(data.to_vec())),
                         },
-                        ResponseEvent::End(end) => seen.push(Seen::End(end)),
+                        ResponseEvent::End(end) => events.push(ReadEvent::End(end)),
                     }
                 }
                 Err(error) => {
-                    seen.push(Seen::Error(error));
-                    return seen;
+                    events.push(ReadEvent::Error(error));
+                    return events;
                 }
             }
         }
     }
     if close {
-        seen.push(reader.eof().map_or_else(Seen::Error, Seen::Closed));
+        events.push(reader.eof().map_or_else(ReadEvent::Error, ReadEvent::Closed));
     }
-    seen
+    events
 }
 
-fn whole(bytes: &str) -> Vec<Seen> {
+fn read_whole(bytes: &str) -> Vec<ReadEvent> {
     read(&[bytes.as_bytes()], RequestKind::Other, false)
 }
 
-fn error_of(bytes: &str) -> Http1Error {
-    match whole(bytes).last() {
-        Some(Seen::Error(error)) => *error,
-        other => panic!("expected an error, saw {other:?}"),
+fn last_error(bytes: &str) -> Http1Error {
+    match read_whole(bytes).last() {
+        Some(ReadEvent::Error(error)) => *error,
+        other => panic!("expected an error, got {other:?}"),
     }
 }
 
-fn body(text: &str) -> Seen {
-    Seen::Body(text.as_bytes().to_vec())
+fn body(text: &str) -> ReadEvent {
+    ReadEvent::Body(text.as_bytes().to_vec())
 }
 
 #[test]
 fn content_length_and_keep_alive() {
-    let seen = whole("HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!");
-    assert_eq!(seen, [Seen::Head(200), body("Hello, World!"), Seen::End(End::Reusable)]);
+    let events = read_whole("HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!");
+    assert_eq!(
+        events,
+        [ReadEvent::Head(200), body("Hello, World!"), ReadEvent::End(End::Reusable)]
+    );
 }
 
 #[test]
 fn connection_options_decide_reuse() {
-    let end = |head: &str| whole(&format!("{head}Content-Length: 0\r\n\r\n")).pop().unwrap();
-    assert_eq!(end("HTTP/1.1 200 OK\r\n"), Seen::End(End::Reusable));
-    assert_eq!(end("HTTP/1.1 200 OK\r\nConnection: Close\r\n"), Seen::End(End::Final));
-    assert_eq!(end("HTTP/1.1 200 OK\r\nconnection: x, close\r\n"), Seen::End(End::Final));
-    assert_eq!(end("HTTP/1.0 200 OK\r\n"), Seen::End(End::Final));
-    assert_eq!(end("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"), Seen::End(End::Reusable));
+    let end = |head: &str| read_whole(&format!("{head}Content-Length: 0\r\n\r\n")).pop().unwrap();
+    assert_eq!(end("HTTP/1.1 200 OK\r\n"), ReadEvent::End(End::Reusable));
+    assert_eq!(end("HTTP/1.1 200 OK\r\nConnection: Close\r\n"), ReadEvent::End(End::Final));
+    assert_eq!(end("HTTP/1.1 200 OK\r\nconnection: x, close\r\n"), ReadEvent::End(End::Final));
+    assert_eq!(end("HTTP/1.0 200 OK\r\n"), ReadEvent::End(End::Final));
+    assert_eq!(end("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"), ReadEvent::End(End::Reusable));
 }
 
 #[test]
-fn missing_reason_is_accepted() {
-    assert_eq!(whole("HTTP/1.1 204\r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
-    assert_eq!(whole("HTTP/1.1 204 \r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
+fn missing_reason_accepted() {
+    assert_eq!(
+        read_whole("HTTP/1.1 204\r\n\r\n"),
+        [ReadEvent::Head(204), ReadEvent::End(End::Reusable)]
+    );
+    assert_eq!(
+        read_whole("HTTP/1.1 204 \r\n\r\n"),
+        [ReadEvent::Head(204), ReadEvent::End(End::Reusable)]
+    );
 }
 
 #[test]
-fn head_204_and_304_have_no_body_whatever_they_say() {
-    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
-    let seen = read(&[answer.as_bytes()], RequestKind::Head, false);
-    assert_eq!(seen, [Seen::Head(200), Seen::End(End::Reusable)]);
+fn responses_to_head_204_and_304_have_no_body() {
+    let response = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
+    let events = read(&[response.as_bytes()], RequestKind::Head, false);
+    assert_eq!(events, [ReadEvent::Head(200), ReadEvent::End(End::Reusable)]);
     for status in [204, 304] {
-        let seen = whole(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"));
-        assert_eq!(seen, [Seen::Head(status), Seen::End(End::Reusable)]);
+        let events = read_whole(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"));
+        assert_eq!(events, [ReadEvent::Head(status), ReadEvent::End(End::Reusable)]);
     }
 }
 
 #[test]
-fn interim_responses_come_before_the_final_one() {
-    let seen = whole(
+fn interim_responses_precede_final() {
+    let events = read_whole(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 \
          OK\r\nContent-Length: 1\r\n\r\nx",
     );
     assert_eq!(
-        seen,
+        events,
         [
-            Seen::Interim(100),
-            Seen::Interim(103),
-            Seen::Head(200),
+            ReadEvent::Interim(100),
+            ReadEvent::Interim(103),
+            ReadEvent::Head(200),
             body("x"),
-            Seen::End(End::Reusable)
+            ReadEvent::End(End::Reusable)
         ]
     );
-    assert_eq!(error_of(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Http1Error::TooManyInformational);
+    assert_eq!(last_error(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Http1Error::TooManyInformational);
     assert_eq!(
-        error_of("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"),
+        last_error("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"),
         Http1Error::UnexpectedUpgrade
     );
 }
 
 #[test]
 fn chunked_with_extensions_and_trailers() {
-    let seen = whole(
+    let events = read_whole(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n00A\r\n, \
          World!!!\r\n0\r\nX: y\r\nZ: w\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
     );
     assert_eq!(
-        seen,
+        events,
         [
-            Seen::Head(200),
+            ReadEvent::Head(200),
             body("Hello, World!!!"),
-            Seen::End(End::Reusable),
-            Seen::Head(204),
-            Seen::End(End::Reusable)
+            ReadEvent::End(End::Reusable),
+            ReadEvent::Head(204),
+            ReadEvent::End(End::Reusable)
         ]
     );
 }
@@ -154,34 +172,34 @@ fn chunked_with_extensions_and_trailers() {
 #[test]
 fn bodies_until_close() {
     let bytes = b"HTTP/1.1 200 OK\r\n\r\nabc";
-    let seen = read(&[bytes], RequestKind::Other, true);
-    assert_eq!(seen, [Seen::Head(200), body("abc"), Seen::Closed(Closed::EndsMessage)]);
+    let events = read(&[bytes], RequestKind::Other, true);
+    assert_eq!(events, [ReadEvent::Head(200), body("abc"), ReadEvent::Closed(Closed::EndsMessage)]);
 }
 
 #[test]
-fn early_close_is_named_by_where_it_came() {
+fn early_close_error_depends_on_position() {
     let closed = |bytes: &str| read(&[bytes.as_bytes()], RequestKind::Other, true).pop().unwrap();
-    assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
-    assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Http1Error::ClosedInHead));
-    assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Http1Error::ClosedInHead));
+    assert_eq!(closed(""), ReadEvent::Closed(Closed::BetweenMessages));
+    assert_eq!(closed("HTTP/1.1 2"), ReadEvent::Error(Http1Error::ClosedInHead));
+    assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), ReadEvent::Error(Http1Error::ClosedInHead));
     assert_eq!(
         closed("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"),
-        Seen::Error(Http1Error::ClosedInBody)
+        ReadEvent::Error(Http1Error::ClosedInBody)
     );
     assert_eq!(
         closed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na"),
-        Seen::Error(Http1Error::ClosedInBody)
+        ReadEvent::Error(Http1Error::ClosedInBody)
     );
 }
 
 #[test]
-fn every_mistake_has_its_name() {
-    let head = |fields: &str| error_of(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"));
-    assert_eq!(error_of("HTTP/1.1 20 OK\r\n\r\n"), Http1Error::StatusLine);
-    assert_eq!(error_of("HTTP/1.1 2000 OK\r\n\r\n"), Http1Error::StatusLine);
-    assert_eq!(error_of("SSH-2.0-OpenSSH\r\n\r\n"), Http1Error::StatusLine);
-    assert_eq!(error_of("HTTP/2.0 200 OK\r\n\r\n"), Http1Error::Version);
-    assert_eq!(error_of("HTTP/1.1 200 OK\nA: b\n\n"), Http1Error::BareLineFeed);
+fn each_violation_has_its_error() {
+    let head = |fields: &str| last_error(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"));
+    assert_eq!(last_error("HTTP/1.1 20 OK\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(last_error("HTTP/1.1 2000 OK\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(last_error("SSH-2.0-OpenSSH\r\n\r\n"), Http1Error::StatusLine);
+    assert_eq!(last_error("HTTP/2.0 200 OK\r\n\r\n"), Http1Error::Version);
+    assert_eq!(last_error("HTTP/1.1 200 OK\nA: b\n\n"), Http1Error::BareLineFeed);
     assert_eq!(head("no colon"), Http1Error::FieldName);
     assert_eq!(head("spaced : x"), Http1Error::FieldName);
     assert_eq!(head(": x"), Http1Error::FieldName);
@@ -195,11 +213,11 @@ fn every_mistake_has_its_name() {
         Http1Error::LengthAndTransferEncoding
     );
     assert_eq!(
-        error_of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        last_error("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
         Http1Error::TransferEncodingInHttp10
     );
     let chunked = |rest: &str| {
-        error_of(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"))
+        last_error(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"))
     };
     assert_eq!(chunked("\r\n"), Http1Error::ChunkSize);
     assert_eq!(chunked("g\r\n"), Http1Error::ChunkSize);
@@ -211,23 +229,24 @@ fn every_mistake_has_its_name() {
     assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Http1Error::ChunkLineTooLong);
     assert_eq!(chunked(&format!("0\r\n{}", "T: x\r\n".repeat(3000))), Http1Error::TrailersTooLarge);
     assert_eq!(
-        error_of(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))),
+        last_error(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))),
         Http1Error::HeadTooLarge
     );
     assert_eq!(
-        error_of(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(70_000))),
+        last_error(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(70_000))),
         Http1Error::HeadTooLarge
     );
 }
 
 #[test]
-fn identical_content_lengths_count_as_one() {
-    let seen = whole("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nok");
-    assert_eq!(seen, [Seen::Head(200), body("ok"), Seen::End(End::Reusable)]);
+fn identical_content_lengths_accepted() {
+    let events =
+        read_whole("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nok");
+    assert_eq!(events, [ReadEvent::Head(200), body("ok"), ReadEvent::End(End::Reusable)]);
 }
 
 #[test]
-fn fields_are_found_without_regard_to_case() {
+fn field_lookup_ignores_case() {
     let mut reader = ResponseReader::new();
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nContent-Length: 0\r\n\r\n";
     let (_, ResponseEvent::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else {
@@ -239,7 +258,7 @@ fn fields_are_found_without_regard_to_case() {
     assert_eq!(head.wire_bytes, bytes.len());
 }
 
-/// One message, right or wrong, as a server might send it.
+/// A message of a server, valid or invalid.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let text = proptest::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
@@ -281,19 +300,19 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Split invariance: however the bytes are cut, the events are the same.
+    /// Cutting the bytes at any positions does not change the events.
     #[test]
-    fn any_cut_gives_the_same_events(
+    fn pieces_do_not_change_events(
         messages in proptest::collection::vec(message(), 1..5),
         cuts in proptest::collection::vec(0usize..400, 0..12),
         head in any::<bool>(),
     ) {
         let bytes = messages.concat();
         let kind = if head { RequestKind::Head } else { RequestKind::Other };
-        let mut at: Vec<usize> = cuts.into_iter().map(|c| c % (bytes.len() + 1)).collect();
-        at.extend([0, bytes.len()]);
-        at.sort_unstable();
-        let pieces: Vec<&[u8]> = at.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
+        let mut positions: Vec<usize> = cuts.into_iter().map(|c| c % (bytes.len() + 1)).collect();
+        positions.extend([0, bytes.len()]);
+        positions.sort_unstable();
+        let pieces: Vec<&[u8]> = positions.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
         prop_assert_eq!(read(&[&bytes], kind, true), read(&pieces, kind, true));
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         prop_assert_eq!(read(&[&bytes], kind, true), read(&single, kind, true));
@@ -301,8 +320,8 @@ proptest! {
 }
 
 #[test]
-fn between_messages_nothing_of_the_next_has_been_read() {
-    let after = |bytes: &[u8]| {
+fn partial_message_is_not_between_messages() {
+    let is_between = |bytes: &[u8]| {
         let mut reader = ResponseReader::new();
         let mut rest = bytes;
         loop {
@@ -314,8 +333,8 @@ fn between_messages_nothing_of_the_next_has_been_read() {
             }
         }
     };
-    assert!(after(b""));
-    assert!(!after(b"HTTP/1.1 2"), "a part of a head");
-    assert!(!after(b"HTTP/1.1 100 Continue\r\n\r\n"), "a head that another follows");
-    assert!(!after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1"), "a part of a body");
+    assert!(is_between(b""));
+    assert!(!is_between(b"HTTP/1.1 2"), "a part of a head");
+    assert!(!is_between(b"HTTP/1.1 100 Continue\r\n\r\n"), "a head that another follows");
+    assert!(!is_between(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1"), "a part of a body");
 }

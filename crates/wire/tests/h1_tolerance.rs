@@ -1,21 +1,21 @@
-//! Deviations of HTTP/1.x that are accepted on purpose, and that are refused: a case for each line
-//! of the lists in the crate's docs.
+//! Tests deviations from HTTP/1.x that are accepted or refused on purpose: a case for each row of
+//! the tables in the documentation of the crate.
 
 use dyno_wire::h1::response::{End, RequestKind, ResponseEvent, ResponseReader};
 use dyno_wire::h1::{Http1Error, request};
 
-/// An accepted answer: its status, its body, and its end; `None`: it continues until the close.
-type Answer = (u16, Vec<u8>, Option<End>);
+/// An accepted response: its status, its body, and its end; `None`: it continues until the close.
+type AcceptedResponse = (u16, Vec<u8>, Option<End>);
 
-/// Reads a response whole and byte by byte, which must come to the same.
-fn answer(bytes: &[u8], kind: RequestKind) -> Result<Answer, Http1Error> {
+/// Reads a response whole and byte by byte, with the same result.
+fn read_both_ways(bytes: &[u8], kind: RequestKind) -> Result<AcceptedResponse, Http1Error> {
     let whole = read(&[bytes], kind);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
     assert_eq!(whole, read(&single, kind), "cut into single bytes {bytes:?} is read differently");
     whole
 }
 
-fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<Answer, Http1Error> {
+fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<AcceptedResponse, Http1Error> {
     let mut reader = ResponseReader::new();
     let (mut status, mut body) = (0, Vec::new());
     for mut rest in pieces.iter().copied() {
@@ -34,29 +34,29 @@ fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<Answer, Http1Error> {
     Ok((status, body, None))
 }
 
-fn is_read_as(bytes: &str, expected: (u16, &str, Option<End>)) {
-    let seen = answer(bytes.as_bytes(), RequestKind::Other);
-    assert_eq!(seen, Ok((expected.0, expected.1.into(), expected.2)), "{bytes:?}");
+fn check_accepted(bytes: &str, expected: (u16, &str, Option<End>)) {
+    let response = read_both_ways(bytes.as_bytes(), RequestKind::Other);
+    assert_eq!(response, Ok((expected.0, expected.1.into(), expected.2)), "{bytes:?}");
 }
 
-fn is_refused(bytes: &str, error: Http1Error) {
-    assert_eq!(answer(bytes.as_bytes(), RequestKind::Other), Err(error), "{bytes:?}");
+fn check_refused(bytes: &str, error: Http1Error) {
+    assert_eq!(read_both_ways(bytes.as_bytes(), RequestKind::Other), Err(error), "{bytes:?}");
 }
 
 const REUSABLE: Option<End> = Some(End::Reusable);
 
-/// An answer with these fields and the body `ok`.
-fn fields(fields: &str) -> String {
+/// A response with these fields and the body `ok`.
+fn with_fields(fields: &str) -> String {
     format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok")
 }
 
-/// A chunked answer whose first chunk's line is this, of a body of two bytes.
-fn chunk(line: &str) -> String {
+/// A chunked response with a body of two bytes and this chunk-size line.
+fn with_chunk_line(line: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{line}\r\nok\r\n0\r\n\r\n")
 }
 
-/// An answer in chunks whose transfer codings are these, a field line each.
-fn coded(lines: &[&str]) -> String {
+/// A chunked response with one Transfer-Encoding line per value.
+fn with_codings(lines: &[&str]) -> String {
     let lines: String = lines.iter().map(|line| format!("Transfer-Encoding:{line}\r\n")).collect();
     format!("HTTP/1.1 200 OK\r\n{lines}\r\n2\r\nok\r\n0\r\n\r\n")
 }
@@ -64,80 +64,89 @@ fn coded(lines: &[&str]) -> String {
 const CHUNKS: &str = "2\r\nok\r\n0\r\n\r\n";
 
 #[test]
-fn status_lines_with_little_or_strange_reasons_are_tolerated() {
+fn unusual_reason_accepted() {
     for reason in ["", " ", " Fine", " \t\0\u{7F}\u{FF}"] {
-        is_read_as(&format!("HTTP/1.1 204{reason}\r\n\r\n"), (204, "", REUSABLE));
+        check_accepted(&format!("HTTP/1.1 204{reason}\r\n\r\n"), (204, "", REUSABLE));
     }
-    is_read_as("HTTP/1.1 999 ?\r\nContent-Length: 2\r\n\r\nok", (999, "ok", REUSABLE));
+    check_accepted("HTTP/1.1 999 ?\r\nContent-Length: 2\r\n\r\nok", (999, "ok", REUSABLE));
 }
 
 #[test]
-fn field_values_with_harmless_control_characters_are_tolerated() {
-    is_read_as(&fields("A: \u{1}b\u{7F}\u{FF}\r\nContent-Length: 2"), (200, "ok", REUSABLE));
+fn control_characters_in_value_accepted() {
+    check_accepted(
+        &with_fields("A: \u{1}b\u{7F}\u{FF}\r\nContent-Length: 2"),
+        (200, "ok", REUSABLE),
+    );
 }
 
 #[test]
-fn one_length_may_be_declared_more_than_once() {
+fn repeated_equal_length_accepted() {
     for lengths in ["Content-Length: 2, 2", "Content-Length: 2\r\nContent-Length: 2,2"] {
-        is_read_as(&fields(lengths), (200, "ok", REUSABLE));
+        check_accepted(&with_fields(lengths), (200, "ok", REUSABLE));
     }
 }
 
 #[test]
-fn framing_does_not_count_where_there_is_no_body() {
+fn framing_fields_without_body_ignored() {
     for framing in ["Content-Length: 5", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip"] {
         for status in [204, 304] {
-            is_read_as(
+            check_accepted(
                 &format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\n"),
                 (status, "", REUSABLE),
             );
         }
         let interim = format!("HTTP/1.1 103 X\r\n{framing}\r\n\r\nHTTP/1.1 204 X\r\n\r\n");
-        is_read_as(&interim, (204, "", REUSABLE));
+        check_accepted(&interim, (204, "", REUSABLE));
         let to_head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
-        assert_eq!(answer(to_head.as_bytes(), RequestKind::Head), Ok((200, vec![], REUSABLE)));
+        assert_eq!(
+            read_both_ways(to_head.as_bytes(), RequestKind::Head),
+            Ok((200, vec![], REUSABLE))
+        );
     }
 }
 
 #[test]
-fn empty_members_of_lists_are_passed_over() {
-    is_read_as(
-        &fields("Connection: ,, close,\r\nContent-Length: 2"),
+fn empty_list_members_ignored() {
+    check_accepted(
+        &with_fields("Connection: ,, close,\r\nContent-Length: 2"),
         (200, "ok", Some(End::Final)),
     );
     for value in [" chunked,", " ,chunked", " , ,\t, Chunked , ,", "chunked"] {
-        is_read_as(&coded(&[value]), (200, "ok", REUSABLE));
+        check_accepted(&with_codings(&[value]), (200, "ok", REUSABLE));
     }
-    is_read_as(&coded(&["", " chunked", " ,"]), (200, "ok", REUSABLE));
+    check_accepted(&with_codings(&["", " chunked", " ,"]), (200, "ok", REUSABLE));
 }
 
 #[test]
-fn codings_before_chunked_are_tolerated_in_one_line_or_in_several() {
+fn codings_before_chunked_accepted() {
     for lines in
         [&[" gzip, chunked"][..], &[" gzip", " chunked"], &[" x;a=\"b, chunked\" ;c=d, chunked"]]
     {
-        is_read_as(&coded(lines), (200, "ok", REUSABLE));
+        check_accepted(&with_codings(lines), (200, "ok", REUSABLE));
     }
 }
 
 #[test]
-fn parameters_and_options_that_change_no_framing_are_passed_over() {
-    is_read_as(&coded(&[" gzip;;=\u{7f}, chunked"]), (200, "ok", REUSABLE));
-    is_read_as(&fields("Connection: (x), close y, =\r\nContent-Length: 2"), (200, "ok", REUSABLE));
+fn unknown_parameters_and_options_ignored() {
+    check_accepted(&with_codings(&[" gzip;;=\u{7f}, chunked"]), (200, "ok", REUSABLE));
+    check_accepted(
+        &with_fields("Connection: (x), close y, =\r\nContent-Length: 2"),
+        (200, "ok", REUSABLE),
+    );
 }
 
 #[test]
-fn bodies_whose_last_coding_is_not_chunked_go_on_until_the_close() {
+fn last_coding_not_chunked_reads_until_close() {
     for lines in
         [&[" gzip"][..], &[" chunked, gzip"], &[" chunked", " gzip"], &[" x;a=\"b, chunked"]]
     {
-        is_read_as(&coded(lines), (200, CHUNKS, None));
+        check_accepted(&with_codings(lines), (200, CHUNKS, None));
     }
-    is_read_as("HTTP/1.1 200 OK\r\n\r\nok", (200, "ok", None));
+    check_accepted("HTTP/1.1 200 OK\r\n\r\nok", (200, "ok", None));
 }
 
 #[test]
-fn chunk_extensions_are_passed_over() {
+fn chunk_extensions_ignored() {
     for extension in [
         ";a",
         " ;a",
@@ -149,14 +158,14 @@ fn chunk_extensions_are_passed_over() {
         ";a=\"x\\\"; y\u{FF}\t\" ;b",
         ";a=\"b\\\\\"",
     ] {
-        is_read_as(&chunk(&format!("2{extension}")), (200, "ok", REUSABLE));
+        check_accepted(&with_chunk_line(&format!("2{extension}")), (200, "ok", REUSABLE));
     }
-    is_read_as(&chunk("0000000000000002"), (200, "ok", REUSABLE));
+    check_accepted(&with_chunk_line("0000000000000002"), (200, "ok", REUSABLE));
 }
 
 /// RFC 9112 §5.2: a user agent replaces each folding by blanks before it interprets the value.
 #[test]
-fn folded_fields_are_joined() {
+fn folded_fields_joined() {
     for head in [
         "A: b\r\n c\r\nContent-Length: 2",
         "A: b\r\n\tc\r\n  d\r\nContent-Length: 2",
@@ -165,21 +174,21 @@ fn folded_fields_are_joined() {
         "Content-Length:\r\n 2",
         "Content-Length: 2,\r\n\t2",
     ] {
-        is_read_as(&fields(head), (200, "ok", REUSABLE));
+        check_accepted(&with_fields(head), (200, "ok", REUSABLE));
     }
-    let closing = fields("Connection: x,\r\n close\r\nContent-Length: 2");
-    is_read_as(&closing, (200, "ok", Some(End::Final)));
+    let closing = with_fields("Connection: x,\r\n close\r\nContent-Length: 2");
+    check_accepted(&closing, (200, "ok", Some(End::Final)));
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n2\r\nok\r\n0\r\nA: \
                    b\r\n c\r\n\r\n";
-    is_read_as(chunked, (200, "ok", REUSABLE));
+    check_accepted(chunked, (200, "ok", REUSABLE));
     let interim = "HTTP/1.1 103 Early\r\nLink: a,\r\n b\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
-    is_read_as(interim, (204, "", REUSABLE));
-    is_refused(&fields("Content-Length: 1\r\n 2"), Http1Error::ContentLength);
+    check_accepted(interim, (204, "", REUSABLE));
+    check_refused(&with_fields("Content-Length: 1\r\n 2"), Http1Error::ContentLength);
 }
 
 #[test]
-fn folded_values_are_read_without_their_line_breaks() {
-    let bytes = fields("A: b\r\n\t c\r\n d\r\nContent-Length: 2");
+fn folded_value_has_blanks_for_line_breaks() {
+    let bytes = with_fields("A: b\r\n\t c\r\n d\r\nContent-Length: 2");
     let mut reader = ResponseReader::new();
     let (used, event) = reader.next(bytes.as_bytes(), RequestKind::Other).unwrap();
     let ResponseEvent::Head(head) = event else { panic!("a whole head came") };
@@ -188,14 +197,14 @@ fn folded_values_are_read_without_their_line_breaks() {
 }
 
 #[test]
-fn trailers_are_passed_over() {
+fn trailers_ignored() {
     let trailers = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nno \
                     colon\r\nA: \0\r\n\r\n";
-    is_read_as(trailers, (200, "ok", REUSABLE));
+    check_accepted(trailers, (200, "ok", REUSABLE));
 }
 
 #[test]
-fn bare_carriage_return_is_refused_wherever_it_stands() {
+fn bare_carriage_return_refused() {
     for head in [
         "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\rx",
@@ -205,21 +214,21 @@ fn bare_carriage_return_is_refused_wherever_it_stands() {
         "HTTP/1.1 200 OK\r\nA\r: b\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA: b\r\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\rContent-Length: 0\r\n\r\n",
-        // However many of them come, no LF need come to have it named.
+        // The error does not need a following LF.
         "HTTP/1.1 200 OK\rA: b\r\r",
     ] {
-        is_refused(head, Http1Error::BareCarriageReturn);
+        check_refused(head, Http1Error::BareCarriageReturn);
     }
-    is_refused(&chunk("2\r"), Http1Error::BareCarriageReturn);
-    is_refused(&chunk("2;a\r"), Http1Error::BareCarriageReturn);
-    is_refused(
+    check_refused(&with_chunk_line("2\r"), Http1Error::BareCarriageReturn);
+    check_refused(&with_chunk_line("2;a\r"), Http1Error::BareCarriageReturn);
+    check_refused(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\rC: d\r\n\r\n",
         Http1Error::BareCarriageReturn,
     );
 }
 
 #[test]
-fn bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
+fn bare_carriage_return_after_limit_is_head_too_large() {
     for before in [65_533, 65_534, 65_535, 65_536, 65_537] {
         let head = format!("HTTP/1.1 200 OK\r\nA: {}\rx", "b".repeat(before - 20));
         let error = if before + 2 <= 65_536 {
@@ -227,12 +236,12 @@ fn bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
         } else {
             Http1Error::HeadTooLarge
         };
-        is_refused(&head, error);
+        check_refused(&head, error);
     }
 }
 
 #[test]
-fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
+fn junk_after_chunk_size_refused() {
     for junk in [
         " erfrferferf",
         " ",
@@ -252,9 +261,9 @@ fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
         ";a,b",
         ";a=\"b",
     ] {
-        let bytes = chunk(&format!("2{junk}"));
+        let bytes = with_chunk_line(&format!("2{junk}"));
         assert_eq!(
-            answer(bytes.as_bytes(), RequestKind::Other),
+            read_both_ways(bytes.as_bytes(), RequestKind::Other),
             Err(Http1Error::ChunkExtension),
             "{junk:?}"
         );
@@ -264,12 +273,12 @@ fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
         (" 2", Http1Error::ChunkSize),
         ("0x2", Http1Error::ChunkSize),
     ] {
-        is_refused(&chunk(line), error);
+        check_refused(&with_chunk_line(line), error);
     }
 }
 
 #[test]
-fn what_is_no_list_of_codings_is_refused() {
+fn invalid_coding_list_refused() {
     for lines in [
         &[""][..],
         &[" "],
@@ -279,17 +288,17 @@ fn what_is_no_list_of_codings_is_refused() {
         &[" ;a"],
         &[" \"chunked\""],
     ] {
-        is_refused(&coded(lines), Http1Error::TransferCoding);
+        check_refused(&with_codings(lines), Http1Error::TransferCoding);
     }
     for lines in
         [&[" chunked, chunked"][..], &[" chunked", " chunked"], &[" chunked, gzip, Chunked"]]
     {
-        is_refused(&coded(lines), Http1Error::ChunkedTwice);
+        check_refused(&with_codings(lines), Http1Error::ChunkedTwice);
     }
 }
 
 #[test]
-fn what_others_may_let_pass_is_refused() {
+fn optional_leniency_refused() {
     for (bytes, error) in [
         ("HTTP/1.1 200 OK\nA: b\n\n", Http1Error::BareLineFeed),
         ("HTTP/1.1 200 OK\r\nA: b\n\r\n", Http1Error::BareLineFeed),
@@ -304,13 +313,13 @@ fn what_others_may_let_pass_is_refused() {
             Http1Error::LengthAndTransferEncoding,
         ),
     ] {
-        is_refused(bytes, error);
+        check_refused(bytes, error);
     }
 }
 
-/// The server half goes by the same rules.
+/// The server half follows the same rules.
 #[test]
-fn requests_are_refused_alike() {
+fn invalid_requests_refused() {
     for (bytes, error) in [
         ("GET / HTTP/1.1\rHost: x\r\n\r\n", Http1Error::BareCarriageReturn),
         ("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", Http1Error::RequestLine),

@@ -1,5 +1,5 @@
-//! However a server's bytes are cut, the HTTP/2 client sees and says the same; and whatever they
-//! are, it does not panic.
+//! Tests with random conversations that the HTTP/2 client gives the same events and output for any
+//! pieces of its input, and never panics.
 
 mod talk;
 
@@ -11,50 +11,52 @@ use dyno_wire::h2::hpack::{Encoder, Indexing};
 use dyno_wire::h2::settings::ClientSettings;
 use proptest::prelude::*;
 use talk::frames::*;
-use talk::{Request, Seen, Talk};
+use talk::{Observed, Request, Talk};
 
 /// The client's settings and requests.
 #[derive(Clone, Debug)]
-struct Side {
-    own: ClientSettings,
-    upgraded: bool,
-    /// The next is made whenever there is room, and fewer than four are under way.
+struct ClientPlan {
+    client_settings: ClientSettings,
+    is_upgraded: bool,
+    /// Sent one after the other, with at most four streams open.
     requests: Vec<Request>,
-    /// This stream is given up when its head has come.
-    gives_up: u32,
+    /// This stream is cancelled when its head has arrived.
+    cancelled_stream: u32,
 }
 
-impl Side {
-    fn talk(&self) -> Talk {
-        let mut talk = if self.upgraded {
-            Talk::upgraded(self.own, RequestKind::Upgrade)
+impl ClientPlan {
+    fn start(&self) -> Talk {
+        let mut talk = if self.is_upgraded {
+            Talk::upgraded(self.client_settings, RequestKind::Upgrade)
         } else {
-            Talk::new(self.own)
+            Talk::new(self.client_settings)
         };
         talk.requests.extend(&self.requests);
-        talk.gives_up = Some(self.gives_up);
+        talk.cancelled_stream = Some(self.cancelled_stream);
         talk
     }
 }
 
-/// Plays what the server says, in these pieces.
-fn play<'a>(side: &Side, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
-    let mut talk = side.talk();
+/// Passes the server's bytes to a client in these pieces. Returns the client's events and output.
+fn play<'a>(plan: &ClientPlan, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Observed>, Vec<u8>) {
+    let mut talk = plan.start();
     pieces.for_each(|piece| talk.receive(piece));
-    (talk.seen, talk.written)
+    (talk.events, talk.written)
 }
 
-fn same_in_all_cuts(side: &Side, bytes: &[u8], cuts: &[usize]) -> Result<(), TestCaseError> {
-    let whole = play(side, std::iter::once(bytes));
-    let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
-    at.extend([0, bytes.len()]);
-    at.sort_unstable();
-    prop_assert_eq!(&whole, &play(side, at.windows(2).map(|w| &bytes[w[0]..w[1]])));
-    prop_assert_eq!(&whole, &play(side, bytes.chunks(1)));
+/// Checks that the bytes give the same events and output whole, cut at these positions, and as
+/// single bytes.
+fn check_pieces(plan: &ClientPlan, bytes: &[u8], cuts: &[usize]) -> Result<(), TestCaseError> {
+    let whole = play(plan, std::iter::once(bytes));
+    let mut positions: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+    positions.extend([0, bytes.len()]);
+    positions.sort_unstable();
+    prop_assert_eq!(&whole, &play(plan, positions.windows(2).map(|w| &bytes[w[0]..w[1]])));
+    prop_assert_eq!(&whole, &play(plan, bytes.chunks(1)));
     Ok(())
 }
 
-fn side() -> impl Strategy<Value = Side> {
+fn client_plan() -> impl Strategy<Value = ClientPlan> {
     let window = prop_oneof![
         Just(1),
         Just(3),
@@ -64,7 +66,7 @@ fn side() -> impl Strategy<Value = Side> {
         Just((1 << 31) - 1)
     ];
     let table = prop_oneof![Just(4096), Just(0), 0..200u32, Just(65_536)];
-    let own = (table, window.clone(), window).prop_map(
+    let client_settings = (table, window.clone(), window).prop_map(
         |(header_table_size, stream_window, connection_window)| ClientSettings {
             header_table_size,
             stream_window,
@@ -79,34 +81,33 @@ fn side() -> impl Strategy<Value = Side> {
             Request { kind, body: if head { 0 } else { body }, field, wants_fields }
         },
     );
-    (own, any::<bool>(), proptest::collection::vec(request, 0..8), 0..5u32).prop_map(
-        |(own, upgraded, requests, gives_up)| Side {
-            own,
-            upgraded,
+    (client_settings, any::<bool>(), proptest::collection::vec(request, 0..8), 0..5u32).prop_map(
+        |(client_settings, is_upgraded, requests, cancelled_stream)| ClientPlan {
+            client_settings,
+            is_upgraded,
             requests,
-            gives_up: 1 + 2 * gives_up,
+            cancelled_stream: 1 + 2 * cancelled_stream,
         },
     )
 }
 
-/// The next action of a server.
+/// The next action of a server. `pick` selects one of the open streams.
 #[derive(Clone, Debug)]
-enum Said {
-    /// The next part of a response: a head, then so much of a body as the windows allow, then its
-    /// end.
+enum ServerAction {
+    /// The next part of a response: its head, or as much of its body as the windows allow.
     Part {
         pick: usize,
         part: Part,
     },
     Interim(usize),
     Reset(usize, u32),
-    /// `None`: of the connection.
+    /// WINDOW_UPDATE; `None`: of the connection.
     Window(Option<usize>, u32),
     Settings(Vec<(u16, u32)>),
     Ack,
     Ping([u8; 8]),
     GoAway(u32),
-    /// Anything.
+    /// A frame with any header and payload.
     Frame(u8, u8, u32, Vec<u8>),
     Raw(Vec<u8>),
 }
@@ -121,7 +122,7 @@ struct Part {
     fields: Vec<(u8, u8)>,
 }
 
-fn messages() -> impl Strategy<Value = Said> {
+fn server_action() -> impl Strategy<Value = ServerAction> {
     let setting = prop_oneof![
         4 => (Just(HEADER_TABLE_SIZE), 0..5000u32),
         2 => (Just(MAX_CONCURRENT_STREAMS), 0..5u32),
@@ -138,106 +139,107 @@ fn messages() -> impl Strategy<Value = Said> {
     let any_stream = prop_oneof![3 => (0..6u32).prop_map(|n| 1 + 2 * n), 1 => 0..20u32];
     let bytes = proptest::collection::vec(any::<u8>(), 0..20);
     prop_oneof![
-        60 => (any::<usize>(), part).prop_map(|(pick, part)| Said::Part { pick, part }),
-        4 => any::<usize>().prop_map(Said::Interim),
-        4 => (any::<usize>(), 0..15u32).prop_map(|(pick, code)| Said::Reset(pick, code)),
-        12 => (any::<Option<usize>>(), 1..70_000u32).prop_map(|(pick, by)| Said::Window(pick, by)),
-        6 => proptest::collection::vec(setting, 0..4).prop_map(Said::Settings),
-        6 => Just(Said::Ack),
-        2 => any::<[u8; 8]>().prop_map(Said::Ping),
-        1 => (0..12u32).prop_map(Said::GoAway),
+        60 => (any::<usize>(), part).prop_map(|(pick, part)| ServerAction::Part { pick, part }),
+        4 => any::<usize>().prop_map(ServerAction::Interim),
+        4 => (any::<usize>(), 0..15u32).prop_map(|(pick, code)| ServerAction::Reset(pick, code)),
+        12 => (any::<Option<usize>>(), 1..70_000u32)
+            .prop_map(|(pick, increment)| ServerAction::Window(pick, increment)),
+        6 => proptest::collection::vec(setting, 0..4).prop_map(ServerAction::Settings),
+        6 => Just(ServerAction::Ack),
+        2 => any::<[u8; 8]>().prop_map(ServerAction::Ping),
+        1 => (0..12u32).prop_map(ServerAction::GoAway),
         2 => (0..14u8, any::<u8>(), any_stream, bytes.clone())
-            .prop_map(|(k, f, s, b)| Said::Frame(k, f, s, b)),
-        1 => bytes.prop_map(Said::Raw),
+            .prop_map(|(k, f, s, b)| ServerAction::Frame(k, f, s, b)),
+        1 => bytes.prop_map(ServerAction::Raw),
     ]
 }
 
-/// A server that mostly keeps to the rules: it answers what is asked, and minds windows and tables.
+/// A server that mostly follows the protocol: it responds to requests, within windows and tables.
 struct Server<'a> {
-    side: &'a Side,
+    plan: &'a ClientPlan,
     talk: Talk,
     encoder: Encoder,
     has_acked: bool,
-    /// Streams whose head is out and whose end is not. The client may have cancelled them.
-    answering: BTreeSet<u32>,
-    said: Vec<u8>,
+    /// Streams whose head has been sent and whose end has not. The client may have cancelled them.
+    responding: BTreeSet<u32>,
+    sent: Vec<u8>,
 }
 
-/// Plays a conversation, and returns what the server said in it.
-fn converse(side: &Side, all: &[Said]) -> Vec<u8> {
+/// Plays a conversation. Returns the bytes of the server.
+fn play_server(plan: &ClientPlan, actions: &[ServerAction]) -> Vec<u8> {
     let mut server = Server {
-        side,
-        talk: side.talk(),
+        plan,
+        talk: plan.start(),
         encoder: Encoder::new(),
         has_acked: false,
-        answering: BTreeSet::new(),
-        said: Vec::new(),
+        responding: BTreeSet::new(),
+        sent: Vec::new(),
     };
-    server.say(settings(&[]));
-    all.iter().for_each(|said| server.go_on(said));
-    server.said
+    server.send(settings(&[]));
+    actions.iter().for_each(|action| server.act(action));
+    server.sent
 }
 
 impl Server<'_> {
-    fn say(&mut self, step: Step) {
-        let Step::Says(bytes) = step else { unreachable!("a server only speaks") };
+    fn send(&mut self, step: Step) {
+        let Step::Receive(bytes) = step else { unreachable!("the step is a frame of the server") };
         self.talk.receive(&bytes);
-        self.said.extend_from_slice(&bytes);
+        self.sent.extend_from_slice(&bytes);
     }
 
-    /// One of the streams that are open for the server.
+    /// Selects one of the streams that are open for the server.
     fn pick(&self, pick: usize) -> Option<u32> {
-        let mut open = self.answering.clone();
+        let mut open = self.responding.clone();
         open.extend(self.talk.client.iter().map(|(_, id)| id));
         (!open.is_empty()).then(|| *open.iter().nth(pick % open.len()).expect("it is one of them"))
     }
 
-    fn go_on(&mut self, said: &Said) {
-        match said {
-            Said::Part { pick, part } => {
+    fn act(&mut self, action: &ServerAction) {
+        match action {
+            ServerAction::Part { pick, part } => {
                 let Some(stream) = self.pick(*pick) else { return };
-                if self.answering.insert(stream) {
-                    self.head(stream, part);
+                if self.responding.insert(stream) {
+                    self.send_head(stream, part);
                 } else {
-                    self.body(stream, part);
+                    self.send_body(stream, part);
                 }
                 if part.end {
-                    self.answering.remove(&stream);
+                    self.responding.remove(&stream);
                 }
             }
-            Said::Interim(pick) => {
+            ServerAction::Interim(pick) => {
                 let Some(stream) = self.pick(*pick) else { return };
                 let mut block = Vec::new();
                 self.encoder.begin(&mut block);
                 self.encoder.put(b":status", b"103", Indexing::Incremental, &mut block);
-                self.say(headers(stream, &block, END_HEADERS));
+                self.send(headers(stream, &block, END_HEADERS));
             }
-            Said::Reset(pick, code) => {
+            ServerAction::Reset(pick, code) => {
                 let Some(stream) = self.pick(*pick) else { return };
-                self.answering.remove(&stream);
-                self.say(reset(stream, *code));
+                self.responding.remove(&stream);
+                self.send(reset(stream, *code));
             }
-            Said::Window(pick, by) => {
+            ServerAction::Window(pick, increment) => {
                 let stream = pick.and_then(|pick| self.pick(pick));
-                self.say(window(stream.unwrap_or(0), *by));
+                self.send(window(stream.unwrap_or(0), *increment));
             }
-            Said::Settings(list) => self.say(settings(list)),
-            Said::Ack if self.has_acked => {}
-            Said::Ack => {
+            ServerAction::Settings(list) => self.send(settings(list)),
+            ServerAction::Ack if self.has_acked => {}
+            ServerAction::Ack => {
                 self.has_acked = true;
-                self.encoder.set_max_size(self.side.own.header_table_size);
-                self.say(ack());
+                self.encoder.set_max_size(self.plan.client_settings.header_table_size);
+                self.send(ack());
             }
-            Said::Ping(payload) => self.say(ping(payload, 0)),
-            Said::GoAway(last) => self.say(go_away(*last, 0)),
-            Said::Frame(kind, flags, stream, payload) => {
-                self.say(raw(raw_frame(*kind, *flags, *stream, payload)));
+            ServerAction::Ping(payload) => self.send(ping(payload, 0)),
+            ServerAction::GoAway(last) => self.send(go_away(*last, 0)),
+            ServerAction::Frame(kind, flags, stream, payload) => {
+                self.send(raw(raw_frame(*kind, *flags, *stream, payload)));
             }
-            Said::Raw(bytes) => self.say(raw(bytes)),
+            ServerAction::Raw(bytes) => self.send(raw(bytes)),
         }
     }
 
-    fn head(&mut self, stream: u32, part: &Part) {
+    fn send_head(&mut self, stream: u32, part: &Part) {
         let status = [&b"200"[..], b"201", b"204", b"500"][part.length % 4];
         let mut block = Vec::new();
         self.encoder.begin(&mut block);
@@ -251,31 +253,31 @@ impl Server<'_> {
                 &mut block,
             );
         }
-        self.fields(&part.fields, &mut block);
-        self.block(stream, &block, part);
+        self.put_fields(&part.fields, &mut block);
+        self.send_block(stream, &block, part);
     }
 
-    /// DATA, or trailers.
-    fn body(&mut self, stream: u32, part: &Part) {
+    /// Sends DATA, or trailers.
+    fn send_body(&mut self, stream: u32, part: &Part) {
         if part.end && part.length.is_multiple_of(5) {
             let mut block = Vec::new();
             self.encoder.begin(&mut block);
-            self.fields(&part.fields, &mut block);
-            return self.block(stream, &block, part);
+            self.put_fields(&part.fields, &mut block);
+            return self.send_block(stream, &block, part);
         }
         let end = if part.end { END_STREAM } else { 0 };
         let room = self.talk.room_for(stream);
         match part.padding {
             Some(padding) if usize::from(padding) < room => {
                 let length = part.length.min(room - usize::from(padding) - 1);
-                self.say(data(stream, padded(vec![b'd'; length], padding), end | PADDED));
+                self.send(data(stream, padded(vec![b'd'; length], padding), end | PADDED));
             }
-            _ => self.say(data(stream, vec![b'd'; part.length.min(room)], end)),
+            _ => self.send(data(stream, vec![b'd'; part.length.min(room)], end)),
         }
     }
 
-    /// Fields that fill the table or refer to it, and now and then wrong ones.
-    fn fields(&mut self, fields: &[(u8, u8)], block: &mut Vec<u8>) {
+    /// Appends fields that fill the table or refer to it, and sometimes invalid ones.
+    fn put_fields(&mut self, fields: &[(u8, u8)], block: &mut Vec<u8>) {
         for (name, value) in fields {
             match name {
                 0..4 => self.encoder.put(
@@ -291,7 +293,7 @@ impl Server<'_> {
         }
     }
 
-    fn block(&mut self, stream: u32, block: &[u8], part: &Part) {
+    fn send_block(&mut self, stream: u32, block: &[u8], part: &Part) {
         let mut chunks = block.chunks(block.len().div_ceil(part.pieces).max(1)).peekable();
         let mut flags = if part.end { END_STREAM } else { 0 };
         let mut payload = chunks.next().unwrap_or_default().to_vec();
@@ -300,9 +302,9 @@ impl Server<'_> {
             flags |= PADDED;
         }
         let ends = |is_last| if is_last { END_HEADERS } else { 0 };
-        self.say(headers(stream, &payload, flags | ends(chunks.peek().is_none())));
+        self.send(headers(stream, &payload, flags | ends(chunks.peek().is_none())));
         while let Some(chunk) = chunks.next() {
-            self.say(continuation(stream, chunk, ends(chunks.peek().is_none())));
+            self.send(continuation(stream, chunk, ends(chunks.peek().is_none())));
         }
     }
 }
@@ -310,43 +312,43 @@ impl Server<'_> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Conversations with few faults, so that they go far.
+    /// Conversations with few violations, so that they reach late states.
     #[test]
-    fn any_cut_of_a_conversation_is_seen_alike(
-        side in side(),
-        said in proptest::collection::vec(messages(), 0..60),
+    fn pieces_of_conversation_do_not_change_events(
+        plan in client_plan(),
+        actions in proptest::collection::vec(server_action(), 0..60),
         cuts in proptest::collection::vec(any::<usize>(), 0..12),
     ) {
-        let bytes = converse(&side, &said);
-        same_in_all_cuts(&side, &bytes, &cuts)?;
+        let bytes = play_server(&plan, &actions);
+        check_pieces(&plan, &bytes, &cuts)?;
     }
 
     #[test]
-    fn any_cut_of_any_bytes_is_seen_alike(
-        side in side(),
-        is_greeted in any::<bool>(),
+    fn pieces_of_random_bytes_do_not_change_events(
+        plan in client_plan(),
+        begins_with_settings in any::<bool>(),
         bytes in proptest::collection::vec(any::<u8>(), 0..100),
         cuts in proptest::collection::vec(any::<usize>(), 0..5),
     ) {
-        let greeting = || raw_frame(Kind::Settings as u8, 0, 0, &[]);
-        let mut all = if is_greeted { greeting() } else { Vec::new() };
-        all.extend_from_slice(&bytes);
-        same_in_all_cuts(&side, &all, &cuts)?;
+        let settings = || raw_frame(Kind::Settings as u8, 0, 0, &[]);
+        let mut input = if begins_with_settings { settings() } else { Vec::new() };
+        input.extend_from_slice(&bytes);
+        check_pieces(&plan, &input, &cuts)?;
     }
 
-    /// A right conversation in which single bytes are wrong.
+    /// A valid conversation in which single bytes are replaced.
     #[test]
-    fn any_cut_of_a_damaged_conversation_is_seen_alike(
-        side in side(),
-        said in proptest::collection::vec(messages(), 0..30),
+    fn pieces_of_damaged_bytes_do_not_change_events(
+        plan in client_plan(),
+        actions in proptest::collection::vec(server_action(), 0..30),
         damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
         cuts in proptest::collection::vec(any::<usize>(), 0..5),
     ) {
-        let mut bytes = converse(&side, &said);
-        for (at, byte) in damage {
-            let at = at % bytes.len();
-            bytes[at] = byte;
+        let mut bytes = play_server(&plan, &actions);
+        for (position, byte) in damage {
+            let position = position % bytes.len();
+            bytes[position] = byte;
         }
-        same_in_all_cuts(&side, &bytes, &cuts)?;
+        check_pieces(&plan, &bytes, &cuts)?;
     }
 }

@@ -1,4 +1,5 @@
-//! Both halves of HTTP/2 against each other, over pipes that cut bytes anywhere.
+//! Tests the client and the server half of HTTP/2 with each other. Their bytes arrive in any
+//! pieces.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,39 +7,42 @@ use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::client::{Client, ClientEvent, EncodedRequest, Io};
 use dyno_wire::h2::encode::SharedFields;
 use dyno_wire::h2::frame::{self, FrameHeader, Kind, flag};
-use dyno_wire::h2::server::{self, Cut, EncodedAnswer, Server};
+use dyno_wire::h2::server::{self, EncodedResponse, FrameLayout, Server};
 use dyno_wire::h2::settings::{ClientSettings, ServerSettings};
 use dyno_wire::h2::{ErrorCode, FrameCounts, Http2Error};
 use proptest::prelude::*;
 
-/// One exchange as both sides must see it.
+/// One exchange: the lengths of both bodies, and the action of the server.
 #[derive(Clone, Debug)]
-struct Plan {
+struct ExchangePlan {
     request: usize,
-    answer: usize,
-    cut: Cut,
-    fate: Fate,
+    response: usize,
+    layout: FrameLayout,
+    action: ServerAction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// Answered right where it is read.
-    Prompt,
-    /// Answered after some other step.
-    Deferred,
-    Refused,
+enum ServerAction {
+    /// The response is sent when the request is read.
+    Respond,
+    /// The response is sent after other steps.
+    Defer,
+    Refuse,
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> impl Strategy<Value = ExchangePlan> {
     let size = || prop_oneof![Just(0usize), 1usize..50, 1usize..40_000];
-    let cut = prop_oneof![Just(Cut::Two), Just(Cut::Three)];
-    let fate =
-        prop_oneof![4 => Just(Fate::Prompt), 4 => Just(Fate::Deferred), 1 => Just(Fate::Refused)];
-    (size(), size(), cut, fate).prop_map(|(request, answer, cut, fate)| Plan {
+    let layout = prop_oneof![Just(FrameLayout::Two), Just(FrameLayout::Three)];
+    let action = prop_oneof![
+        4 => Just(ServerAction::Respond),
+        4 => Just(ServerAction::Defer),
+        1 => Just(ServerAction::Refuse),
+    ];
+    (size(), size(), layout, action).prop_map(|(request, response, layout, action)| ExchangePlan {
         request,
-        answer,
-        cut,
-        fate,
+        response,
+        layout,
+        action,
     })
 }
 
@@ -60,9 +64,9 @@ fn fields(index: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     .to_vec()
 }
 
-/// The response to one request.
+/// The response that the client received to one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct ReceivedResponse {
     body: Vec<u8>,
     end: Option<End>,
 }
@@ -73,8 +77,8 @@ enum End {
     Reset(ErrorCode),
 }
 
-struct World {
-    plans: Vec<Plan>,
+struct ConnectionPair {
+    plans: Vec<ExchangePlan>,
     shared: SharedFields,
     client: Client<usize>,
     server: Server,
@@ -82,36 +86,40 @@ struct World {
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     opened: usize,
-    seen: Vec<Seen>,
-    /// At the server: which request a stream is, and what of its body has come.
-    asked: BTreeMap<u32, (usize, Vec<u8>)>,
+    responses: Vec<ReceivedResponse>,
+    /// At the server, by stream: the index of the request, and the received part of its body.
+    requests: BTreeMap<u32, (usize, Vec<u8>)>,
     deferred: VecDeque<u32>,
     last_index: usize,
 }
 
-impl World {
-    fn new(plans: Vec<Plan>, own: ClientSettings, settings: ServerSettings) -> World {
+impl ConnectionPair {
+    fn new(
+        plans: Vec<ExchangePlan>,
+        client_settings: ClientSettings,
+        settings: ServerSettings,
+    ) -> ConnectionPair {
         let (mut to_server, mut to_client, mut counts) =
             (Vec::new(), Vec::new(), FrameCounts::default());
         let shared = SharedFields::from_requests(&[fields(0), fields(1)]);
         let mut io = Io { out: &mut to_server, counts: &mut counts };
-        World {
-            client: Client::new(own, shared.table_bytes(), &mut io),
+        ConnectionPair {
+            client: Client::new(client_settings, shared.table_bytes(), &mut io),
             server: Server::new(settings, &mut to_client),
-            seen: vec![Seen::default(); plans.len()],
+            responses: vec![ReceivedResponse::default(); plans.len()],
             plans,
             shared,
             counts,
             to_server,
             to_client,
             opened: 0,
-            asked: BTreeMap::new(),
+            requests: BTreeMap::new(),
             deferred: VecDeque::new(),
             last_index: 0,
         }
     }
 
-    fn open(&mut self) {
+    fn open_streams(&mut self) {
         while self.opened < self.plans.len() && self.client.room() > 0 {
             let index = self.opened;
             self.opened += 1;
@@ -130,9 +138,9 @@ impl World {
         }
     }
 
-    /// The server reads up to `most` bytes.
-    fn serve(&mut self, most: usize) {
-        let bytes: Vec<u8> = self.to_server.drain(..most.min(self.to_server.len())).collect();
+    /// Lets the server read up to `limit` bytes.
+    fn serve(&mut self, limit: usize) {
+        let bytes: Vec<u8> = self.to_server.drain(..limit.min(self.to_server.len())).collect();
         let mut rest = &bytes[..];
         loop {
             let (used, event) = self.server.next(rest, &mut self.to_client).unwrap();
@@ -146,63 +154,63 @@ impl World {
                             self.server.fields().iter().find(|(n, _)| n == b":path").unwrap().1;
                         self.last_index = std::str::from_utf8(&path[1..]).unwrap().parse().unwrap();
                     }
-                    self.asked.insert(stream, (self.last_index, Vec::new()));
+                    self.requests.insert(stream, (self.last_index, Vec::new()));
                     end.then_some(stream)
                 }
                 server::ServerEvent::Body { stream, data, end } => {
-                    self.asked.get_mut(&stream).unwrap().1.extend_from_slice(data);
+                    self.requests.get_mut(&stream).unwrap().1.extend_from_slice(data);
                     end.then_some(stream)
                 }
                 server::ServerEvent::Reset { stream } => panic!("unexpected reset of {stream}"),
             };
             if let Some(stream) = complete {
-                self.answer_or_defer(stream);
+                self.handle_request(stream);
             }
         }
         assert!(rest.is_empty());
     }
 
-    fn answer_or_defer(&mut self, stream: u32) {
-        let (index, got) = &self.asked[&stream];
+    fn handle_request(&mut self, stream: u32) {
+        let (index, received) = &self.requests[&stream];
         let plan = &self.plans[*index];
-        assert!(*got == body(*index, plan.request), "the body of request {index} came otherwise");
-        match plan.fate {
-            Fate::Prompt => self.answer(stream),
-            Fate::Refused => {
+        assert!(*received == body(*index, plan.request), "the body of request {index} differs");
+        match plan.action {
+            ServerAction::Respond => self.respond(stream),
+            ServerAction::Refuse => {
                 self.server.reset(stream, ErrorCode::RefusedStream, &mut self.to_client);
             }
-            Fate::Deferred => {
+            ServerAction::Defer => {
                 self.server.defer(stream);
                 self.deferred.push_back(stream);
             }
         }
     }
 
-    fn answer(&mut self, stream: u32) {
-        let index = self.asked[&stream].0;
+    fn respond(&mut self, stream: u32) {
+        let index = self.requests[&stream].0;
         let plan = &self.plans[index];
-        let length = plan.answer.to_string();
+        let length = plan.response.to_string();
         let fields = [(":status", "200"), ("content-length", &length)];
-        let answer = EncodedAnswer::new(&fields, &body(index + 1, plan.answer), plan.cut);
-        self.server.answer(stream, &answer, &mut self.to_client);
+        let response = EncodedResponse::new(&fields, &body(index + 1, plan.response), plan.layout);
+        self.server.respond(stream, &response, &mut self.to_client);
     }
 
-    /// The client reads up to `most` bytes.
-    fn read(&mut self, most: usize) {
-        let bytes: Vec<u8> = self.to_client.drain(..most.min(self.to_client.len())).collect();
+    /// Lets the client read up to `limit` bytes.
+    fn read(&mut self, limit: usize) {
+        let bytes: Vec<u8> = self.to_client.drain(..limit.min(self.to_client.len())).collect();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
             match self.client.next(&mut rest, &mut io).unwrap() {
-                ClientEvent::Head { stream, status: 200, end } => self.ended(stream, end),
+                ClientEvent::Head { stream, status: 200, end } => self.finish_if(stream, end),
                 ClientEvent::Body { stream, data, end } => {
                     let index = *self.client.data(stream).unwrap();
-                    self.seen[index].body.extend_from_slice(data);
-                    self.ended(stream, end);
+                    self.responses[index].body.extend_from_slice(data);
+                    self.finish_if(stream, end);
                 }
                 ClientEvent::Reset { stream, code } => {
                     let index = self.client.take(stream);
-                    self.seen[index].end = Some(End::Reset(code));
+                    self.responses[index].end = Some(End::Reset(code));
                 }
                 ClientEvent::Settings | ClientEvent::Window => {
                     self.client.resume(&mut io, &mut |_| {});
@@ -213,12 +221,12 @@ impl World {
         }
     }
 
-    fn ended(&mut self, stream: dyno_wire::h2::StreamKey, end: bool) {
+    fn finish_if(&mut self, stream: dyno_wire::h2::StreamKey, end: bool) {
         if end {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
             let index = *self.client.data(stream).unwrap();
             self.client.finish(stream, &mut io);
-            self.seen[index].end = Some(End::Whole);
+            self.responses[index].end = Some(End::Whole);
         }
     }
 }
@@ -226,57 +234,58 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However windows, cuts and turns fall, every request arrives whole and every response comes
-    /// back whole.
+    /// All requests and responses arrive whole for any windows, pieces and order of turns.
     #[test]
-    fn what_one_half_sends_the_other_reads(
+    fn client_and_server_exchange_whole_messages(
         plans in proptest::collection::vec(plan(), 1..12),
         windows in (1u32..3000, 1u32..100_000, 1u32..3000),
         table in prop_oneof![Just(4096u32), Just(0), 0u32..10_000],
         max_streams in proptest::option::of(1u32..5),
         steps in proptest::collection::vec(1usize..5000, 8),
     ) {
-        let own = ClientSettings {
+        let client_settings = ClientSettings {
             stream_window: windows.0,
             connection_window: windows.1,
             header_table_size: table,
         };
         let server = ServerSettings { max_streams, stream_window: windows.2 };
-        let mut world = World::new(plans, own, server);
+        let mut pair = ConnectionPair::new(plans, client_settings, server);
         let mut turns = steps.iter().cycle();
         let mut turn = || *turns.next().unwrap();
         for round in 0..200_000 {
-            if world.seen.iter().all(|seen| seen.end.is_some()) {
+            if pair.responses.iter().all(|response| response.end.is_some()) {
                 break;
             }
-            world.open();
-            prop_assert!(max_streams.is_none_or(|most| world.client.open() <= most as usize));
-            world.serve(turn());
-            if round % 3 == 0 && let Some(stream) = world.deferred.pop_back() {
-                world.answer(stream);
+            pair.open_streams();
+            let open = pair.client.open_streams();
+            prop_assert!(max_streams.is_none_or(|limit| open <= limit as usize));
+            pair.serve(turn());
+            if round % 3 == 0 && let Some(stream) = pair.deferred.pop_back() {
+                pair.respond(stream);
             }
-            world.read(turn());
+            pair.read(turn());
         }
-        for (index, (plan, seen)) in world.plans.iter().zip(&world.seen).enumerate() {
-            if plan.fate == Fate::Refused {
+        for (index, (plan, response)) in pair.plans.iter().zip(&pair.responses).enumerate() {
+            if plan.action == ServerAction::Refuse {
                 let refused = Some(End::Reset(ErrorCode::RefusedStream));
-                prop_assert_eq!(seen.end, refused, "request {}", index);
+                prop_assert_eq!(response.end, refused, "request {}", index);
             } else {
-                prop_assert_eq!(seen.end, Some(End::Whole), "request {}", index);
-                prop_assert_eq!(&seen.body, &body(index + 1, plan.answer));
+                prop_assert_eq!(response.end, Some(End::Whole), "request {}", index);
+                prop_assert_eq!(&response.body, &body(index + 1, plan.response));
             }
         }
-        prop_assert_eq!((world.server.open(), world.client.open()), (0, 0));
+        prop_assert_eq!((pair.server.open_streams(), pair.client.open_streams()), (0, 0));
     }
 
-    /// Nothing makes a server panic, and it says and fails alike wherever its input is cut.
+    /// The server never panics, and its output and error are the same for any pieces of its input.
     #[test]
-    fn server_reads_anything_in_any_pieces(
-        begins_right in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    fn server_output_independent_of_pieces(
+        begins_with_preface in any::<bool>(),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
         frames in proptest::collection::vec((0u8..11, any::<u8>(), 0u32..6, 0usize..20), 0..20),
         piece in 1usize..30,
     ) {
-        let mut input = if begins_right { frame::PREFACE.to_vec() } else { bytes.clone() };
+        let mut input = if begins_with_preface { frame::PREFACE.to_vec() } else { bytes.clone() };
         for (kind, flags, stream, length) in frames {
             let kind = Kind::from_wire(kind);
             let header = FrameHeader { length: length as u32, kind, flags, stream };
@@ -285,14 +294,14 @@ proptest! {
                 input.extend(bytes.iter().cycle().take(if bytes.is_empty() { 0 } else { length }));
             }
         }
-        prop_assert_eq!(served(&input, usize::MAX), served(&input, piece));
-        prop_assert_eq!(served(&input, usize::MAX), served(&input, 1));
+        prop_assert_eq!(serve_pieces(&input, usize::MAX), serve_pieces(&input, piece));
+        prop_assert_eq!(serve_pieces(&input, usize::MAX), serve_pieces(&input, 1));
     }
 }
 
 /// Passes input to a server in pieces of this size. Returns its output, the number of requests and
 /// resets, and its error.
-fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Http2Error>) {
+fn serve_pieces(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Http2Error>) {
     let (mut out, mut events) = (Vec::new(), 0);
     let mut server = Server::new(ServerSettings::default(), &mut out);
     for mut rest in input.chunks(piece) {
@@ -309,26 +318,26 @@ fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Http2Error>) {
                 }
             }
         }
-        assert!(rest.is_empty(), "asked for more with bytes unread");
+        assert!(rest.is_empty(), "NeedMore with bytes unread");
     }
     (out, events, None)
 }
 
 #[test]
-fn other_protocols_are_named_wherever_they_are_cut() {
-    for (bytes, why) in [
+fn other_protocol_gives_error_in_any_pieces() {
+    for (bytes, error) in [
         ("GET / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
-        // It begins like PRI.
+        // Its first byte is that of the preface.
         ("POST / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
         ("PRI * HTTP/2.0\r\n\r\nXX", Http2Error::NoPreface),
     ] {
-        assert_eq!(served(bytes.as_bytes(), usize::MAX).2, Some(why), "{bytes}");
-        assert_eq!(served(bytes.as_bytes(), 1).2, Some(why), "{bytes}");
+        assert_eq!(serve_pieces(bytes.as_bytes(), usize::MAX).2, Some(error), "{bytes}");
+        assert_eq!(serve_pieces(bytes.as_bytes(), 1).2, Some(error), "{bytes}");
     }
 }
 
-/// A server that has read the preface, and what it said.
-fn begun() -> (Server, Vec<u8>) {
+/// A server that has read the preface, and an empty output.
+fn server_after_preface() -> (Server, Vec<u8>) {
     let mut out = Vec::new();
     let mut server = Server::new(ServerSettings::default(), &mut out);
     server.next(frame::PREFACE, &mut out).unwrap();
@@ -350,56 +359,57 @@ fn data(stream: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn kinds(mut bytes: &[u8]) -> Vec<(Kind, u8, u32)> {
-    let mut all = Vec::new();
+/// The kind, flags and stream of each frame.
+fn frame_headers(mut bytes: &[u8]) -> Vec<(Kind, u8, u32)> {
+    let mut headers = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk() {
         let header = FrameHeader::parse(header);
-        all.push((header.kind, header.flags, header.stream));
+        headers.push((header.kind, header.flags, header.stream));
         bytes = &rest[header.length as usize..];
     }
-    all
+    headers
 }
 
 #[test]
-fn preface_tells_the_protocol_as_soon_as_it_can() {
-    assert_eq!(server::is_spoken(b""), None);
-    assert_eq!(server::is_spoken(b"P"), None);
-    assert_eq!(server::is_spoken(b"PO"), Some(false));
-    assert_eq!(server::is_spoken(b"GET / HTTP/1.1\r\n\r\n"), Some(false));
-    assert_eq!(server::is_spoken(&frame::PREFACE[..23]), None);
-    assert_eq!(server::is_spoken(&[frame::PREFACE, b"more"].concat()), Some(true));
+fn is_http2_decides_at_first_difference() {
+    assert_eq!(server::is_http2(b""), None);
+    assert_eq!(server::is_http2(b"P"), None);
+    assert_eq!(server::is_http2(b"PO"), Some(false));
+    assert_eq!(server::is_http2(b"GET / HTTP/1.1\r\n\r\n"), Some(false));
+    assert_eq!(server::is_http2(&frame::PREFACE[..23]), None);
+    assert_eq!(server::is_http2(&[frame::PREFACE, b"more"].concat()), Some(true));
 }
 
 #[test]
-fn answers_lie_ready_in_two_or_three_frames() {
-    let (mut server, mut out) = begun();
+fn response_has_frames_of_its_layout() {
+    let (mut server, mut out) = server_after_preface();
     let fields = [(":status", "200"), ("content-length", "2")];
-    server.answer(7, &EncodedAnswer::new(&fields, b"ok", Cut::Two), &mut out);
+    server.respond(7, &EncodedResponse::new(&fields, b"ok", FrameLayout::Two), &mut out);
     let head = (Kind::Headers, flag::END_HEADERS, 7);
-    assert_eq!(kinds(&out), [head, (Kind::Data, flag::END_STREAM, 7)]);
+    assert_eq!(frame_headers(&out), [head, (Kind::Data, flag::END_STREAM, 7)]);
     out.clear();
-    server.answer(9, &EncodedAnswer::new(&fields, b"ok", Cut::Three), &mut out);
+    server.respond(9, &EncodedResponse::new(&fields, b"ok", FrameLayout::Three), &mut out);
     let head = (Kind::Headers, flag::END_HEADERS, 9);
-    assert_eq!(kinds(&out), [head, (Kind::Data, 0, 9), (Kind::Data, flag::END_STREAM, 9)]);
+    assert_eq!(frame_headers(&out), [head, (Kind::Data, 0, 9), (Kind::Data, flag::END_STREAM, 9)]);
     out.clear();
-    server.answer(11, &EncodedAnswer::new(&fields, b"", Cut::Three), &mut out);
-    assert_eq!(kinds(&out), [(Kind::Headers, flag::END_HEADERS | flag::END_STREAM, 11)]);
+    server.respond(11, &EncodedResponse::new(&fields, b"", FrameLayout::Three), &mut out);
+    assert_eq!(frame_headers(&out), [(Kind::Headers, flag::END_HEADERS | flag::END_STREAM, 11)]);
 }
 
 #[test]
-fn requests_that_repeat_are_recognised() {
-    let (mut server, mut out) = begun();
+fn equal_request_is_reported_as_repeated() {
+    let (mut server, mut out) = server_after_preface();
     for (stream, repeated) in [(1, false), (3, true), (5, true)] {
         let request = get(stream, true);
         let event = server.next(&request, &mut out).unwrap().1;
         assert_eq!(event, server::ServerEvent::Request { stream, end: true, repeated });
     }
-    assert_eq!(server.open(), 0);
+    assert_eq!(server.open_streams(), 0);
 }
 
 #[test]
-fn trailers_end_a_body_and_are_no_request() {
-    let (mut server, mut out) = begun();
+fn trailers_end_body_without_new_request() {
+    let (mut server, mut out) = server_after_preface();
     assert_eq!(
         server.next(&get(1, false), &mut out).unwrap().1,
         server::ServerEvent::Request { stream: 1, end: false, repeated: false }
@@ -424,21 +434,25 @@ fn trailers_end_a_body_and_are_no_request() {
 }
 
 #[test]
-fn window_of_a_stream_that_is_over_is_forgotten() {
-    let (mut server, mut out) = begun();
+fn window_update_of_ended_stream_ignored() {
+    let (mut server, mut out) = server_after_preface();
     server.next(&get(1, true), &mut out).unwrap();
-    server.answer(1, &EncodedAnswer::new(&[(":status", "200")], b"x", Cut::Two), &mut out);
+    server.respond(
+        1,
+        &EncodedResponse::new(&[(":status", "200")], b"x", FrameLayout::Two),
+        &mut out,
+    );
     let mut update = Vec::new();
     frame::put_window_update(1, 1000, &mut update);
     server.next(&update, &mut out).unwrap();
-    assert_eq!(server.open(), 0);
+    assert_eq!(server.open_streams(), 0);
 }
 
 #[test]
-fn deferred_stream_keeps_its_window() {
-    let (mut server, mut out) = begun();
+fn deferred_stream_keeps_window() {
+    let (mut server, mut out) = server_after_preface();
     let mut input = Vec::new();
-    // SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent but by a WINDOW_UPDATE.
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: DATA needs a WINDOW_UPDATE first.
     frame::put_header(Kind::Settings, 0, 0, 6, &mut input);
     input.extend_from_slice(&[0, 4, 0, 0, 0, 0]);
     server.next(&input, &mut out).unwrap();
@@ -448,17 +462,21 @@ fn deferred_stream_keeps_its_window() {
     frame::put_window_update(1, 3, &mut update);
     server.next(&update, &mut out).unwrap();
     out.clear();
-    server.answer(1, &EncodedAnswer::new(&[(":status", "200")], b"abcde", Cut::Two), &mut out);
-    assert_eq!(kinds(&out), [(Kind::Headers, flag::END_HEADERS, 1), (Kind::Data, 0, 1)]);
+    server.respond(
+        1,
+        &EncodedResponse::new(&[(":status", "200")], b"abcde", FrameLayout::Two),
+        &mut out,
+    );
+    assert_eq!(frame_headers(&out), [(Kind::Headers, flag::END_HEADERS, 1), (Kind::Data, 0, 1)]);
     assert!(out.ends_with(b"abc"));
     server.next(&update, &mut out).unwrap();
     assert!(out.ends_with(b"de"));
-    assert_eq!(server.open(), 0);
+    assert_eq!(server.open_streams(), 0);
 }
 
 #[test]
-fn after_go_away_later_streams_are_passed_over() {
-    let (mut server, mut out) = begun();
+fn streams_after_go_away_ignored() {
+    let (mut server, mut out) = server_after_preface();
     server.next(&get(1, false), &mut out).unwrap();
     server.go_away(ErrorCode::NoError, &mut out);
     assert!(out.ends_with(&[0, 0, 0, 1, 0, 0, 0, 0]));
@@ -473,8 +491,8 @@ fn after_go_away_later_streams_are_passed_over() {
 }
 
 #[test]
-fn client_may_say_that_it_takes_pushes() {
-    let (mut server, mut out) = begun();
+fn settings_enable_push_accepted() {
+    let (mut server, mut out) = server_after_preface();
     let mut input = Vec::new();
     frame::put_header(Kind::Settings, 0, 0, 6, &mut input);
     input.extend_from_slice(&[0, 2, 0, 0, 0, 1]);

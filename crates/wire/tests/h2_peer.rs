@@ -1,5 +1,5 @@
-//! The HTTP/2 client against a server by others: the `h2` crate, which hyper stands on. Both are in
-//! memory, and take turns.
+//! Tests the HTTP/2 client with an independent server, the `h2` crate that hyper uses. Client and
+//! server exchange bytes in memory, and take turns.
 
 mod talk;
 
@@ -19,7 +19,7 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use proptest::prelude::*;
-use talk::{Request, Seen, Sent, Talk};
+use talk::{Observed, Request, Sent, Talk};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes in transit between client and server.
@@ -27,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 struct Wire {
     to_server: VecDeque<u8>,
     to_client: VecDeque<u8>,
-    /// The server reads no more than this at once.
+    /// Most bytes that the server reads at once.
     piece: usize,
 }
 
@@ -68,48 +68,47 @@ impl AsyncWrite for ServerEnd {
     }
 }
 
-/// The server's answer to a request.
+/// The server's response to a request.
 #[derive(Clone, Debug)]
-struct Answer {
+struct PlannedResponse {
     interim: bool,
     status: u16,
-    /// One more field for each of these values.
+    /// An additional field for each of these values.
     fields: Vec<u8>,
     body: usize,
-    /// Bytes that are given to the library at once.
+    /// Bytes that are passed to the library at once.
     piece: usize,
-    tells_length: bool,
+    has_length: bool,
     trailers: bool,
-    when: When,
+    timing: ResponseTiming,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
-    /// Once the request's body has been read.
-    Read,
-    /// At once; the request's body is read afterwards.
-    RequestKind,
+enum ResponseTiming {
+    /// After the request's body has been read.
+    AfterBody,
+    /// At once; the request's body is read after the response.
+    BeforeBody,
     /// At once; the request's body is not read.
-    Unread,
-    /// The stream is reset in place of a response.
+    WithoutBody,
+    /// The stream is reset without a response.
     Reset,
-    /// It is reset within the body.
-    ResetWithin,
+    /// The stream is reset within the response's body.
+    ResetInBody,
 }
 
 #[derive(Clone, Debug)]
 struct Setting {
-    own: ClientSettings,
+    client_settings: ClientSettings,
     window: u32,
     connection_window: u32,
     max_frame_size: u32,
     max_streams: Option<u32>,
     table: u32,
-    /// Another window after so many requests, while streams still make progress. The library itself
-    /// can get stuck when it lowers windows: it does not raise one again when it learns that the
-    /// client has followed.
-    meanwhile: Option<(usize, u32)>,
-    under_way: usize,
+    /// Another window after a number of requests. The first window is restored when all streams
+    /// wait: after it has lowered windows, the library does not raise them again.
+    window_change: Option<(usize, u32)>,
+    max_open: usize,
     /// Most bytes that each side reads at once.
     pieces: (usize, usize),
 }
@@ -122,10 +121,10 @@ enum Shutdown {
     Abrupt { after: usize },
 }
 
-/// The outcome from the server's point of view.
+/// The outcome on the server's side.
 #[derive(Debug, Default)]
 struct ServerLog {
-    /// Streams that were accepted, and how they ended.
+    /// Streams that were accepted, with their results.
     streams: BTreeMap<u32, Option<Result<(), String>>>,
     error: Option<String>,
 }
@@ -133,58 +132,58 @@ struct ServerLog {
 async fn serve(
     request: http::Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    asked: Request,
-    answer: Answer,
+    planned_request: Request,
+    response_plan: PlannedResponse,
 ) -> Result<(), h2::Error> {
     let (head, mut body) = request.into_parts();
     assert_eq!(head.uri, "http://server.example:8080/path");
     assert_eq!(head.headers["user-agent"], "dyno");
-    assert_eq!(head.headers.get("x-long").map_or(0, HeaderValue::len), asked.field);
-    match answer.when {
-        When::Reset => {
+    assert_eq!(head.headers.get("x-long").map_or(0, HeaderValue::len), planned_request.field);
+    match response_plan.timing {
+        ResponseTiming::Reset => {
             respond.send_reset(Reason::REFUSED_STREAM);
             return Ok(());
         }
-        When::Read => assert_eq!(read(&mut body).await?, asked.body),
+        ResponseTiming::AfterBody => assert_eq!(read_body(&mut body).await?, planned_request.body),
         _ => {}
     }
     let pushed = http::Request::get("http://server.example:8080/pushed").body(()).unwrap();
     assert!(respond.push_request(pushed).is_err(), "push is disabled");
-    if answer.interim {
+    if response_plan.interim {
         respond.send_informational(Response::builder().status(103).body(()).unwrap())?;
     }
-    let is_head = asked.kind == RequestKind::Head;
-    let mut response = Response::builder().status(answer.status).body(()).unwrap();
-    fill(response.headers_mut(), &answer);
-    if is_head || (answer.body == 0 && !answer.trailers) {
+    let is_head = planned_request.kind == RequestKind::Head;
+    let mut response = Response::builder().status(response_plan.status).body(()).unwrap();
+    fill_headers(response.headers_mut(), &response_plan);
+    if is_head || (response_plan.body == 0 && !response_plan.trailers) {
         respond.send_response(response, true)?;
     } else {
         let mut send = respond.send_response(response, false)?;
-        let mut left = answer.body;
+        let mut left = response_plan.body;
         while left > 0 {
-            send.reserve_capacity(left.min(answer.piece));
+            send.reserve_capacity(left.min(response_plan.piece));
             let Some(room) = poll_fn(|cx| send.poll_capacity(cx)).await.transpose()? else { break };
             let n = room.min(left);
             if n == 0 {
                 continue;
             }
             left -= n;
-            send.send_data(Bytes::from(vec![b'y'; n]), left == 0 && !answer.trailers)?;
-            if answer.when == When::ResetWithin {
+            send.send_data(Bytes::from(vec![b'y'; n]), left == 0 && !response_plan.trailers)?;
+            if response_plan.timing == ResponseTiming::ResetInBody {
                 send.send_reset(Reason::INTERNAL_ERROR);
                 return Ok(());
             }
         }
-        if answer.trailers {
+        if response_plan.trailers {
             let mut trailers = HeaderMap::new();
             trailers.insert("x-trailer", HeaderValue::from_static("z"));
             send.send_trailers(trailers)?;
         }
     }
-    if answer.when == When::RequestKind {
+    if response_plan.timing == ResponseTiming::BeforeBody {
         // The client may cancel the rest of a request whose response is complete.
-        match read(&mut body).await {
-            Ok(length) => assert_eq!(length, asked.body),
+        match read_body(&mut body).await {
+            Ok(length) => assert_eq!(length, planned_request.body),
             Err(error) if error.reason() == Some(Reason::NO_ERROR) => {}
             Err(error) => return Err(error),
         }
@@ -192,18 +191,18 @@ async fn serve(
     Ok(())
 }
 
-fn fill(headers: &mut HeaderMap, answer: &Answer) {
-    if answer.tells_length && !answer.trailers {
-        headers.insert("content-length", answer.body.into());
+fn fill_headers(headers: &mut HeaderMap, response_plan: &PlannedResponse) {
+    if response_plan.has_length && !response_plan.trailers {
+        headers.insert("content-length", response_plan.body.into());
     }
-    for (i, value) in answer.fields.iter().enumerate() {
+    for (i, value) in response_plan.fields.iter().enumerate() {
         let name = HeaderName::try_from(format!("x-field-{i}")).unwrap();
         headers.insert(name, HeaderValue::from_bytes(&[b'a' + value % 26; 30]).unwrap());
     }
 }
 
 /// Reads a request's body.
-async fn read(body: &mut RecvStream) -> Result<usize, h2::Error> {
+async fn read_body(body: &mut RecvStream) -> Result<usize, h2::Error> {
     let mut length = 0;
     while let Some(data) = poll_fn(|cx| body.poll_data(cx)).await {
         let data = data?;
@@ -214,25 +213,29 @@ async fn read(body: &mut RecvStream) -> Result<usize, h2::Error> {
     Ok(length)
 }
 
-/// Lets both sides take turns until neither has anything to say.
-fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) -> (Talk, ServerLog) {
+/// Lets both sides take turns until neither makes progress.
+fn run_exchanges(
+    setting: &Setting,
+    exchanges: &[(Request, PlannedResponse)],
+    shutdown: Shutdown,
+) -> (Talk, ServerLog) {
     let wire = Rc::new(RefCell::new(Wire { piece: setting.pieces.0, ..Wire::default() }));
-    let mut talk = Talk::new(setting.own);
-    talk.requests.extend(all.iter().map(|(request, _)| request));
-    talk.under_way = setting.under_way;
-    let mut server = Server::new(setting, wire.clone(), all, shutdown);
-    let mut heard = 0;
-    // Something may take a turn to show.
+    let mut talk = Talk::new(setting.client_settings);
+    talk.requests.extend(exchanges.iter().map(|(request, _)| request));
+    talk.max_open = setting.max_open;
+    let mut server = Server::new(setting, wire.clone(), exchanges, shutdown);
+    let mut delivered = 0;
+    // Turns without progress. The library may need more than one.
     let mut idle = 0;
     while idle < 3 {
-        let said = talk.written.len() - heard;
-        wire.borrow_mut().to_server.extend(&talk.written[heard..]);
-        heard = talk.written.len();
-        let moved = server.turn();
+        let written = talk.written.len() - delivered;
+        wire.borrow_mut().to_server.extend(&talk.written[delivered..]);
+        delivered = talk.written.len();
+        let has_progressed = server.take_turn();
         let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
         bytes.chunks(setting.pieces.1).for_each(|piece| talk.receive(piece));
-        idle = if said == 0 && !moved && bytes.is_empty() { idle + 1 } else { 0 };
-        if idle == 2 && server.restores() {
+        idle = if written == 0 && !has_progressed && bytes.is_empty() { idle + 1 } else { 0 };
+        if idle == 2 && server.restore_window() {
             idle = 0;
         }
     }
@@ -244,14 +247,14 @@ type Io = ServerEnd;
 
 struct Server<'a> {
     setting: &'a Setting,
-    all: &'a [(Request, Answer)],
+    exchanges: &'a [(Request, PlannedResponse)],
     shutdown: Shutdown,
     wire: Rc<RefCell<Wire>>,
     handshake: Option<h2::server::Handshake<Io, Bytes>>,
     connection: Option<Connection<Io, Bytes>>,
     tasks: Vec<(u32, Pin<Box<dyn Future<Output = Result<(), h2::Error>>>>)>,
     log: ServerLog,
-    is_meanwhile: bool,
+    has_changed_window: bool,
     is_closed: bool,
 }
 
@@ -259,7 +262,7 @@ impl<'a> Server<'a> {
     fn new(
         setting: &'a Setting,
         wire: Rc<RefCell<Wire>>,
-        all: &'a [(Request, Answer)],
+        exchanges: &'a [(Request, PlannedResponse)],
         shutdown: Shutdown,
     ) -> Self {
         let mut builder = Builder::new();
@@ -275,20 +278,20 @@ impl<'a> Server<'a> {
         let handshake = builder.handshake(ServerEnd(wire.clone()));
         Server {
             setting,
-            all,
+            exchanges,
             shutdown,
             wire,
             handshake: Some(handshake),
             connection: None,
             tasks: Vec::new(),
             log: ServerLog::default(),
-            is_meanwhile: false,
+            has_changed_window: false,
             is_closed: false,
         }
     }
 
-    /// Returns whether anything happened.
-    fn turn(&mut self) -> bool {
+    /// Polls the library. Returns whether it made progress.
+    fn take_turn(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let unread = self.wire.borrow().to_server.len();
         if let Some(handshake) = &mut self.handshake {
@@ -326,18 +329,21 @@ impl<'a> Server<'a> {
             }
             Poll::Ready(Some(Ok((request, respond)))) => {
                 let id = respond.stream_id().as_u32();
-                let (asked, answer) = &self.all[id as usize / 2];
-                self.tasks.push((id, Box::pin(serve(request, respond, *asked, answer.clone()))));
+                let (planned_request, response_plan) = &self.exchanges[id as usize / 2];
+                self.tasks.push((
+                    id,
+                    Box::pin(serve(request, respond, *planned_request, response_plan.clone())),
+                ));
                 self.log.streams.insert(id, None);
-                self.changes();
+                self.apply_changes();
                 true
             }
         }
     }
 
-    /// Goes back to the first window, if it is another one.
-    fn restores(&mut self) -> bool {
-        if self.is_closed || !std::mem::take(&mut self.is_meanwhile) {
+    /// Restores the first window. Returns whether it had been changed.
+    fn restore_window(&mut self) -> bool {
+        if self.is_closed || !std::mem::take(&mut self.has_changed_window) {
             return false;
         }
         let Some(connection) = &mut self.connection else { return false };
@@ -345,15 +351,15 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// Changes the server's settings after so many requests.
-    fn changes(&mut self) {
+    /// Applies the change of the window and the shutdown that are due after this request.
+    fn apply_changes(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         let accepted = self.log.streams.len();
-        if let Some((after, window)) = self.setting.meanwhile
+        if let Some((after, window)) = self.setting.window_change
             && after == accepted
         {
             connection.set_initial_window_size(window).unwrap();
-            self.is_meanwhile = true;
+            self.has_changed_window = true;
         }
         match self.shutdown {
             Shutdown::Graceful { after } if after == accepted => connection.graceful_shutdown(),
@@ -371,46 +377,51 @@ struct Outcome {
     interim: usize,
     status: u16,
     body: usize,
-    end: Option<Seen>,
+    end: Option<Observed>,
 }
 
-fn outcomes(seen: &[Seen]) -> BTreeMap<u32, Outcome> {
-    let mut all = BTreeMap::<u32, Outcome>::new();
-    for seen in seen {
-        match seen {
-            Seen::Interim(id, _) => all.entry(*id).or_default().interim += 1,
-            Seen::Head(id, status) => all.entry(*id).or_default().status = *status,
-            Seen::Body(id, bytes) => {
+fn outcomes(events: &[Observed]) -> BTreeMap<u32, Outcome> {
+    let mut outcomes = BTreeMap::<u32, Outcome>::new();
+    for event in events {
+        match event {
+            Observed::Interim(id, _) => outcomes.entry(*id).or_default().interim += 1,
+            Observed::Head(id, status) => outcomes.entry(*id).or_default().status = *status,
+            Observed::Body(id, bytes) => {
                 assert!(bytes.iter().all(|byte| *byte == b'y'));
-                all.entry(*id).or_default().body += bytes.len();
+                outcomes.entry(*id).or_default().body += bytes.len();
             }
-            Seen::End(id) | Seen::Trailers(id) | Seen::Reset(id, _) => {
-                let before = all.entry(*id).or_default().end.replace(seen.clone());
+            Observed::End(id) | Observed::Trailers(id) | Observed::Reset(id, _) => {
+                let before = outcomes.entry(*id).or_default().end.replace(event.clone());
                 assert_eq!(before, None);
             }
-            Seen::Error(..) | Seen::Malformed(..) => panic!("{seen:?}"),
-            Seen::Settings
-            | Seen::Window
-            | Seen::GoAway(..)
-            | Seen::Whole(_)
-            | Seen::Room(_)
-            | Seen::Sent(_) => {}
+            Observed::Error(..) | Observed::Malformed(..) => panic!("{event:?}"),
+            Observed::Settings
+            | Observed::Window
+            | Observed::GoAway(..)
+            | Observed::Whole(_)
+            | Observed::Room(_)
+            | Observed::Sent(_) => {}
         }
     }
-    all
+    outcomes
 }
 
-fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
+fn expected(id: u32, request: &Request, response_plan: &PlannedResponse) -> Outcome {
     let has_body = request.kind != RequestKind::Head;
-    match answer.when {
-        When::Reset => {
-            Outcome { end: Some(Seen::Reset(id, ErrorCode::RefusedStream)), ..Outcome::default() }
-        }
+    match response_plan.timing {
+        ResponseTiming::Reset => Outcome {
+            end: Some(Observed::Reset(id, ErrorCode::RefusedStream)),
+            ..Outcome::default()
+        },
         _ => Outcome {
-            interim: answer.interim.into(),
-            status: answer.status,
-            body: if has_body { answer.body } else { 0 },
-            end: Some(if answer.trailers && has_body { Seen::Trailers(id) } else { Seen::End(id) }),
+            interim: response_plan.interim.into(),
+            status: response_plan.status,
+            body: if has_body { response_plan.body } else { 0 },
+            end: Some(if response_plan.trailers && has_body {
+                Observed::Trailers(id)
+            } else {
+                Observed::End(id)
+            }),
         },
     }
 }
@@ -418,14 +429,17 @@ fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
 fn check(
     id: u32,
     outcome: &Outcome,
-    (request, answer): &(Request, Answer),
+    (request, response_plan): &(Request, PlannedResponse),
 ) -> Result<(), TestCaseError> {
-    if answer.when == When::ResetWithin && request.kind != RequestKind::Head && answer.body > 0 {
-        // How much of it came first is the library's choice.
-        prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, ErrorCode::InternalError)));
-        prop_assert!(outcome.body <= answer.body);
+    if response_plan.timing == ResponseTiming::ResetInBody
+        && request.kind != RequestKind::Head
+        && response_plan.body > 0
+    {
+        // The library decides how much of the body it sends before the reset.
+        prop_assert_eq!(&outcome.end, &Some(Observed::Reset(id, ErrorCode::InternalError)));
+        prop_assert!(outcome.body <= response_plan.body);
     } else {
-        prop_assert_eq!(outcome, &expected(id, request, answer));
+        prop_assert_eq!(outcome, &expected(id, request, response_plan));
     }
     Ok(())
 }
@@ -439,29 +453,29 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
-    let when = prop_oneof![
-        8 => Just(When::Read),
-        2 => Just(When::RequestKind),
-        2 => Just(When::Unread),
-        1 => Just(When::Reset),
-        1 => Just(When::ResetWithin),
+fn response_plan() -> impl Strategy<Value = PlannedResponse> {
+    let timing = prop_oneof![
+        8 => Just(ResponseTiming::AfterBody),
+        2 => Just(ResponseTiming::BeforeBody),
+        2 => Just(ResponseTiming::WithoutBody),
+        1 => Just(ResponseTiming::Reset),
+        1 => Just(ResponseTiming::ResetInBody),
     ];
     let body = prop_oneof![2 => Just(0), 4 => 1..300usize, 1 => 1..200_000usize];
     let piece = prop_oneof![1..100_000usize, Just(usize::MAX)];
     let fields = proptest::collection::vec(any::<u8>(), 0..20);
     let status = prop_oneof![5 => Just(200), 1 => Just(404), 1 => Just(500)];
-    (0..8u8, status, fields, body, piece, any::<bool>(), 0..6u8, when).prop_map(
-        |(interim, status, fields, body, piece, tells_length, trailers, when)| Answer {
+    (0..8u8, status, fields, body, piece, any::<bool>(), 0..6u8, timing).prop_map(
+        |(interim, status, fields, body, piece, has_length, trailers, timing)| PlannedResponse {
             interim: interim == 0,
             status,
             fields,
             body,
-            // Small pieces of large bodies take for ever.
+            // Small pieces of large bodies take too long.
             piece: piece.max(body / 500),
-            tells_length,
+            has_length,
             trailers: trailers == 0,
-            when,
+            timing,
         },
     )
 }
@@ -485,7 +499,7 @@ fn setting() -> impl Strategy<Value = Setting> {
             1 => Just(65_536),
         ]
     };
-    let own = (table(), window(), window()).prop_map(
+    let client_settings = (table(), window(), window()).prop_map(
         |(header_table_size, stream_window, connection_window)| ClientSettings {
             header_table_size,
             stream_window,
@@ -494,39 +508,39 @@ fn setting() -> impl Strategy<Value = Setting> {
     );
     let frames = prop_oneof![3 => Just(16_384), 1 => 16_384..100_000u32];
     let streams = proptest::option::of(1..6u32);
-    let meanwhile = proptest::option::of((1..10usize, 0..100_000u32));
+    let window_change = proptest::option::of((1..10usize, 0..100_000u32));
     let piece = || prop_oneof![3 => Just(usize::MAX), 1 => 500..20_000usize];
     (
-        own,
+        client_settings,
         window(),
         65_535..200_000u32,
         frames,
         streams,
         table(),
-        meanwhile,
+        window_change,
         1..8usize,
         (piece(), piece()),
     )
         .prop_map(
             |(
-                own,
+                client_settings,
                 window,
                 connection_window,
                 max_frame_size,
                 max_streams,
                 table,
-                meanwhile,
-                under_way,
+                window_change,
+                max_open,
                 pieces,
             )| Setting {
-                own,
+                client_settings,
                 window,
                 connection_window,
                 max_frame_size,
                 max_streams,
                 table,
-                meanwhile,
-                under_way,
+                window_change,
+                max_open,
                 pieces,
             },
         )
@@ -535,120 +549,120 @@ fn setting() -> impl Strategy<Value = Setting> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every answer is the one that was given, and neither side finds fault with the other.
+    /// Every response is the planned one, and neither side reports a violation.
     #[test]
-    fn every_answer_is_right(
+    fn responses_equal_plan_without_errors(
         setting in setting(),
-        all in proptest::collection::vec((request(), answer()), 1..30),
+        exchanges in proptest::collection::vec((request(), response_plan()), 1..30),
     ) {
-        let (talk, log) = converse(&setting, &all, Shutdown::Never);
+        let (talk, log) = run_exchanges(&setting, &exchanges, Shutdown::Never);
         prop_assert_eq!(log.error, None);
-        prop_assert_eq!(log.streams.len(), all.len());
+        prop_assert_eq!(log.streams.len(), exchanges.len());
         prop_assert!(log.streams.values().all(|end| *end == Some(Ok(()))), "{:?}", log.streams);
-        let outcomes = outcomes(&talk.seen);
-        prop_assert_eq!(outcomes.len(), all.len());
-        for ((id, outcome), one) in outcomes.iter().zip(&all) {
-            check(*id, outcome, one)?;
+        let outcomes = outcomes(&talk.events);
+        prop_assert_eq!(outcomes.len(), exchanges.len());
+        for ((id, outcome), exchange) in outcomes.iter().zip(&exchanges) {
+            check(*id, outcome, exchange)?;
         }
-        prop_assert_eq!(talk.client.open(), 0);
+        prop_assert_eq!(talk.client.open_streams(), 0);
     }
 
-    /// A server that shuts down deals with what it took, and the rest is known not to be dealt
-    /// with.
+    /// A server that shuts down responds to the streams it accepted. The client knows the others.
     #[test]
-    fn graceful_shutdown_loses_nothing(
+    fn graceful_shutdown_reports_unprocessed_streams(
         setting in setting(),
-        all in proptest::collection::vec((request(), answer()), 1..30),
+        exchanges in proptest::collection::vec((request(), response_plan()), 1..30),
         after in 1..30usize,
     ) {
-        let after = after.min(all.len());
-        let (talk, log) = converse(&setting, &all, Shutdown::Graceful { after });
+        let after = after.min(exchanges.len());
+        let (talk, log) = run_exchanges(&setting, &exchanges, Shutdown::Graceful { after });
         prop_assert_eq!(&log.error, &None);
-        let outcomes = outcomes(&talk.seen);
+        let outcomes = outcomes(&talk.events);
         for (id, outcome) in &outcomes {
-            check(*id, outcome, &all[*id as usize / 2])?;
+            check(*id, outcome, &exchanges[*id as usize / 2])?;
             prop_assert_eq!(log.streams.get(id), Some(&Some(Ok(()))));
         }
-        let unprocessed: Vec<u32> = talk.seen.iter().flat_map(|seen| match seen {
-            Seen::GoAway(code, unprocessed) => {
+        let unprocessed: Vec<u32> = talk.events.iter().flat_map(|event| match event {
+            Observed::GoAway(code, unprocessed) => {
                 assert_eq!(*code, ErrorCode::NoError);
                 unprocessed.clone()
             }
             _ => Vec::new(),
         }).collect();
         prop_assert!(unprocessed.iter().all(|id| !log.streams.contains_key(id)));
-        let asked = all.len() - talk.requests.len();
-        prop_assert_eq!(outcomes.len() + unprocessed.len(), asked, "{:?} {:?}", log, talk.seen);
+        let sent_requests = exchanges.len() - talk.requests.len();
+        let known_streams = outcomes.len() + unprocessed.len();
+        prop_assert_eq!(known_streams, sent_requests, "{:?} {:?}", log, talk.events);
         prop_assert!(talk.client.is_draining());
-        prop_assert_eq!(talk.client.open(), 0);
+        prop_assert_eq!(talk.client.open_streams(), 0);
     }
 
-    /// A server that gives up says so, and nothing that it says until then is wrong.
+    /// The client sees GOAWAY, and no violation before it.
     #[test]
-    fn abrupt_shutdown_is_understood(
+    fn abrupt_shutdown_gives_one_go_away(
         setting in setting(),
-        all in proptest::collection::vec((request(), answer()), 1..20),
+        exchanges in proptest::collection::vec((request(), response_plan()), 1..20),
         after in 1..20usize,
     ) {
-        let after = after.min(all.len());
-        let (talk, _) = converse(&setting, &all, Shutdown::Abrupt { after });
-        let is_go_away = |seen: &&Seen| matches!(seen, Seen::GoAway(ErrorCode::InternalError, _));
-        prop_assert_eq!(talk.seen.iter().filter(is_go_away).count(), 1);
+        let after = after.min(exchanges.len());
+        let (talk, _) = run_exchanges(&setting, &exchanges, Shutdown::Abrupt { after });
+        let is_go_away =
+            |event: &&Observed| matches!(event, Observed::GoAway(ErrorCode::InternalError, _));
+        prop_assert_eq!(talk.events.iter().filter(is_go_away).count(), 1);
         prop_assert!(talk.client.is_draining());
-        outcomes(&talk.seen);
+        outcomes(&talk.events);
     }
 }
 
-/// Cancelled streams do not affect the others.
 #[test]
-fn streams_that_are_given_up_leave_the_others_alone() {
-    let answer = Answer {
+fn cancelled_stream_does_not_affect_others() {
+    let response_plan = PlannedResponse {
         interim: false,
         status: 200,
         fields: vec![1, 2, 3],
         body: 100_000,
         piece: 5000,
-        tells_length: true,
+        has_length: true,
         trailers: false,
-        when: When::Read,
+        timing: ResponseTiming::AfterBody,
     };
-    let all = vec![(Request::post(10_000), answer); 20];
+    let exchanges = vec![(Request::post(10_000), response_plan); 20];
     let setting = Setting {
-        own: ClientSettings::default(),
+        client_settings: ClientSettings::default(),
         window: 65_535,
         connection_window: 65_535,
         max_frame_size: 16_384,
         max_streams: None,
         table: 4096,
-        meanwhile: None,
-        under_way: 5,
+        window_change: None,
+        max_open: 5,
         pieces: (usize::MAX, 1000),
     };
-    for gives_up in [1, 3, 7, 39] {
+    for cancelled_stream in [1, 3, 7, 39] {
         let wire = Rc::new(RefCell::new(Wire { piece: usize::MAX, ..Wire::default() }));
-        let mut talk = Talk::new(setting.own);
-        talk.requests.extend(all.iter().map(|(request, _)| request));
-        talk.gives_up = Some(gives_up);
-        let mut server = Server::new(&setting, wire.clone(), &all, Shutdown::Never);
-        let mut heard = 0;
+        let mut talk = Talk::new(setting.client_settings);
+        talk.requests.extend(exchanges.iter().map(|(request, _)| request));
+        talk.cancelled_stream = Some(cancelled_stream);
+        let mut server = Server::new(&setting, wire.clone(), &exchanges, Shutdown::Never);
+        let mut delivered = 0;
         for _ in 0..2000 {
-            wire.borrow_mut().to_server.extend(&talk.written[heard..]);
-            heard = talk.written.len();
-            // The task of the stream that is given up fails; nothing else may.
+            wire.borrow_mut().to_server.extend(&talk.written[delivered..]);
+            delivered = talk.written.len();
+            // The task of the cancelled stream fails, and no other may fail.
             server.tasks.retain(|(id, _)| {
-                *id != gives_up
-                    || !talk.seen.contains(&Seen::Sent(Sent::Reset(*id, ErrorCode::Cancel)))
+                *id != cancelled_stream
+                    || !talk.events.contains(&Observed::Sent(Sent::Reset(*id, ErrorCode::Cancel)))
             });
-            server.turn();
+            server.take_turn();
             let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
             bytes.chunks(1000).for_each(|piece| talk.receive(piece));
         }
         assert_eq!(server.log.error, None);
-        let mut outcomes = outcomes(&talk.seen);
-        assert_eq!(outcomes.remove(&gives_up).unwrap().end, None);
+        let mut outcomes = outcomes(&talk.events);
+        assert_eq!(outcomes.remove(&cancelled_stream).unwrap().end, None);
         assert_eq!(outcomes.len(), 19);
         for (id, outcome) in outcomes {
-            assert_eq!(outcome, expected(id, &all[0].0, &all[0].1));
+            assert_eq!(outcome, expected(id, &exchanges[0].0, &exchanges[0].1));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Header blocks: the examples of RFC 7541, every way of breaking it, and random ones.
+//! Tests header blocks: the examples of RFC 7541, invalid blocks, and random ones.
 
 use dyno_wire::h2::hpack::encode::{self, Indexing};
 use dyno_wire::h2::hpack::{Decoder, Encoder, HpackError, huffman, limits};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-fn unhex(hex: &str) -> Vec<u8> {
+fn parse_hex(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     digits
         .chunks(2)
@@ -15,9 +15,9 @@ fn unhex(hex: &str) -> Vec<u8> {
 }
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, HpackError> {
-    let mut seen = Vec::new();
-    decoder.decode(block, |name, value| seen.push((name.to_vec(), value.to_vec())))?;
-    Ok(seen)
+    let mut decoded = Vec::new();
+    decoder.decode(block, |name, value| decoded.push((name.to_vec(), value.to_vec())))?;
+    Ok(decoded)
 }
 
 fn fields(list: &[(&str, &str)]) -> Vec<Field> {
@@ -28,13 +28,12 @@ fn slices(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
     fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()))
 }
 
-/// The error that the first block of a connection gives.
-fn refused(block: &[u8]) -> HpackError {
+/// The error of decoding the first block of a connection.
+fn first_block_error(block: &[u8]) -> HpackError {
     decode(&mut Decoder::new(4096), block).unwrap_err()
 }
 
-/// The dynamic table as far as it can be seen from outside: the entries that indexes 62 and up
-/// stand for.
+/// The entries of the dynamic table, read with indexes from 62 on.
 fn table(decoder: &mut Decoder) -> Vec<Field> {
     (62..)
         .map_while(|index| {
@@ -49,21 +48,21 @@ fn table(decoder: &mut Decoder) -> Vec<Field> {
 // RFC 7541 Appendix C.
 
 #[test]
-fn c1_integers() {
+fn rfc7541_c1_integers() {
     for (prefix, value, bytes) in [(5, 10, "0a"), (5, 1337, "1f 9a 0a"), (8, 42, "2a")] {
         let mut out = Vec::new();
         encode::put_int(prefix, 0, value, &mut out);
-        assert_eq!(out, unhex(bytes));
+        assert_eq!(out, parse_hex(bytes));
     }
     let mut out = Vec::new();
     encode::put_size_update(1337, &mut out);
-    assert_eq!(out, unhex("3f 9a 0a"));
+    assert_eq!(out, parse_hex("3f 9a 0a"));
     assert_eq!(decode(&mut Decoder::new(1337), &out), Ok(vec![]));
     assert_eq!(decode(&mut Decoder::new(1336), &out), Err(HpackError::SizeAboveLimit));
 }
 
 #[test]
-fn c2_fields() {
+fn rfc7541_c2_fields() {
     let cases = [
         (
             "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
@@ -76,27 +75,29 @@ fn c2_fields() {
     ];
     for (block, field, inserted) in cases {
         let mut decoder = Decoder::new(4096);
-        assert_eq!(decode(&mut decoder, &unhex(block)), Ok(fields(&[field])));
+        assert_eq!(decode(&mut decoder, &parse_hex(block)), Ok(fields(&[field])));
         assert_eq!(table(&mut decoder).len(), inserted);
     }
 }
 
-/// Decodes three blocks in a row; after each the table must hold these entries. Returns all fields.
-fn three_blocks(
+/// Decodes three blocks of a connection. Checks the entries of the table after each. Returns all
+/// fields.
+fn decode_three_blocks(
     limit: u32,
     blocks: [(&str, &[(&str, &str)], &[(&str, &str)]); 3],
 ) -> [Vec<Field>; 3] {
     let mut decoder = Decoder::new(limit);
     blocks.map(|(block, expected, entries)| {
-        let seen = decode(&mut decoder, &unhex(block)).unwrap();
-        assert_eq!(seen, fields(expected));
+        let decoded = decode(&mut decoder, &parse_hex(block)).unwrap();
+        assert_eq!(decoded, fields(expected));
         assert_eq!(table(&mut decoder), fields(entries));
-        seen
+        decoded
     })
 }
 
-/// Our encoder codes strings with Huffman where that is shorter, as the examples with Huffman do.
-fn encodes_alike(max_size: Option<u32>, lists: &[Vec<Field>; 3], blocks: [&str; 3]) {
+/// Checks that our encoder gives these blocks. It uses Huffman codes where they are shorter, as the
+/// examples with Huffman do.
+fn check_encoder(max_size: Option<u32>, lists: &[Vec<Field>; 3], blocks: [&str; 3]) {
     let mut encoder = Encoder::new();
     if let Some(size) = max_size {
         encoder.set_max_size(size);
@@ -105,7 +106,7 @@ fn encodes_alike(max_size: Option<u32>, lists: &[Vec<Field>; 3], blocks: [&str; 
     for (list, block) in lists.iter().zip(blocks) {
         let mut out = Vec::new();
         encoder.encode(slices(list), &mut out);
-        assert_eq!(out, unhex(block));
+        assert_eq!(out, parse_hex(block));
     }
 }
 
@@ -138,24 +139,25 @@ const REQUEST_TABLES: [&[(&str, &str)]; 3] = [
 ];
 
 #[test]
-fn c3_requests_without_huffman() {
+fn rfc7541_c3_requests_without_huffman() {
     let blocks = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
         "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
     ];
-    three_blocks(4096, [0, 1, 2].map(|n| (blocks[n], REQUESTS[n], REQUEST_TABLES[n])));
+    decode_three_blocks(4096, [0, 1, 2].map(|n| (blocks[n], REQUESTS[n], REQUEST_TABLES[n])));
 }
 
 #[test]
-fn c4_requests_with_huffman() {
+fn rfc7541_c4_requests_with_huffman() {
     let blocks = [
         "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff",
         "8286 84be 5886 a8eb 1064 9cbf",
         "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
     ];
-    let lists = three_blocks(4096, [0, 1, 2].map(|n| (blocks[n], REQUESTS[n], REQUEST_TABLES[n])));
-    encodes_alike(None, &lists, blocks);
+    let lists =
+        decode_three_blocks(4096, [0, 1, 2].map(|n| (blocks[n], REQUESTS[n], REQUEST_TABLES[n])));
+    check_encoder(None, &lists, blocks);
 }
 
 const COOKIE: &str = "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1";
@@ -205,7 +207,7 @@ const RESPONSE_TABLES: [&[(&str, &str)]; 3] = [
 ];
 
 #[test]
-fn c5_responses_without_huffman() {
+fn rfc7541_c5_responses_without_huffman() {
     let blocks = [
         "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032
          303a 3133 3a32 3120 474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -214,11 +216,11 @@ fn c5_responses_without_huffman() {
          5a04 677a 6970 7738 666f 6f3d 4153 444a 4b48 514b 425a 584f 5157 454f 5049 5541 5851
          5745 4f49 553b 206d 6178 2d61 6765 3d33 3630 303b 2076 6572 7369 6f6e 3d31",
     ];
-    three_blocks(256, [0, 1, 2].map(|n| (blocks[n], RESPONSES[n], RESPONSE_TABLES[n])));
+    decode_three_blocks(256, [0, 1, 2].map(|n| (blocks[n], RESPONSES[n], RESPONSE_TABLES[n])));
 }
 
 #[test]
-fn c6_responses_with_huffman() {
+fn rfc7541_c6_responses_with_huffman() {
     let blocks = [
         "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b
          ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
@@ -227,63 +229,64 @@ fn c6_responses_with_huffman() {
          94e7 821d d7f2 e6c7 b335 dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f 9587 3160
          65c0 03ed 4ee5 b106 3d50 07",
     ];
-    let lists = three_blocks(256, [0, 1, 2].map(|n| (blocks[n], RESPONSES[n], RESPONSE_TABLES[n])));
-    // "307" is as long either way; the example codes it, we do not.
+    let lists =
+        decode_three_blocks(256, [0, 1, 2].map(|n| (blocks[n], RESPONSES[n], RESPONSE_TABLES[n])));
+    // "307" has the same length with and without Huffman: only the example codes it.
     let ours = [blocks[0], "4803 3330 37c1 c0bf", blocks[2]];
-    encodes_alike(Some(256), &lists, ours);
+    check_encoder(Some(256), &lists, ours);
 }
 
-// Refused blocks.
+// Invalid blocks.
 
 #[test]
-fn indexes_beyond_the_tables_are_refused() {
-    assert_eq!(refused(&[0x80]), HpackError::IndexZero);
-    assert_eq!(refused(&[0x80 | 62]), HpackError::IndexBeyondTables);
-    assert_eq!(refused(&unhex("ff ff ff ff ff 0e")), HpackError::IndexBeyondTables);
+fn index_beyond_tables_refused() {
+    assert_eq!(first_block_error(&[0x80]), HpackError::IndexZero);
+    assert_eq!(first_block_error(&[0x80 | 62]), HpackError::IndexBeyondTables);
+    assert_eq!(first_block_error(&parse_hex("ff ff ff ff ff 0e")), HpackError::IndexBeyondTables);
     // As the name of a literal.
-    assert_eq!(refused(&unhex("7e 00")), HpackError::IndexBeyondTables);
+    assert_eq!(first_block_error(&parse_hex("7e 00")), HpackError::IndexBeyondTables);
 }
 
 #[test]
-fn integers_beyond_32_bits_are_refused() {
+fn integer_beyond_32_bits_refused() {
     // 2^32 - 1, as a string's length, and one more.
-    assert_eq!(refused(&unhex("00 7f 80 ff ff ff 0f")), HpackError::StringTooLong);
-    assert_eq!(refused(&unhex("00 7f 81 ff ff ff 0f")), HpackError::IntegerTooLarge);
-    assert_eq!(refused(&unhex("ff ff ff ff ff 7f")), HpackError::IntegerTooLarge);
+    assert_eq!(first_block_error(&parse_hex("00 7f 80 ff ff ff 0f")), HpackError::StringTooLong);
+    assert_eq!(first_block_error(&parse_hex("00 7f 81 ff ff ff 0f")), HpackError::IntegerTooLarge);
+    assert_eq!(first_block_error(&parse_hex("ff ff ff ff ff 7f")), HpackError::IntegerTooLarge);
     // Zeros in front, as many as allowed and more.
-    assert_eq!(decode(&mut Decoder::new(4096), &unhex("3f e1 80 80 80 00")), Ok(vec![]));
-    assert_eq!(refused(&unhex("ff 80 80 80 80 80 00")), HpackError::IntegerTooLarge);
+    assert_eq!(decode(&mut Decoder::new(4096), &parse_hex("3f e1 80 80 80 00")), Ok(vec![]));
+    assert_eq!(first_block_error(&parse_hex("ff 80 80 80 80 80 00")), HpackError::IntegerTooLarge);
 }
 
 #[test]
-fn block_that_ends_early_is_refused() {
-    let block = unhex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 40 01 61 01 62");
+fn truncated_block_refused() {
+    let block = parse_hex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 40 01 61 01 62");
     let whole_fields = [0, 1, 2, 3, 17, 22];
     for end in 0..=block.len() {
-        let seen = decode(&mut Decoder::new(4096), &block[..end]).map(|seen| seen.len());
+        let decoded = decode(&mut Decoder::new(4096), &block[..end]).map(|decoded| decoded.len());
         let expected = whole_fields.iter().position(|at| *at == end).ok_or(HpackError::Truncated);
-        assert_eq!(seen, expected, "cut at {end}");
+        assert_eq!(decoded, expected, "cut at {end}");
     }
-    assert_eq!(refused(&[0xff]), HpackError::Truncated);
-    assert_eq!(refused(&[0x3f, 0x80]), HpackError::Truncated);
+    assert_eq!(first_block_error(&[0xff]), HpackError::Truncated);
+    assert_eq!(first_block_error(&[0x3f, 0x80]), HpackError::Truncated);
 }
 
 #[test]
-fn size_updates_are_only_accepted_where_they_belong() {
-    assert_eq!(refused(&[0x82, 0x20]), HpackError::SizeUpdateNotFirst);
-    assert_eq!(refused(&unhex("3f e2 1f")), HpackError::SizeAboveLimit);
+fn misplaced_size_update_refused() {
+    assert_eq!(first_block_error(&[0x82, 0x20]), HpackError::SizeUpdateNotFirst);
+    assert_eq!(first_block_error(&parse_hex("3f e2 1f")), HpackError::SizeAboveLimit);
     assert_eq!(
-        decode(&mut Decoder::new(4096), &unhex("20 3f e1 1f 82")).map(|seen| seen.len()),
+        decode(&mut Decoder::new(4096), &parse_hex("20 3f e1 1f 82")).map(|decoded| decoded.len()),
         Ok(1)
     );
     // A higher limit has no effect before the peer makes use of it.
     let mut decoder = Decoder::new(8192);
-    assert_eq!(decode(&mut decoder, &unhex("82")).map(|seen| seen.len()), Ok(1));
-    assert_eq!(decode(&mut decoder, &unhex("3f e1 3f 82")).map(|seen| seen.len()), Ok(1));
+    assert_eq!(decode(&mut decoder, &parse_hex("82")).map(|decoded| decoded.len()), Ok(1));
+    assert_eq!(decode(&mut decoder, &parse_hex("3f e1 3f 82")).map(|decoded| decoded.len()), Ok(1));
 }
 
 #[test]
-fn lower_limit_must_be_followed_by_a_size_update() {
+fn lower_limit_requires_size_update() {
     let lowered = |limits: &[u32]| {
         let mut decoder = Decoder::new(4096);
         for limit in limits {
@@ -299,17 +302,17 @@ fn lower_limit_must_be_followed_by_a_size_update() {
         Err(HpackError::SizeUpdateMissing)
     );
     assert_eq!(decode(&mut lowered(&[10]), &[0x2b, 0x82]), Err(HpackError::SizeAboveLimit));
-    assert!(decode(&mut lowered(&[10, 4096]), &unhex("2a 3f e1 1f 82")).is_ok());
+    assert!(decode(&mut lowered(&[10, 4096]), &parse_hex("2a 3f e1 1f 82")).is_ok());
     assert!(decode(&mut lowered(&[10]), &[0x2a, 0x82]).is_ok());
     assert!(decode(&mut lowered(&[5000, 4096]), &[0x82]).is_ok());
-    // It is owed once.
+    // One update is enough.
     let mut decoder = lowered(&[10]);
     assert!(decode(&mut decoder, &[0x20]).is_ok());
     assert!(decode(&mut decoder, &[0x82]).is_ok());
 }
 
 #[test]
-fn strings_and_lists_are_bounded() {
+fn string_or_list_above_limit_refused() {
     let literal = |value: &[u8]| {
         let mut block = vec![0x00, 0x01, b'a'];
         encode::put_int(7, 0, value.len(), &mut block);
@@ -319,32 +322,35 @@ fn strings_and_lists_are_bounded() {
     let longest = vec![b'\x01'; limits::STRING_BYTES];
     assert!(decode(&mut Decoder::new(4096), &literal(&longest)).is_ok());
     assert_eq!(
-        refused(&literal(&[longest.as_slice(), b"\x01"].concat())),
+        first_block_error(&literal(&[longest.as_slice(), b"\x01"].concat())),
         HpackError::StringTooLong
     );
-    // Coded to less than the limit, decoded to more.
+    // The coded string is below the limit, the decoded one above.
     let mut block = vec![0x00, 0x01, b'a'];
     encode::put_string(&vec![b'0'; limits::STRING_BYTES + 1], &mut block);
-    assert_eq!(refused(&block), HpackError::StringTooLong);
+    assert_eq!(first_block_error(&block), HpackError::StringTooLong);
 
     let mut decoder = Decoder::new(4096);
     let value = vec![b'x'; 4096 - 32 - 1];
     let mut block = Vec::new();
     encode::put_field(b"a", &value, Indexing::Incremental, &mut block);
     assert!(decode(&mut decoder, &block).is_ok());
-    let most = limits::HEADER_LIST_BYTES / 4096;
-    assert_eq!(decode(&mut decoder, &vec![0x80 | 62; most]).map(|seen| seen.len()), Ok(most));
+    let limit = limits::HEADER_LIST_BYTES / 4096;
     assert_eq!(
-        decode(&mut decoder, &vec![0x80 | 62; most + 1]),
+        decode(&mut decoder, &vec![0x80 | 62; limit]).map(|decoded| decoded.len()),
+        Ok(limit)
+    );
+    assert_eq!(
+        decode(&mut decoder, &vec![0x80 | 62; limit + 1]),
         Err(HpackError::HeaderListTooLarge)
     );
 }
 
 #[test]
-fn bad_huffman_is_refused() {
+fn invalid_huffman_code_refused() {
     let decoded = |hex: &str| {
         let mut out = b"before".to_vec();
-        huffman::decode(&unhex(hex), &mut out).map(|()| out.split_off(6))
+        huffman::decode(&parse_hex(hex), &mut out).map(|()| out.split_off(6))
     };
     assert_eq!(decoded(""), Ok(vec![]));
     assert_eq!(decoded("07"), Ok(b"0".to_vec()));
@@ -359,44 +365,44 @@ fn bad_huffman_is_refused() {
     // The longest code, and the first bytes of one with 28 bits.
     assert_eq!(decoded("ff ff ff f3"), Ok(b"\x0a".to_vec()));
     assert_eq!(decoded("ff ff fe"), Err(HpackError::HuffmanPadding));
-    assert_eq!(refused(&unhex("00 81 ff 00")), HpackError::HuffmanPaddingTooLong);
+    assert_eq!(first_block_error(&parse_hex("00 81 ff 00")), HpackError::HuffmanPaddingTooLong);
 }
 
 // The table.
 
 #[test]
-fn name_may_come_from_the_entry_that_its_field_evicts() {
+fn name_of_evicted_entry_is_usable() {
     let mut decoder = Decoder::new(100);
     let name = "n".repeat(40);
     let mut block = Vec::new();
     encode::put_field(name.as_bytes(), b"old", Indexing::Incremental, &mut block);
-    // Its name is that of index 62.
+    // The name has index 62.
     block.extend_from_slice(&[0x40 | 62, 3, b'n', b'e', b'w']);
     assert_eq!(decode(&mut decoder, &block), Ok(fields(&[(&name, "old"), (&name, "new")])));
     assert_eq!(table(&mut decoder), fields(&[(&name, "new")]));
 }
 
 #[test]
-fn entry_larger_than_the_table_empties_it() {
+fn entry_larger_than_table_empties_table() {
     let mut decoder = Decoder::new(64);
-    assert!(decode(&mut decoder, &unhex("40 01 61 01 62")).is_ok());
+    assert!(decode(&mut decoder, &parse_hex("40 01 61 01 62")).is_ok());
     assert_eq!(table(&mut decoder).len(), 1);
     let mut block = Vec::new();
     encode::put_field(b"a", &[b'x'; 32], Indexing::Incremental, &mut block);
-    assert_eq!(decode(&mut decoder, &block).map(|seen| seen.len()), Ok(1));
+    assert_eq!(decode(&mut decoder, &block).map(|decoded| decoded.len()), Ok(1));
     assert_eq!(table(&mut decoder), []);
 }
 
 #[test]
-fn generation_tells_of_every_change_and_of_nothing_else() {
+fn generation_changes_only_with_table() {
     let mut decoder = Decoder::new(4096);
     let changes = |decoder: &mut Decoder, block: &[u8]| {
         let before = decoder.generation();
         decode(decoder, block).unwrap();
         decoder.generation() != before
     };
-    assert!(!changes(&mut decoder, &unhex("88 0f 0d 02 31 33 10 01 61 01 62")));
-    assert!(changes(&mut decoder, &unhex("40 01 61 01 62")));
+    assert!(!changes(&mut decoder, &parse_hex("88 0f 0d 02 31 33 10 01 61 01 62")));
+    assert!(changes(&mut decoder, &parse_hex("40 01 61 01 62")));
     assert!(!changes(&mut decoder, &[0x80 | 62]));
     assert!(changes(&mut decoder, &[0x20]));
     let before = decoder.generation();
@@ -407,7 +413,7 @@ fn generation_tells_of_every_change_and_of_nothing_else() {
 // Encoding without a table.
 
 #[test]
-fn static_entries_are_found() {
+fn static_index_finds_entries() {
     assert_eq!(encode::static_index(b":method", b"POST"), (Some(3), Some(2)));
     assert_eq!(encode::static_index(b":method", b"PUT"), (None, Some(2)));
     assert_eq!(encode::static_index(b"www-authenticate", b""), (Some(61), Some(61)));
@@ -417,29 +423,29 @@ fn static_entries_are_found() {
 }
 
 #[test]
-fn fields_take_the_shortest_form() {
+fn put_field_uses_shortest_form() {
     let put = |name: &str, value: &str, indexing| {
         let mut out = Vec::new();
         encode::put_field(name.as_bytes(), value.as_bytes(), indexing, &mut out);
         out
     };
-    assert_eq!(put(":path", "/", Indexing::Without), unhex("84"));
-    assert_eq!(put(":path", "/", Indexing::Never), unhex("14 01 2f"));
-    assert_eq!(put(":path", "/sample/path", Indexing::Without)[..1], unhex("04"));
-    assert_eq!(put("authorization", "x", Indexing::Never), unhex("1f 08 01 78"));
-    assert_eq!(put("xyz", "", Indexing::Incremental)[..1], unhex("40"));
+    assert_eq!(put(":path", "/", Indexing::Without), parse_hex("84"));
+    assert_eq!(put(":path", "/", Indexing::Never), parse_hex("14 01 2f"));
+    assert_eq!(put(":path", "/sample/path", Indexing::Without)[..1], parse_hex("04"));
+    assert_eq!(put("authorization", "x", Indexing::Never), parse_hex("1f 08 01 78"));
+    assert_eq!(put("xyz", "", Indexing::Incremental)[..1], parse_hex("40"));
 }
 
 // Random input.
 
-fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+fn any_bytes(max_length: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => "[ -~]*".prop_map(String::into_bytes),
-        1 => prop::collection::vec(any::<u8>(), 0..most),
+        1 => prop::collection::vec(any::<u8>(), 0..max_length),
     ]
 }
 
-/// From few enough names and values that the tables are of use.
+/// A field from few names and values, so that the tables are used.
 fn any_field() -> impl Strategy<Value = Field> {
     let name = prop_oneof![
         3 => prop::sample::select(&[":status", ":method", "date", "server", "x-a", "x-b"][..])
@@ -471,9 +477,9 @@ fn any_action() -> impl Strategy<Value = Action> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// For any sizes, decoded fields equal encoded ones, and both ends keep the same table.
+    /// Decoded fields equal encoded ones for any table sizes.
     #[test]
-    fn what_is_encoded_is_decoded(actions in prop::collection::vec(any_action(), 1..30)) {
+    fn encode_decode_round_trip(actions in prop::collection::vec(any_action(), 1..30)) {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(4096));
         for action in actions {
             match action {
@@ -510,15 +516,15 @@ proptest! {
         prop_assert_eq!(&decoded[before.len()..], &bytes[..]);
     }
 
-    /// The fast decoder sees the same as one that follows the code bit by bit.
+    /// The fast decoder gives the same result as one that reads bit by bit.
     #[test]
-    fn huffman_decodes_as_the_code_says(bytes in mostly_ones()) {
+    fn huffman_decode_equals_bitwise_decoder(bytes in mostly_ones()) {
         let mut out = Vec::new();
         let decoded = huffman::decode(&bytes, &mut out).map(|()| out);
-        prop_assert_eq!(decoded, slowly(&bytes));
+        prop_assert_eq!(decoded, decode_bitwise(&bytes));
     }
 
-    /// A table keeps serving after blocks that are refused.
+    /// The table stays usable and within its limit after blocks that are refused.
     #[test]
     fn random_bytes_never_panic(
         limit in prop_oneof![0u32..5000, any::<u32>()],
@@ -528,12 +534,12 @@ proptest! {
         for block in blocks {
             let _ = decode(&mut decoder, &block);
             let size = |(name, value): &(Vec<u8>, Vec<u8>)| name.len() + value.len() + 32;
-            let held: usize = table(&mut decoder).iter().map(size).sum();
-            prop_assert!(held <= limit.max(4096) as usize);
+            let table_size: usize = table(&mut decoder).iter().map(size).sum();
+            prop_assert!(table_size <= limit.max(4096) as usize);
         }
     }
 
-    /// Blocks that are nearly right get further.
+    /// Valid blocks with single bytes replaced reach later states than random bytes.
     #[test]
     fn damaged_blocks_never_panic(
         lists in prop::collection::vec(prop::collection::vec(any_field(), 0..8), 1..6),
@@ -564,11 +570,11 @@ fn mostly_ones() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..40)
 }
 
-/// Decodes `bytes` by trying each symbol's code at each place.
-fn slowly(bytes: &[u8]) -> Result<Vec<u8>, HpackError> {
+/// Decodes `bytes` by comparing the code of each symbol at each position.
+fn decode_bitwise(bytes: &[u8]) -> Result<Vec<u8>, HpackError> {
     let bits: Vec<bool> =
         bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect();
-    let codes: Vec<Vec<bool>> = (0..=255).map(code_of).collect();
+    let codes: Vec<Vec<bool>> = (0..=255).map(huffman_code).collect();
     let (mut rest, mut out) = (bits.as_slice(), Vec::new());
     loop {
         if let Some(symbol) = codes.iter().position(|code| rest.starts_with(code)) {
@@ -586,9 +592,8 @@ fn slowly(bytes: &[u8]) -> Result<Vec<u8>, HpackError> {
     }
 }
 
-/// One symbol's code: what is the same however it is padded. Eight symbols in a row end at a byte's
-/// end.
-fn code_of(symbol: u8) -> Vec<bool> {
+/// The code of one symbol, without padding: eight equal symbols end at the end of a byte.
+fn huffman_code(symbol: u8) -> Vec<bool> {
     let mut coded = Vec::new();
     huffman::encode(&[symbol; 8], &mut coded);
     let bits = coded.iter().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1));

@@ -1,11 +1,11 @@
-//! Header blocks of other implementations (github.com/http2jp/hpack-test-case) decode to the fields
-//! they were made of.
+//! Tests that header blocks of other implementations (github.com/http2jp/hpack-test-case) decode to
+//! their fields.
 //!
-//! Each file, packed by gzip, holds the stories of one encoder, in lines:
+//! Each file, compressed with gzip, has the connections ("stories") of one encoder, in lines:
 //!
 //! ```text
 //! story 00          a connection begins
-//! size 1365         from here on the decoder's limit is another (4096 at first)
+//! size 1365         the decoder's limit for the following blocks (initially 4096)
 //! wire 82864188..   one header block in hexadecimal
 //! name<TAB>value    its fields, with \t, \n, \r and \\ escaped, up to an empty line
 //! ```
@@ -18,7 +18,7 @@ const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/hpa
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// One header block and what it says.
+/// One header block and its fields.
 struct Case<'a> {
     story: &'a str,
     limit: u32,
@@ -45,9 +45,9 @@ fn parse(text: &str) -> Vec<Case<'_>> {
             Some(("wire", hex)) => {
                 let fields =
                     lines.by_ref().take_while(|line| !line.is_empty()).map(field).collect();
-                cases.push(Case { story, limit, block: unhex(hex), fields });
+                cases.push(Case { story, limit, block: parse_hex(hex), fields });
             }
-            _ => panic!("a line is neither of these: {line:?}"),
+            _ => panic!("an unknown line: {line:?}"),
         }
     }
     cases
@@ -72,58 +72,59 @@ fn unescape(text: &str) -> Vec<u8> {
     .collect()
 }
 
-fn unhex(hex: &str) -> Vec<u8> {
+fn parse_hex(hex: &str) -> Vec<u8> {
     hex.as_bytes()
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
         .collect()
 }
 
-fn decode(decoder: &mut Decoder, case: &Case<'_>, what: &str) {
-    let mut seen: Vec<Field> = Vec::new();
+fn decode(decoder: &mut Decoder, case: &Case<'_>, source: &str) {
+    let mut decoded: Vec<Field> = Vec::new();
     decoder
-        .decode(&case.block, |name, value| seen.push((name.to_vec(), value.to_vec())))
-        .unwrap_or_else(|error| panic!("{what}, story {}: {error}", case.story));
-    assert_eq!(seen, case.fields, "{what}, story {}", case.story);
+        .decode(&case.block, |name, value| decoded.push((name.to_vec(), value.to_vec())))
+        .unwrap_or_else(|error| panic!("{source}, story {}: {error}", case.story));
+    assert_eq!(decoded, case.fields, "{source}, story {}", case.story);
 }
 
-/// Reads every story as it is, and again as our own encoder writes it under the same limits.
+/// Decodes every story, and again after encoding its fields with our encoder.
 fn check(file: &str) {
     let text = read(file);
-    let (mut decoder, mut encoder, mut echo) =
+    let (mut decoder, mut encoder, mut own_decoder) =
         (Decoder::new(4096), Encoder::new(), Decoder::new(4096));
     let (mut story, mut limit) = ("", 4096);
     for mut case in parse(&text) {
         if case.story != story {
             (story, limit) = (case.story, 4096);
-            (decoder, encoder, echo) = (Decoder::new(4096), Encoder::new(), Decoder::new(4096));
+            (decoder, encoder, own_decoder) =
+                (Decoder::new(4096), Encoder::new(), Decoder::new(4096));
         }
         if case.limit != limit {
             limit = case.limit;
             decoder.set_limit(limit);
             encoder.set_max_size(limit);
-            echo.set_limit(limit);
+            own_decoder.set_limit(limit);
         }
         decode(&mut decoder, &case, file);
         case.block.clear();
         let fields = case.fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         encoder.encode(fields, &mut case.block);
-        decode(&mut echo, &case, "our own encoding");
+        decode(&mut own_decoder, &case, "our own encoding");
     }
-    assert!(!story.is_empty(), "{file} holds no story");
+    assert!(!story.is_empty(), "{file} has no story");
 }
 
 #[test]
-fn go_hpack() {
+fn decode_go_hpack_vectors() {
     check("go-hpack.txt");
 }
 
 #[test]
-fn nghttp2() {
+fn decode_nghttp2_vectors() {
     check("nghttp2.txt");
 }
 
 #[test]
-fn nghttp2_with_changing_table_sizes() {
+fn decode_nghttp2_vectors_with_table_sizes() {
     check("nghttp2-change-table-size.txt");
 }

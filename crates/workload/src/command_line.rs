@@ -1,4 +1,4 @@
-//! Requests, headers and expectations of the command line.
+//! Parses requests, headers and expectations of the command line.
 //!
 //! Error messages do not name the option and its argument: the caller adds both.
 
@@ -8,8 +8,8 @@ use dyno_archive::plan::{Body, Expect, Request};
 
 use crate::{ReadFile, compile};
 
-/// Returns a request of weight 1 that is named by its method and path. Any status from 200 to 399
-/// is correct.
+/// Returns a request of weight 1, with method and path as its name. Any status from 200 to 399 is
+/// correct.
 #[must_use]
 pub fn request(
     method: &str,
@@ -29,7 +29,7 @@ pub fn request(
 }
 
 /// Reads a request of a mix: `80 GET /items/{seq}`, `20 POST /items {"n":1}` or `20 POST /items
-/// @body.json`. `Err`: it has another form, or its body cannot be read.
+/// @body.json`. `Err`: the text is not a request, or its body cannot be read.
 pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
     const WRONG: &str = "not a request\nhint: write it like '80 GET /items' or '20 POST /items \
                          @body.json'";
@@ -80,16 +80,16 @@ pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> 
     let (pointer, value) = text
         .split_once('=')
         .ok_or("not a JSON expectation\nhint: write it like /items/0/name=\"ann\"")?;
-    // Invalid JSON is taken as text, because quotes within quotes are hard to type.
+    // Invalid JSON is read as text, because quotes within quotes are hard to type.
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     Ok((pointer.into(), value))
 }
 
-/// Adds a number to each of several requests of the same name.
+/// Adds a number to the name of a request that has the name of an earlier one.
 pub fn number_duplicates(requests: &mut [Request]) {
-    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for request in requests {
-        let n = seen.entry(request.name.clone()).or_default();
+        let n = counts.entry(request.name.clone()).or_default();
         *n += 1;
         if *n > 1 {
             request.name = format!("{} #{n}", request.name);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn mix_is_weight_method_path_and_body() {
+    fn mix_entry_has_weight_method_path_and_body() {
         let request = parse_mix_entry("20 POST /a/{seq} {\"n\": 1, \"m\": 2}", &read).unwrap();
         assert_eq!(
             (request.weight, request.method.as_str(), request.path.as_str()),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn header_is_a_name_and_a_value_and_frames_nothing() {
+    fn header_without_colon_or_of_framing_fails() {
         assert_eq!(header(" X-A : b: c ").unwrap(), ("X-A".into(), "b: c".into()));
         assert_eq!(header(":path: /").unwrap(), (":path".into(), "/".into()));
         assert!(header("X-A").unwrap_err().contains("'Name: value'"));
@@ -136,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn expected_header_may_have_any_value() {
+    fn expected_header_without_value_accepts_any() {
         assert_eq!(expected_header(" ETag "), ("ETag".into(), None));
         assert_eq!(expected_header("Server: a: b"), ("Server".into(), Some("a: b".into())));
     }
 
     #[test]
-    fn expected_json_may_be_text_without_quotes() {
+    fn expected_json_invalid_is_text() {
         assert_eq!(expected_json("/a=1").unwrap(), ("/a".into(), 1.into()));
         assert_eq!(expected_json("/a=ann").unwrap(), ("/a".into(), "ann".into()));
         assert!(expected_json("/a").is_err());
     }
 
     #[test]
-    fn requests_of_the_same_name_get_numbers() {
+    fn duplicate_names_get_numbers() {
         let named =
             |name: &str| Request { name: name.into(), ..request("GET", "/", Vec::new(), None) };
         let mut requests = ["a", "b", "a", "a"].map(named);

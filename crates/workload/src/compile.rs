@@ -1,4 +1,6 @@
-//! Compilation of a workload to the byte templates that are sent.
+//! Compiles a workload to the byte templates that are sent, and to the expectations of responses.
+//!
+//! Everything that does not vary between requests is encoded and checked here, before the load.
 
 use std::sync::Arc;
 
@@ -17,8 +19,8 @@ use crate::ReadFile;
 use crate::header;
 use crate::template::Templates;
 
-/// Returns whether a header frames a message. dyno writes these headers itself: a wrong length
-/// would be request smuggling, not load.
+/// Returns whether a header frames a message. dyno writes these headers itself: with a wrong length
+/// the server would read other requests than those that were sent.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
@@ -33,36 +35,36 @@ pub fn no_framing(header: &str) -> String {
     )
 }
 
-/// Stands for a placeholder while a head is encoded and checked: a character of the private use
-/// area on each side of the placeholder's number.
+/// A private-use character on both sides of a placeholder's number: this mark replaces the
+/// placeholder while a head is encoded and checked.
 const MARK: char = '\u{F8FF}';
 
-/// Compiles a workload for a server that is called `host`. `http2` is what an upgrade announces.
-/// `Err`: a sentence that names the request.
+/// Compiles a workload for a server with the name `host`. `http2`: the settings that an upgrade
+/// announces. `Err`: a sentence that names the request.
 pub fn compile(
     workload: &plan::Workload,
     host: &str,
     http2: &Http2,
     read: ReadFile<'_>,
 ) -> Result<Traffic, String> {
-    compile_or_say_where(workload, host, http2, read).map_err(|wrong| wrong.message)
+    compile_located(workload, host, http2, read).map_err(|error| error.message)
 }
 
-/// Checks that a workload can be sent to any server. `Err`: the part that cannot.
+/// Checks that a workload can be sent to any server. `Err`: the part that cannot be sent.
 pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), CompileError> {
-    compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
+    compile_located(workload, "host", &Http2::default(), read).map(drop)
 }
 
 /// A part of a workload that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// The index of the request, and the part of it that is wrong. `None`: the workload as a whole.
-    pub place: Option<(usize, Field)>,
+    /// The index of the request, and its wrong part. `None`: the workload as a whole.
+    pub location: Option<(usize, Field)>,
     /// A sentence that names the request.
     pub message: String,
 }
 
-/// A part of a request, or of what is expected of its response.
+/// A part of a request, or of the expectation of its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
     Method,
@@ -80,10 +82,10 @@ pub enum Field {
     JsonMatches(String),
 }
 
-/// A part of a request, and its mistake as a sentence.
-type At = (Field, String);
+/// The wrong part of a request, and its mistake as a sentence.
+type FieldError = (Field, String);
 
-fn compile_or_say_where(
+fn compile_located(
     workload: &plan::Workload,
     host: &str,
     http2: &Http2,
@@ -93,50 +95,52 @@ fn compile_or_say_where(
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
-    let room = BodyBudget::default();
+    let body_budget = BodyBudget::default();
     for (i, request) in workload.requests.iter().enumerate() {
-        let named = |at: At| request_error(i, request, at);
-        check_headers(request, protocol).map_err(named)?;
-        let mut made = compile_request(request, host, &mut templates).map_err(named)?;
-        made.expect.room = room.clone();
-        compiled.push((made, request.weight));
+        let with_request = |error: FieldError| request_error(i, request, error);
+        check_headers(request, protocol).map_err(with_request)?;
+        let mut compiled_request =
+            compile_request(request, host, &mut templates).map_err(with_request)?;
+        compiled_request.expect.room = body_budget.clone();
+        compiled.push((compiled_request, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
-            lists.push(
-                FieldList::from_request(request, scheme, host, &mut templates).map_err(named)?,
-            );
+            let list = FieldList::from_request(request, scheme, host, &mut templates);
+            lists.push(list.map_err(with_request)?);
         }
     }
-    let fixed: Vec<_> = lists.iter().map(FieldList::constant_fields).collect();
-    let shared = h2::SharedFields::from_requests(&fixed);
-    for ((made, _), list) in compiled.iter_mut().zip(lists) {
-        made.stream = Some(list.encode(&shared));
+    let constant: Vec<_> = lists.iter().map(FieldList::constant_fields).collect();
+    let shared = h2::SharedFields::from_requests(&constant);
+    for ((request, _), list) in compiled.iter_mut().zip(lists) {
+        request.stream = Some(list.encode(&shared));
     }
     if protocol == Protocol::H2cUpgrade {
-        for (i, ((made, _), request)) in compiled.iter_mut().zip(&workload.requests).enumerate() {
-            let upgrade = template(&upgrading(request, http2), host, &mut templates);
-            made.upgrade = Some(upgrade.map_err(|at| request_error(i, request, at))?);
+        let requests = compiled.iter_mut().zip(&workload.requests);
+        for (i, ((compiled_request, _), request)) in requests.enumerate() {
+            let upgrade = template(&with_upgrade_fields(request, http2), host, &mut templates);
+            let upgrade = upgrade.map_err(|error| request_error(i, request, error))?;
+            compiled_request.upgrade = Some(upgrade);
         }
     }
     let traffic =
-        Traffic::new(compiled).map_err(|message| CompileError { place: None, message })?;
+        Traffic::new(compiled).map_err(|message| CompileError { location: None, message })?;
     Ok(traffic.sharing(shared.table_bytes()))
 }
 
-fn request_error(i: usize, request: &plan::Request, (field, error): At) -> CompileError {
+fn request_error(i: usize, request: &plan::Request, (field, error): FieldError) -> CompileError {
     CompileError {
-        place: Some((i, field)),
+        location: Some((i, field)),
         message: format!("request {:?}: {error}", request.name),
     }
 }
 
 /// Checks that the protocol can carry the request's headers.
-fn check_headers(request: &plan::Request, protocol: Protocol) -> Result<(), At> {
+fn check_headers(request: &plan::Request, protocol: Protocol) -> Result<(), FieldError> {
     let fault = request.headers.iter().find_map(|(name, value)| {
-        header::fault(protocol, name, value).map(|why| (name.clone(), why))
+        header::fault(protocol, name, value).map(|reason| (name.clone(), reason))
     });
     match fault.or_else(|| header::duplicate(&request.headers)) {
-        Some((name, why)) => Err((Field::Header(name), why)),
+        Some((name, reason)) => Err((Field::Header(name), reason)),
         None => Ok(()),
     }
 }
@@ -145,7 +149,7 @@ fn compile_request(
     request: &plan::Request,
     host: &str,
     templates: &mut Templates<'_>,
-) -> Result<CompiledRequest, At> {
+) -> Result<CompiledRequest, FieldError> {
     const TUNNEL: &str = "method CONNECT: cannot be measured, because it opens a tunnel and gets \
                           no response\nhint: load the server itself, with another method";
     if request.method == "CONNECT" {
@@ -163,7 +167,7 @@ fn compile_request(
 }
 
 /// Returns the request with the fields of an upgrade to HTTP/2 (RFC 7540 §3.2).
-fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
+fn with_upgrade_fields(request: &plan::Request, http2: &Http2) -> plan::Request {
     let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
     let mut request = request.clone();
     request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
@@ -192,28 +196,29 @@ impl FieldList {
         scheme: &str,
         host: &str,
         templates: &mut Templates<'_>,
-    ) -> Result<FieldList, At> {
+    ) -> Result<FieldList, FieldError> {
         let mut parse = |text: &str, part: HeadPart<'_>| part.parse(text, templates);
-        let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let authority = own_host.map_or(host, |(_, value)| value.as_str());
+        let host_header =
+            request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = host_header.map_or(host, |(_, value)| value.as_str());
         let mut fields = vec![
             (b":method".to_vec(), vec![bytes(&request.method)]),
             (b":scheme".to_vec(), vec![bytes(scheme)]),
             (b":authority".to_vec(), parse(authority, HeadPart::Header("Host"))?),
             (b":path".to_vec(), parse(&request.path, HeadPart::Path)?),
         ];
-        for (written, value) in &request.headers {
-            let name = written.to_ascii_lowercase();
+        for (header, value) in &request.headers {
+            let name = header.to_ascii_lowercase();
             if name != "host" {
-                fields.push((name.into_bytes(), parse(value.trim(), HeadPart::Header(written))?));
+                fields.push((name.into_bytes(), parse(value.trim(), HeadPart::Header(header))?));
             }
         }
         let body = body(request, templates)?;
         let has_length = fields.iter().any(|(name, _)| name == b"content-length");
         // An empty body also gets `Content-Length: 0` (RFC 9110 §8.6).
-        let wants_length =
+        let needs_length =
             request.body.is_some() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
-        if wants_length && !has_length {
+        if needs_length && !has_length {
             let length = if body.iter().all(is_fixed) {
                 bytes(&concat(&body).len().to_string())
             } else {
@@ -224,34 +229,35 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Returns the constant fields whose name no varying field has: reordering them is safe.
+    /// Returns the constant fields whose name is not that of a varying field. They may be
+    /// reordered.
     fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let is_made =
+        let is_varying =
             |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
-        let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
-        fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
+        let constant = self.fields.iter().filter(|(name, _)| !is_varying(name));
+        constant.map(|(name, value)| (name.clone(), concat(value))).collect()
     }
 
     fn encode(self, shared: &h2::SharedFields) -> StreamTemplate {
-        let all_fixed = self.constant_fields();
-        if all_fixed.len() == self.fields.len() && self.body.iter().all(is_fixed) {
+        let constant = self.constant_fields();
+        if constant.len() == self.fields.len() && self.body.iter().all(is_fixed) {
             return StreamTemplate::Fixed {
-                block: shared.encode(&all_fixed),
+                block: shared.encode(&constant),
                 body: concat(&self.body).into(),
             };
         }
         let is_pseudo = |name: &[u8]| name.starts_with(b":");
         let mut fields = Vec::new();
-        let is_movable = |name: &Vec<u8>| all_fixed.iter().any(|(n, _)| n == name);
-        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind the movable fields come
-        // before the rest, which keeps its order.
+        let is_movable = |name: &Vec<u8>| constant.iter().any(|(n, _)| n == name);
+        // Pseudo-header fields come first (RFC 9113 §8.3). Within each kind the movable fields come
+        // first, and the others keep their order.
         for pseudo in [true, false] {
-            let kind = |name: &[u8]| is_pseudo(name) == pseudo;
+            let has_kind = |name: &[u8]| is_pseudo(name) == pseudo;
             let movable: Vec<_> =
-                all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
+                constant.iter().filter(|(name, _)| has_kind(name)).cloned().collect();
             fields.push(FieldPiece::Fixed(shared.encode(&movable)));
-            let rest = self.fields.iter().filter(|(name, _)| kind(name) && !is_movable(name));
-            fields.extend(rest.map(|(name, value)| {
+            let others = self.fields.iter().filter(|(name, _)| has_kind(name) && !is_movable(name));
+            fields.extend(others.map(|(name, value)| {
                 if value.iter().all(is_fixed) {
                     return FieldPiece::Fixed(shared.encode(&[(name.clone(), concat(value))]));
                 }
@@ -272,7 +278,10 @@ fn bytes(text: &str) -> RequestPart {
     RequestPart::Bytes(text.as_bytes().into())
 }
 
-fn body(request: &plan::Request, templates: &mut Templates<'_>) -> Result<Vec<RequestPart>, At> {
+fn body(
+    request: &plan::Request,
+    templates: &mut Templates<'_>,
+) -> Result<Vec<RequestPart>, FieldError> {
     let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
     templates.parse(body).map_err(|error| (Field::Body, error))
 }
@@ -281,32 +290,34 @@ fn template(
     request: &plan::Request,
     host: &str,
     templates: &mut Templates<'_>,
-) -> Result<Template, At> {
+) -> Result<Template, FieldError> {
     let body = body(request, templates)?;
     let body_is_fixed = body.iter().all(is_fixed);
-    let mut holes = Vec::new();
-    let path = mark(&request.path, HeadPart::Path, templates, &mut holes)?;
+    let mut placeholders = Vec::new();
+    let path = insert_marks(&request.path, HeadPart::Path, templates, &mut placeholders)?;
     let mut headers = Vec::with_capacity(request.headers.len() + 1);
     for (name, value) in &request.headers {
-        headers.push((name.clone(), mark(value, HeadPart::Header(name), templates, &mut holes)?));
+        let value = insert_marks(value, HeadPart::Header(name), templates, &mut placeholders)?;
+        headers.push((name.clone(), value));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-    let is_framed = has("content-length") || has("transfer-encoding");
-    if !body_is_fixed && !is_framed {
-        headers.push(("Content-Length".into(), put_mark(RequestPart::BodyLength, &mut holes)));
+    let has_framing = has("content-length") || has("transfer-encoding");
+    if !body_is_fixed && !has_framing {
+        headers
+            .push(("Content-Length".into(), add_mark(RequestPart::BodyLength, &mut placeholders)));
     }
     // An empty body also gets a length (RFC 9110 §8.6).
-    if !is_framed && request.body.as_ref().is_some_and(|body| body.0.is_empty()) {
+    if !has_framing && request.body.as_ref().is_some_and(|body| body.0.is_empty()) {
         headers.push(("Content-Length".into(), "0".into()));
     }
     let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
     let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
         .map_err(|error| (invalid_field(&error), error.to_string()))?;
-    if holes.is_empty() && body_is_fixed {
+    if placeholders.is_empty() && body_is_fixed {
         return Ok(Template::Fixed(bytes.into()));
     }
     let head = &bytes[..bytes.len() - sent_body.len()];
-    Ok(Template::Varying { head: fill(head, holes), body })
+    Ok(Template::Varying { head: replace_marks(head, placeholders), body })
 }
 
 fn invalid_field(invalid: &encode::Invalid) -> Field {
@@ -332,12 +343,12 @@ fn concat(parts: &[RequestPart]) -> Vec<u8> {
 }
 
 /// Replaces placeholders by marks, so that the encoder can check the text around them.
-fn mark(
+fn insert_marks(
     text: &str,
     part: HeadPart<'_>,
     templates: &mut Templates<'_>,
-    holes: &mut Vec<RequestPart>,
-) -> Result<String, At> {
+    placeholders: &mut Vec<RequestPart>,
+) -> Result<String, FieldError> {
     if text.contains(MARK) {
         return Err((
             part.field(),
@@ -348,9 +359,9 @@ fn mark(
         .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
-            // A piece of a string between ASCII braces is a string.
+            // A part of a string between ASCII braces is a string, so nothing is lost.
             RequestPart::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            hole => put_mark(hole, holes),
+            placeholder => add_mark(placeholder, placeholders),
         })
         .collect())
 }
@@ -366,11 +377,16 @@ enum HeadPart<'a> {
 impl HeadPart<'_> {
     /// Splits a text into its parts, and checks that all its values are allowed in this part of the
     /// head.
-    fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<RequestPart>, At> {
-        let at = |error: String| (self.field(), error);
-        let parts = templates.parse(text.as_bytes()).map_err(at)?;
-        let cannot = |value| at(format!("{text}: the value {value:?} {}", self.text()));
-        parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
+    fn parse(
+        self,
+        text: &str,
+        templates: &mut Templates<'_>,
+    ) -> Result<Vec<RequestPart>, FieldError> {
+        let with_field = |error: String| (self.field(), error);
+        let parts = templates.parse(text.as_bytes()).map_err(with_field)?;
+        let value_error =
+            |value| with_field(format!("{text}: the value {value:?} {}", self.value_problem()));
+        parts.iter().try_for_each(|part| self.check(part)).map_err(value_error)?;
         Ok(parts)
     }
 
@@ -381,7 +397,8 @@ impl HeadPart<'_> {
         }
     }
 
-    const fn text(self) -> &'static str {
+    /// The end of the error message for a value that this part cannot have.
+    const fn value_problem(self) -> &'static str {
         match self {
             HeadPart::Path => {
                 "cannot be sent in a path, because it has blanks or control characters\nhint: \
@@ -392,7 +409,7 @@ impl HeadPart<'_> {
     }
 
     /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value
-    /// that cannot stand here.
+    /// that cannot be sent in this part.
     fn check(self, part: &RequestPart) -> Result<(), String> {
         let RequestPart::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
@@ -406,31 +423,32 @@ impl HeadPart<'_> {
     }
 }
 
-fn put_mark(hole: RequestPart, holes: &mut Vec<RequestPart>) -> String {
-    holes.push(hole);
-    format!("{MARK}{}{MARK}", holes.len() - 1)
+/// Adds a placeholder to the list, and returns its mark.
+fn add_mark(placeholder: RequestPart, placeholders: &mut Vec<RequestPart>) -> String {
+    placeholders.push(placeholder);
+    format!("{MARK}{}{MARK}", placeholders.len() - 1)
 }
 
-/// Puts the placeholders back where their marks are.
-fn fill(head: &[u8], holes: Vec<RequestPart>) -> Vec<RequestPart> {
+/// Replaces the marks by their placeholders.
+fn replace_marks(head: &[u8], placeholders: Vec<RequestPart>) -> Vec<RequestPart> {
     let mut mark = [0; 4];
     let mark = MARK.encode_utf8(&mut mark).as_bytes();
     let mut parts = Vec::new();
     let mut rest = head;
-    // Marks come in pairs, in the order in which they were put.
-    for hole in holes {
-        let at = find(rest, mark);
-        let end = at + mark.len() + find(&rest[at + mark.len()..], mark) + mark.len();
-        parts.extend((at > 0).then(|| RequestPart::Bytes(rest[..at].into())));
-        parts.push(hole);
+    // Each placeholder has two marks, in the order of the list.
+    for placeholder in placeholders {
+        let start = find(rest, mark);
+        let end = start + mark.len() + find(&rest[start + mark.len()..], mark) + mark.len();
+        parts.extend((start > 0).then(|| RequestPart::Bytes(rest[..start].into())));
+        parts.push(placeholder);
         rest = &rest[end..];
     }
     parts.push(RequestPart::Bytes(rest.into()));
     parts
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> usize {
-    bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
+fn find(bytes: &[u8], mark: &[u8]) -> usize {
+    bytes.windows(mark.len()).position(|w| w == mark).expect("every placeholder has two marks")
 }
 
 /// Compiles the expectation of a request.
@@ -438,14 +456,14 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
 /// # Errors
 /// The wrong part, and a sentence.
 pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, String)> {
-    let wanted = &request.expect;
+    let expect = &request.expect;
     // The response to a HEAD has no body to compare.
-    let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
+    let body = expect.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
     let may_be_coded = body.is_some() && request.accepts_codings();
-    let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
+    let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep_expectation(expect)? };
     Ok(Expectation {
-        status: wanted.status,
+        status: expect.status,
         body,
         may_be_coded,
         deep: Arc::new(deep),
@@ -453,33 +471,34 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     })
 }
 
-fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
-    let is = wanted.headers.iter().map(|(name, value)| {
+/// Compiles the parts of an expectation that only a full check compares.
+fn deep_expectation(expect: &plan::Expect) -> Result<Deep, FieldError> {
+    let exact = expect.headers.iter().map(|(name, value)| {
         (name.clone(), value.clone().map_or(ExpectedValue::Any, ExpectedValue::Is))
     });
-    let matches = wanted.headers_match.iter().map(|(name, text)| {
+    let matches = expect.headers_match.iter().map(|(name, text)| {
         let expression =
             expression(text).map_err(|error| (Field::ExpectedHeader(name.clone()), error))?;
         Ok((name.clone(), ExpectedValue::Matches(expression)))
     });
-    let json_matches = wanted.json_match.iter().map(|(pointer, text)| {
+    let json_matches = expect.json_match.iter().map(|(pointer, text)| {
         let field = || Field::JsonMatches(pointer.clone());
         check_pointer(pointer).map_err(|error| (field(), error))?;
         Ok((pointer.clone(), expression(text).map_err(|error| (field(), error))?))
     });
-    for (pointer, _) in &wanted.json {
+    for (pointer, _) in &expect.json {
         check_pointer(pointer).map_err(|error| (Field::Json(pointer.clone()), error))?;
     }
-    let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
-    let body_matches = wanted.body_matches.as_deref().map(expression).transpose();
+    let sha256 = expect.body_sha256.as_deref().map(parse_sha256).transpose();
+    let body_matches = expect.body_matches.as_deref().map(expression).transpose();
     Ok(Deep {
-        headers: is.map(Ok).chain(matches).collect::<Result<_, At>>()?,
+        headers: exact.map(Ok).chain(matches).collect::<Result<_, FieldError>>()?,
         sha256: sha256.map_err(|error| (Field::Sha256, error))?,
         body: None,
-        contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
+        contains: expect.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
         matches: body_matches.map_err(|error| (Field::BodyMatches, error))?,
-        json: wanted.json.clone(),
-        json_matches: json_matches.collect::<Result<_, At>>()?,
+        json: expect.json.clone(),
+        json_matches: json_matches.collect::<Result<_, FieldError>>()?,
     })
 }
 
@@ -497,9 +516,9 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
 pub fn expression(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         // The last line has the message; the lines before it draw the position.
-        let why = error.to_string();
-        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
-        format!("{text:?}: not a regular expression: {why}")
+        let error = error.to_string();
+        let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("{text:?}: not a regular expression: {reason}")
     })
 }
 
@@ -555,11 +574,11 @@ mod tests {
 
     /// Returns the bytes of the second request of worker 0, and the body that a server reads from
     /// them.
-    fn sent(traffic: &Traffic) -> (String, String) {
-        let (mut draws, mut made) = (Draws::new(1, 0, 1), Vec::new());
+    fn second_request(traffic: &Traffic) -> (String, String) {
+        let (mut draws, mut buffer) = (Draws::new(1, 0, 1), Vec::new());
         let template = &traffic.requests()[0].template;
-        template.bytes(&mut draws, &mut made);
-        let bytes = template.bytes(&mut draws, &mut made).to_vec();
+        template.bytes(&mut draws, &mut buffer);
+        let bytes = template.bytes(&mut draws, &mut buffer).to_vec();
         let (mut reader, mut rest, mut body) = (RequestReader::new(), &bytes[..], Vec::new());
         loop {
             let (used, event) = reader.next(rest).unwrap();
@@ -576,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn request_without_placeholders_is_the_same_bytes_every_time() {
+    fn request_without_placeholders_is_fixed_bytes() {
         let mut plain = request("GET", "/a", None);
         plain.headers.clear();
         let traffic = compile(plain).unwrap();
@@ -587,8 +606,8 @@ mod tests {
     }
 
     #[test]
-    fn empty_body_is_announced_for_any_method() {
-        let head = |body| sent(&compile(request("DELETE", "/a", body)).unwrap()).0;
+    fn empty_body_gets_content_length_for_any_method() {
+        let head = |body| second_request(&compile(request("DELETE", "/a", body)).unwrap()).0;
         assert_eq!(
             head(Some("")),
             "DELETE /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 0\r\n\r\n"
@@ -597,11 +616,11 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_bodies_are_made_and_framed_right() {
+    fn varying_head_and_body_get_values_and_length() {
         let traffic =
             compile(request("POST", "/n/{seq}", Some("{\"n\":{seq},\"r\":{rand:10..99}}")))
                 .unwrap();
-        let (bytes, body) = sent(&traffic);
+        let (bytes, body) = second_request(&traffic);
         assert!(
             bytes.starts_with(
                 "POST /n/1 HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 14\r\n\r\n"
@@ -612,8 +631,8 @@ mod tests {
     }
 
     #[test]
-    fn fixed_body_may_follow_a_made_head() {
-        let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
+    fn fixed_body_follows_varying_head() {
+        let (bytes, body) = second_request(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
         assert_eq!(
             bytes,
             "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz"
@@ -622,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn uncarried_header_is_refused_at_its_place() {
+    fn header_of_other_protocol_refused_with_location() {
         for (protocol, header, is_refused) in [
             (Protocol::H2c, ("Connection", "close"), true),
             (Protocol::H2cUpgrade, ("Upgrade", "websocket"), true),
@@ -640,16 +659,16 @@ mod tests {
                 page: None,
                 requests_per_connection: None,
             };
-            let place = check(&workload, &|_| Err("no files here".into()))
+            let location = check(&workload, &|_| Err("no files here".into()))
                 .err()
-                .and_then(|wrong| wrong.place);
+                .and_then(|error| error.location);
             let expected = is_refused.then(|| (0, Field::Header(header.0.into())));
-            assert_eq!(place, expected, "{protocol} {header:?}");
+            assert_eq!(location, expected, "{protocol} {header:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_with_its_name() {
+    fn unsendable_request_error_names_request() {
         for (request, words) in [
             (request("GET", "/a b", None), "percent-encode"),
             (request("CONNECT", "/", None), "another method"),

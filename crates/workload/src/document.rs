@@ -1,4 +1,6 @@
-//! A table of a file whose values keep their positions, even when some of them override others.
+//! Reads a TOML file whose values keep their positions, even after some of them override others.
+//!
+//! A suite's profile overrides values of the suite. An error must still name the line of the value.
 
 use std::path::Path;
 
@@ -32,7 +34,7 @@ impl<'s> Document<'s> {
     /// Takes the tables below a key out of the document, by their names.
     ///
     /// # Errors
-    /// The value is no table of tables.
+    /// The value is not a table of tables.
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| {
@@ -41,8 +43,8 @@ impl<'s> Document<'s> {
             FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
-        let DeValue::Table(all) = value.into_inner() else { return Err(wrong(span)) };
-        let named = all.into_iter().map(|(name, value)| {
+        let DeValue::Table(tables) = value.into_inner() else { return Err(wrong(span)) };
+        let named = tables.into_iter().map(|(name, value)| {
             let span = value.span();
             let DeValue::Table(table) = value.into_inner() else { return Err(wrong(span)) };
             Ok((name.into_inner().into_owned(), table))
@@ -51,8 +53,8 @@ impl<'s> Document<'s> {
     }
 
     /// Overrides values with those of another table: tables key by key, other values as a whole.
-    pub fn overlay(&mut self, over: DeTable<'s>) {
-        overlay(&mut self.table, over);
+    pub fn overlay(&mut self, overrides: DeTable<'s>) {
+        overlay(&mut self.table, overrides);
     }
 
     /// Returns the whole document as a value. Its type must refuse unknown keys
@@ -82,8 +84,8 @@ impl<'s> Document<'s> {
         })
     }
 
-    /// Returns a mistake with its line and column. A missing key is shown at the head of its table,
-    /// or as a mistake of the whole file.
+    /// Returns a mistake with its line and column. A missing key is reported at the head of its
+    /// table, or as a mistake of the whole file.
     #[must_use]
     pub fn locate(&self, mistake: Mistake) -> FileError {
         match mistake.span_in(&self.table, self.source) {
@@ -95,11 +97,11 @@ impl<'s> Document<'s> {
     }
 }
 
-fn overlay<'s>(table: &mut DeTable<'s>, over: DeTable<'s>) {
-    for (key, value) in over {
+fn overlay<'s>(table: &mut DeTable<'s>, overrides: DeTable<'s>) {
+    for (key, value) in overrides {
         let span = value.span();
         match (table.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
-            (Some(DeValue::Table(below)), DeValue::Table(over)) => overlay(below, over),
+            (Some(DeValue::Table(inner)), DeValue::Table(overrides)) => overlay(inner, overrides),
             (_, value) => {
                 table.insert(key, Spanned::new(span, value));
             }
@@ -125,7 +127,7 @@ mod tests {
         c: u32,
     }
 
-    fn overlaid(source: &str) -> Result<Sample, String> {
+    fn read_with_overrides(source: &str) -> Result<Sample, String> {
         let mut document = Document::parse(Path::new("s.toml"), source).unwrap();
         let tables = document.take_tables("over").map_err(|error| error.to_string())?;
         tables.into_iter().for_each(|(_, table)| document.overlay(table));
@@ -133,31 +135,37 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_put_together_and_all_else_is_replaced() {
+    fn overlay_merges_tables_and_replaces_other_values() {
         let source = "list = [1, 2]\n[a]\nb = 1\nc = 2\n[over.x.a]\nc = 3\n[over.y]\nlist = [4]\n";
-        assert_eq!(overlaid(source).unwrap(), Sample { a: Below { b: 1, c: 3 }, list: vec![4] });
-        assert_eq!(overlaid("list = []\na = { b = 1, c = 2 }\nover.x.a.b = 5\n").unwrap().a.b, 5);
+        assert_eq!(
+            read_with_overrides(source).unwrap(),
+            Sample { a: Below { b: 1, c: 3 }, list: vec![4] }
+        );
+        assert_eq!(
+            read_with_overrides("list = []\na = { b = 1, c = 2 }\nover.x.a.b = 5\n").unwrap().a.b,
+            5
+        );
     }
 
     #[test]
-    fn mistake_is_shown_where_its_value_stands() {
+    fn mistake_of_overriding_value_has_its_position() {
         let base = "list = [1]\n[a]\nb = 1\nc = 2\n";
         for (over, message) in [
             ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),
             ("[over.x.a]\nd = 1", "s.toml:6:1: unknown key `d`"),
             ("[over]\nx = 1", "s.toml:6:5: `over`: must be a table of tables"),
         ] {
-            let error = overlaid(&format!("{base}{over}\n")).unwrap_err();
+            let error = read_with_overrides(&format!("{base}{over}\n")).unwrap_err();
             assert!(error.starts_with(message), "{over}: {error}");
         }
         let source = format!("{base}[over.x.a]\nc = 7\n");
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();
         let (_, table) = document.take_tables("over").unwrap().remove(0);
         document.overlay(table);
-        let at = |key: &'static str| {
+        let locate = |key: &'static str| {
             document.locate(crate::mistake::mistake(key, "wrong").with_parent("a"))
         };
-        assert_eq!(at("c").position.unwrap().line, 6);
-        assert_eq!(at("b").position.unwrap().line, 3);
+        assert_eq!(locate("c").position.unwrap().line, 6);
+        assert_eq!(locate("b").position.unwrap().line, 3);
     }
 }

@@ -1,10 +1,12 @@
-//! Headers that a protocol cannot carry.
+//! Checks whether a protocol can carry a header.
+//!
+//! Command lines and suites refuse a header that it cannot carry, and imports leave it out.
 
 use dyno_archive::Protocol;
 
 use crate::compile::{is_framing, no_framing};
 
-/// Fields of HTTP/1.1 connections, which are no part of a message in HTTP/2 (RFC 9113 §8.2.2).
+/// Fields of HTTP/1.1 connections, which HTTP/2 forbids in messages (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&str; 6] = [
     "connection",
     "proxy-connection",
@@ -15,9 +17,6 @@ const CONNECTION_FIELDS: [&str; 6] = [
 ];
 
 /// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: it can.
-///
-/// This is the only place of these rules: command lines and suites refuse such a header, and
-/// imports leave it out.
 #[must_use]
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
@@ -49,9 +48,10 @@ pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
 
 fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     let is_te = name.eq_ignore_ascii_case("te");
-    let is_of_connection = CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
+    let is_connection_field =
+        CONNECTION_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
     // The only permitted transfer coding is `trailers`.
-    if !is_of_connection && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
+    if !is_connection_field && (!is_te || value.trim().eq_ignore_ascii_case("trailers")) {
         return (name.eq_ignore_ascii_case("host") && value.trim().is_empty()).then(|| {
             "header Host: an empty value cannot be sent over HTTP/2 (RFC 9113 §8.3.1)\nhint: leave \
              the header out"
@@ -66,23 +66,23 @@ fn http2_fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     ))
 }
 
-/// Returns a header that occurs twice and is allowed once, and why; `None`: there is none.
+/// Returns a second Host header with the reason why it is refused; `None`: at most one Host.
 #[must_use]
 pub fn duplicate(headers: &[(String, String)]) -> Option<(String, String)> {
     let mut hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     let (_, second) = (hosts.next()?, hosts.next()?);
-    let why = "only one Host is allowed, because servers respond to two with 400 (RFC 9112 \
+    let reason = "only one Host is allowed, because servers respond to two with 400 (RFC 9112 \
                §3.2)\nhint: leave one out";
-    Some((second.0.clone(), why.into()))
+    Some((second.0.clone(), reason.into()))
 }
 
-/// RFC 9110 §5.6.2.
+/// Returns whether a byte may be in a token (RFC 9110 §5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Placeholders may stand
-/// for any part of it.
+/// Returns whether a value may be `uri-host [ ":" port ]` (RFC 9110 §7.2). Any part may be a
+/// placeholder.
 fn is_host(value: &str) -> bool {
     !value.trim().bytes().any(|b| b <= b' ' || b == 0x7F || b"/?#@,\\".contains(&b))
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connection_fields_are_for_http1() {
+    fn connection_fields_refused_over_http2() {
         for (name, value) in [
             ("Connection", "close"),
             ("keep-alive", "timeout=5"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_headers_are_for_no_protocol() {
+    fn malformed_header_refused_over_any_protocol() {
         for (name, value, words) in [
             (":authority", "h", "pseudo-header"),
             (":path", "/", "pseudo-header"),

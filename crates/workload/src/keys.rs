@@ -1,4 +1,4 @@
-//! The keys of a file, taken one by one, with all its mistakes reported at once.
+//! Reads a file key by key, and reports all its mistakes at once.
 //!
 //! serde stops at the first mistake of a file, but its author needs all of them. This module reads
 //! a file's tables key by key, and serde reads only single values.
@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::mistake::Mistake;
 use crate::text::{self, FileError, explain_unknown_field};
 
-/// The mistakes of one file as they are found.
+/// The mistakes found in one file so far.
 #[derive(Debug)]
 struct MistakeList<'a> {
     path: &'a Path,
@@ -29,49 +29,49 @@ impl MistakeList<'_> {
     }
 }
 
-/// A table of a file whose keys are taken one by one. A key that is left at its end is unknown.
+/// A table of a file whose keys are taken one by one. A key that was never taken is unknown.
 #[derive(Debug)]
 pub struct Keys<'f> {
     table: &'f DeTable<'f>,
-    /// Path of the table, as messages name it; empty: the file itself.
+    /// Path of the table in messages; empty: the file itself.
     name: String,
-    /// Position at which a missing key is shown; `None`: no position.
+    /// Position at which a missing key is reported; `None`: no position.
     head: Option<Range<usize>>,
     known: BTreeSet<&'static str>,
     required: Vec<&'static str>,
-    /// Whether serde has read all keys, and has refused unknown ones.
-    is_read_whole: bool,
-    found: &'f MistakeList<'f>,
+    /// Whether serde has read all keys, and has reported unknown ones.
+    has_taken_rest: bool,
+    mistakes: &'f MistakeList<'f>,
 }
 
-/// Reads a file by its keys. `take`: takes them, and returns `None` if a required key is missing or
-/// wrong.
+/// Reads a file by its keys. `take`: takes the keys, and returns `None` if a required key is
+/// missing or wrong.
 ///
 /// # Errors
-/// All mistakes, in the order of their places.
+/// All mistakes, in the order of their positions.
 pub fn read<T>(
     path: &Path,
     source: &str,
     take: impl FnOnce(&mut Keys<'_>) -> Option<T>,
 ) -> Result<T, FileError> {
     let document = DeTable::parse(source).map_err(|error| text::from_toml(path, source, &error))?;
-    let found = MistakeList { path, source, errors: RefCell::default() };
+    let mistakes = MistakeList { path, source, errors: RefCell::default() };
     let mut keys = Keys {
         table: document.get_ref(),
         name: String::new(),
         head: None,
         known: BTreeSet::new(),
         required: Vec::new(),
-        is_read_whole: false,
-        found: &found,
+        has_taken_rest: false,
+        mistakes: &mistakes,
     };
-    let taken = take(&mut keys);
-    keys.end();
-    match (FileError::all(found.errors.into_inner()), taken) {
-        (None, Some(taken)) => Ok(taken),
+    let value = take(&mut keys);
+    keys.finish();
+    match (FileError::join(mistakes.errors.into_inner()), value) {
+        (None, Some(value)) => Ok(value),
         (Some(error), _) => Err(error),
         (None, None) => {
-            unreachable!("{}: read without a mistake and without a result", path.display())
+            unreachable!("{}: neither a mistake nor a result", path.display())
         }
     }
 }
@@ -80,7 +80,7 @@ impl<'f> Keys<'f> {
     /// Takes the value of an optional key; `None`: missing, or wrong.
     pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         let value = self.take(key)?;
-        self.value(value)
+        self.read_value(value)
     }
 
     /// Takes the value of a required key.
@@ -103,9 +103,9 @@ impl<'f> Keys<'f> {
     /// or a value is wrong.
     pub fn list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
         let value = self.take(key)?;
-        let DeValue::Array(array) = value.get_ref() else { return self.value(value) };
-        let read: Vec<Option<T>> = array.iter().map(|value| self.value(value)).collect();
-        read.into_iter().collect()
+        let DeValue::Array(array) = value.get_ref() else { return self.read_value(value) };
+        let values: Vec<Option<T>> = array.iter().map(|value| self.read_value(value)).collect();
+        values.into_iter().collect()
     }
 
     /// Takes the list of a required key.
@@ -114,10 +114,10 @@ impl<'f> Keys<'f> {
         self.list(key)
     }
 
-    /// Takes the table of a key; `None`: missing, or no table.
+    /// Takes the table of a key; `None`: missing, or not a table.
     pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         let value = self.take(key)?;
-        self.child(format!("[{}]", self.path_to(key)), value)
+        self.inner_table(format!("[{}]", self.path_to(key)), value)
     }
 
     /// Takes the table of a required key.
@@ -130,45 +130,45 @@ impl<'f> Keys<'f> {
     pub fn tables(&mut self, key: &'static str) -> Vec<Keys<'f>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
-            self.found.add(
+            self.mistakes.add(
                 value.span(),
                 format!("`{key}`: must be a list of tables\nhint: write each under [[{key}]]"),
             );
             return Vec::new();
         };
         let name = format!("[[{}]]", self.path_to(key));
-        array.iter().filter_map(|value| self.child(name.clone(), value)).collect()
+        array.iter().filter_map(|value| self.inner_table(name.clone(), value)).collect()
     }
 
     /// Takes the tables below a key, by their names.
     pub fn named_tables(&mut self, key: &'static str) -> Vec<(String, Keys<'f>)> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
-            self.found.add(
+            self.mistakes.add(
                 value.span(),
                 format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]"),
             );
             return Vec::new();
         };
-        let all = table.iter().filter_map(|(name, value)| {
+        let tables = table.iter().filter_map(|(name, value)| {
             let name = name.get_ref().to_string();
-            let below = self.child(format!("[{}.{name}]", self.path_to(key)), value)?;
-            Some((name, below))
+            let keys = self.inner_table(format!("[{}.{name}]", self.path_to(key)), value)?;
+            Some((name, keys))
         });
-        all.collect()
+        tables.collect()
     }
 
     /// Takes all remaining keys, as one value.
-    pub fn rest<T: DeserializeOwned>(&mut self) -> Option<T> {
+    pub fn take_rest<T: DeserializeOwned>(&mut self) -> Option<T> {
         let is_left = |key: &str| !self.known.contains(key);
-        let left = self.table.iter().filter(|(key, _)| is_left(key.get_ref()));
-        let table: DeTable<'_> = left.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let rest = self.table.iter().filter(|(key, _)| is_left(key.get_ref()));
+        let table: DeTable<'_> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
         let span = self.head.clone().unwrap_or(0..0);
         let value = Spanned::new(span, DeValue::Table(table));
-        let read = self.value(&value);
+        let value = self.read_value(&value);
         // serde has reported unknown keys.
-        self.is_read_whole = true;
-        read
+        self.has_taken_rest = true;
+        value
     }
 
     /// Returns whether the key is present, valid or not.
@@ -179,65 +179,72 @@ impl<'f> Keys<'f> {
 
     /// Reports a mistake in this table, or below it.
     pub fn add(&self, mistake: Mistake) {
-        match mistake.span_in(self.table, self.found.source) {
-            Some(span) => self.found.add(span, mistake.into_message()),
-            None => self.add_here(mistake.into_message()),
+        match mistake.span_in(self.table, self.mistakes.source) {
+            Some(span) => self.mistakes.add(span, mistake.into_message()),
+            None => self.add_to_table(mistake.into_message()),
         }
     }
 
     /// Reports a mistake of this table as a whole.
-    fn add_here(&self, message: String) {
+    fn add_to_table(&self, message: String) {
         match &self.head {
-            Some(head) => self.found.add(head.clone(), message),
-            None => self.found.errors.borrow_mut().push(FileError::whole(self.found.path, message)),
+            Some(head) => self.mistakes.add(head.clone(), message),
+            None => self
+                .mistakes
+                .errors
+                .borrow_mut()
+                .push(FileError::whole(self.mistakes.path, message)),
         }
     }
 
-    /// Reports missing and unknown keys. A misspelt key is not reported as missing as well.
-    pub fn end(self) {
-        let is_known = |key: &str| self.is_read_whole || self.known.contains(key);
+    /// Reports missing and unknown keys. A misspelt key is reported as unknown only.
+    pub fn finish(self) {
+        let is_known = |key: &str| self.has_taken_rest || self.known.contains(key);
         let unknown: Vec<_> = self.table.keys().filter(|key| !is_known(key.get_ref())).collect();
-        let is_meant = |missing: &str| {
+        let is_misspelt = |missing: &str| {
             unknown.iter().any(|key| {
                 text::nearest(key.get_ref(), self.known.iter().copied()) == Some(missing)
             })
         };
-        let is_missing = |key: &&str| !self.has(key) && !is_meant(key);
+        let is_missing = |key: &&str| !self.has(key) && !is_misspelt(key);
         let missing: Vec<&str> = self.required.iter().copied().filter(is_missing).collect();
         if !missing.is_empty() {
-            let whose =
+            let table =
                 if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
-            self.add_here(format!(
-                "{whose} has no {}\nhint: it needs {}",
-                list(&missing),
-                list(&self.required)
+            self.add_to_table(format!(
+                "{table} has no {}\nhint: it needs {}",
+                join_keys(&missing),
+                join_keys(&self.required)
             ));
         }
         let known =
             self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
         for key in unknown {
             let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
-            self.found.add(key.span(), explain_unknown_field(&message));
+            self.mistakes.add(key.span(), explain_unknown_field(&message));
         }
     }
 
+    /// Returns the value of a key, which is known from now on.
     fn take(&mut self, key: &'static str) -> Option<&'f Spanned<DeValue<'f>>> {
         self.known.insert(key);
         self.table.get(key)
     }
 
-    fn value<T: DeserializeOwned>(&self, value: &Spanned<DeValue<'_>>) -> Option<T> {
+    /// Converts a value with serde, and reports its mistake.
+    fn read_value<T: DeserializeOwned>(&self, value: &Spanned<DeValue<'_>>) -> Option<T> {
         let read = T::deserialize(ValueDeserializer::from(value.clone()));
         read.map_err(|error| {
             let span = error.span().filter(|span| *span != (0..0)).unwrap_or_else(|| value.span());
-            self.found.add(span, explain_unknown_field(error.message()));
+            self.mistakes.add(span, explain_unknown_field(error.message()));
         })
         .ok()
     }
 
-    fn child(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
+    fn inner_table(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
         let DeValue::Table(table) = value.get_ref() else {
-            self.found.add(value.span(), format!("`{name}`: must be a table of keys and values"));
+            self.mistakes
+                .add(value.span(), format!("`{name}`: must be a table of keys and values"));
             return None;
         };
         Some(Keys {
@@ -246,8 +253,8 @@ impl<'f> Keys<'f> {
             head: Some(value.span()),
             known: BTreeSet::new(),
             required: Vec::new(),
-            is_read_whole: false,
-            found: self.found,
+            has_taken_rest: false,
+            mistakes: self.mistakes,
         })
     }
 
@@ -260,12 +267,12 @@ impl<'f> Keys<'f> {
     }
 }
 
-/// "`a`", "`a` and `b`", "`a`, `b` and `c`".
-fn list(keys: &[&str]) -> String {
+/// Joins keys: "`a`", "`a` and `b`", "`a`, `b` and `c`".
+fn join_keys(keys: &[&str]) -> String {
     let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
     match keys.as_slice() {
         [] => String::new(),
-        [one] => one.clone(),
+        [key] => key.clone(),
         [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
     }
 }
@@ -282,8 +289,8 @@ mod tests {
         parts: Vec<String>,
     }
 
-    fn sample(source: &str) -> Result<Sample, String> {
-        let taken = read(Path::new("s.toml"), source, |keys| {
+    fn read_sample(source: &str) -> Result<Sample, String> {
+        let result = read(Path::new("s.toml"), source, |keys| {
             let name = keys.take_required("name");
             let sizes = keys.take_required::<Vec<u8>>("sizes");
             let even = |n: u8| {
@@ -293,27 +300,27 @@ mod tests {
             let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
                 let title = part.take_required("title");
                 part.take_required::<u8>("weight");
-                part.end();
+                part.finish();
                 title
             });
             let parts = parts.collect();
             Some(Sample { name: name?, sizes: sizes?, parts })
         });
-        taken.map_err(|error| error.to_string())
+        result.map_err(|error| error.to_string())
     }
 
     #[test]
-    fn right_file_is_read() {
-        let read =
-            sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n").unwrap();
+    fn read_valid_file_returns_values() {
+        let read = read_sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n")
+            .unwrap();
         assert_eq!(read, Sample { name: "a".into(), sizes: vec![1], parts: vec!["p".into()] });
     }
 
     #[test]
-    fn all_mistakes_are_reported_in_the_order_of_their_places() {
+    fn read_reports_all_mistakes_in_order() {
         let source = "nmae = \"a\"\nsizes = [1, 300]\npairs = 3\n[[parts]]\ntitel = \
                       1\n[[parts]]\ntitle = 2\nweight = 1\n";
-        let text = sample(source).unwrap_err();
+        let text = read_sample(source).unwrap_err();
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("s.toml")).collect();
         let [unknown, sizes, pairs, part, titel, title] = heads.as_slice() else {
             panic!("{text}")
@@ -325,17 +332,17 @@ mod tests {
         assert_eq!(*titel, "s.toml:5:1: unknown key `titel`");
         assert!(title.starts_with("s.toml:7:9: invalid type: integer"), "{text}");
         assert_eq!(
-            sample("").unwrap_err(),
+            read_sample("").unwrap_err(),
             "s.toml: the file has no `name` and `sizes`\nhint: it needs `name` and `sizes`"
         );
     }
 
     #[test]
-    fn value_that_is_no_table_is_reported() {
-        let text = sample("name = \"a\"\nsizes = []\nparts = 3\n").unwrap_err();
+    fn read_value_instead_of_table_fails() {
+        let text = read_sample("name = \"a\"\nsizes = []\nparts = 3\n").unwrap_err();
         assert!(text.starts_with("s.toml:3:9: `parts`: must be a list of tables"), "{text}");
-        let text = sample("name = \"a\"\nsizes = []\nparts = [3]\n").unwrap_err();
+        let text = read_sample("name = \"a\"\nsizes = []\nparts = [3]\n").unwrap_err();
         assert!(text.starts_with("s.toml:3:10: `[[parts]]`: must be a table of keys"), "{text}");
-        assert!(sample("name = ").unwrap_err().starts_with("s.toml:1:"));
+        assert!(read_sample("name = ").unwrap_err().starts_with("s.toml:1:"));
     }
 }

@@ -1,8 +1,7 @@
-//! Requests from text: those of suites and the command line, with placeholders, mixes, pages and
-//! expectations, and imports from other tools.
+//! Reads the requests of suites and of the command line, imports requests from other tools, and
+//! compiles them to the bytes that are sent ([`compile::compile`]).
 //!
-//! Pure: files that a text names are read by a function of the caller ([`ReadFile`]). A workload
-//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
+//! The crate accesses no files: the caller passes a function that reads them ([`ReadFile`]).
 
 pub mod command_line;
 pub mod compile;
@@ -19,5 +18,5 @@ pub mod text;
 pub mod units;
 pub mod workloads;
 
-/// Reads the file at a path as written. `Err`: why it cannot be read.
+/// Reads the file at a path as written. `Err`: the reason why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;

@@ -1,4 +1,4 @@
-//! All limits of requests, and the effect of reaching each.
+//! Limits of requests, each with the effect beyond it.
 
-/// The most resources of a page that one entry may stand for. More are refused.
+/// Most resources of a page that one entry may stand for. An entry for more is refused.
 pub const RESOURCES: u32 = 1000;

@@ -1,4 +1,7 @@
 //! Mistakes in the values of a file: the path of keys to the wrong value, and its position.
+//!
+//! A check knows only the key of the value that it checks. Its callers add the outer keys, and the
+//! path then gives line and column.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -75,8 +78,8 @@ impl Mistake {
 
     /// Returns the mistake with a prefix before its message.
     #[must_use]
-    pub fn with_prefix(mut self, whose: &str) -> Mistake {
-        self.message = format!("{whose}: {}", self.message);
+    pub fn with_prefix(mut self, prefix: &str) -> Mistake {
+        self.message = format!("{prefix}: {}", self.message);
         self
     }
 
@@ -86,7 +89,7 @@ impl Mistake {
         self.message
     }
 
-    /// Returns the mistake with its line and column. A missing key is shown at the head of its
+    /// Returns the mistake with its line and column. A missing key is reported at the head of its
     /// table, or as a mistake of the whole file.
     #[must_use]
     pub fn locate(self, path: &Path, source: &str) -> FileError {
@@ -97,30 +100,31 @@ impl Mistake {
         }
     }
 
-    /// Returns the wrong bytes of the source: the value at the end of the path, or the last value
-    /// on it that exists. `None`: no key of the path exists.
+    /// Returns the range of the wrong bytes in the source: the value at the end of the path, or the
+    /// innermost value of the path that exists. `None`: the first key does not exist.
     pub(crate) fn span_in(&self, table: &DeTable<'_>, source: &str) -> Option<Range<usize>> {
         let (first, rest) = self.path.split_first()?;
         let PathStep::Key(first) = first else { return None };
         let mut value = table.get(first.as_ref())?;
         for step in rest {
-            match down(value, step) {
+            match inner_value(value, step) {
                 Some(inner) => value = inner,
                 None => break,
             }
         }
         let span = value.span();
         let words = self.words.as_deref().filter(|words| !words.is_empty());
-        let Some((words, at)) =
+        let Some((words, offset)) =
             words.and_then(|words| Some((words, source[span.clone()].find(words)?)))
         else {
             return Some(span);
         };
-        Some(span.start + at..span.start + at + words.len())
+        Some(span.start + offset..span.start + offset + words.len())
     }
 }
 
-fn down<'d, 's>(
+/// Returns the value of a table's key or at an array's index.
+fn inner_value<'d, 's>(
     value: &'d Spanned<DeValue<'s>>,
     step: &PathStep,
 ) -> Option<&'d Spanned<DeValue<'s>>> {
@@ -136,12 +140,13 @@ pub fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
     if n == 0 { Err(mistake(key, format!("`{key}`: must be at least 1"))) } else { Ok(n) }
 }
 
-/// Checks that all numbers of a list are above 0, and that there is one.
-pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
-    if all.is_empty() {
+/// Checks that a list has an entry, and that all its numbers are above 0.
+pub fn all_positive(key: &'static str, numbers: &[u32]) -> Result<(), Mistake> {
+    if numbers.is_empty() {
         return Err(mistake(key, format!("`{key}`: the list must have at least one entry")));
     }
-    all.iter()
+    numbers
+        .iter()
         .enumerate()
         .try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.with_child(i)))
 }

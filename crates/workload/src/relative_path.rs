@@ -1,5 +1,7 @@
-//! Paths in suites and subject files. They stay within the folder of their file: absolute paths,
-//! and `..` that leads out of it, are refused.
+//! Parses paths in suites and subject files. Absolute paths, and `..` that leads out of the folder
+//! of the file, are refused.
+//!
+//! A suite or subject from another person can therefore not name files elsewhere on the machine.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,13 +11,13 @@ use serde::{Deserialize, Deserializer};
 
 use crate::text::parse_string;
 
-/// A relative path that stays within the folder it is relative to. Without `.` and `..`.
+/// A relative path that stays within its base folder, without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelativePath(PathBuf);
 
-/// Why a text is no path within a folder.
+/// The reason why a text is not a path within a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stray {
+pub enum RelativePathError {
     Empty,
     Nul,
     Absolute,
@@ -24,17 +26,19 @@ pub enum Stray {
 
 impl RelativePath {
     /// # Errors
-    /// A sentence on why the path is refused.
+    /// A sentence with the reason why the path is refused.
     pub fn parse(text: &str) -> Result<RelativePath, String> {
-        RelativePath::from_text(text).map_err(|stray| match stray {
-            Stray::Empty => "path: is empty\nhint: leave it out, or name a file".into(),
-            Stray::Nul => format!("path {text:?}: has a NUL, which no file name can have"),
-            Stray::Absolute => {
+        RelativePath::from_text(text).map_err(|error| match error {
+            RelativePathError::Empty => "path: is empty\nhint: leave it out, or name a file".into(),
+            RelativePathError::Nul => {
+                format!("path {text:?}: has a NUL, which no file name can have")
+            }
+            RelativePathError::Absolute => {
                 format!(
                     "path {text:?}: is absolute\nhint: write it relative to the folder of this file"
                 )
             }
-            Stray::Above => format!(
+            RelativePathError::Above => format!(
                 "path {text:?}: leads out of the folder of this file\nhint: put the file into that \
                  folder, and name it relative to it"
             ),
@@ -42,13 +46,13 @@ impl RelativePath {
     }
 
     /// # Errors
-    /// It is not within its folder, or no path at all.
-    pub fn from_text(text: &str) -> Result<RelativePath, Stray> {
+    /// It leads out of the folder, or is not a path.
+    pub fn from_text(text: &str) -> Result<RelativePath, RelativePathError> {
         if text.is_empty() {
-            return Err(Stray::Empty);
+            return Err(RelativePathError::Empty);
         }
         if text.contains('\0') {
-            return Err(Stray::Nul);
+            return Err(RelativePathError::Nul);
         }
         let mut path = PathBuf::new();
         for component in Path::new(text).components() {
@@ -56,8 +60,10 @@ impl RelativePath {
                 Component::Normal(name) => path.push(name),
                 Component::CurDir => {}
                 Component::ParentDir if path.pop() => {}
-                Component::ParentDir => return Err(Stray::Above),
-                Component::RootDir | Component::Prefix(_) => return Err(Stray::Absolute),
+                Component::ParentDir => return Err(RelativePathError::Above),
+                Component::RootDir | Component::Prefix(_) => {
+                    return Err(RelativePathError::Absolute);
+                }
             }
         }
         Ok(RelativePath(path))

@@ -1,5 +1,4 @@
-//! Values of requests that depend on the subject: `{request.NAME}` in a workload, and a value of
-//! NAME for each subject.
+//! Replaces `{request.NAME}` in a workload by the value that each subject has for NAME.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +11,20 @@ use crate::template::{DoubledBraces, fill_request_values};
 /// The values of a subject, by name.
 pub type Values = BTreeMap<String, String>;
 
-/// Returns the workload for a subject with these values. A name without a value is kept as written;
-/// doubled braces are literal.
+/// Returns the workload for a subject with these values. A placeholder without a value stays as
+/// written. Doubled braces are literal.
 #[must_use]
 pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
     let mut workload = workload.clone();
     let value = |name: &str| values.get(name).map(|value| value.as_bytes().to_vec());
     for request in &mut workload.requests {
         sent_texts(request).into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &value));
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Keep, &value));
         });
         // Expectations have no other placeholders.
         let expected = expected_texts(&mut request.expect);
         expected.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::IsItself, &value));
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Unescape, &value));
         });
     }
     workload
@@ -33,51 +32,51 @@ pub fn fill_placeholders(workload: &Workload, values: &Values) -> Workload {
 
 /// Returns the names for which the workload needs values.
 #[must_use]
-pub fn names(workload: &Workload) -> BTreeSet<String> {
+pub fn required_names(workload: &Workload) -> BTreeSet<String> {
     let mut workload = workload.clone();
-    let found = std::cell::RefCell::new(BTreeSet::new());
+    let names = std::cell::RefCell::new(BTreeSet::new());
     for request in &mut workload.requests {
-        let note = |name: &str| {
-            found.borrow_mut().insert(name.to_string());
+        let add_name = |name: &str| {
+            names.borrow_mut().insert(name.to_string());
             None
         };
         let sent = sent_texts(request);
         sent.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Keep, &add_name));
         });
         let expected = expected_texts(&mut request.expect);
         expected.into_iter().for_each(|text| {
-            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Stays, &note));
+            text.map(&|bytes| fill_request_values(bytes, DoubledBraces::Keep, &add_name));
         });
     }
-    found.into_inner()
+    names.into_inner()
 }
 
-/// Returns a value in the place of a secret, such as a header `Authorization`, whose own name does
-/// not suggest one: its name, and the place. Reports detect secrets by these names only.
+/// Finds a value that is used as a secret, such as in a header `Authorization`, although its name
+/// does not suggest one. Returns its name, and the header or key. Reports mask secrets by the names
+/// of values only.
 #[must_use]
-pub fn secret_by_place(workload: &Workload) -> Option<(String, String)> {
-    let of = |place: &str, text: &str| {
+pub fn find_misnamed_secret(workload: &Workload) -> Option<(String, String)> {
+    let find = |header: &str, text: &str| {
         occurrences(text).find_map(|(before, name)| {
-            let key = [place, key_before(before)].into_iter().find(|key| is_secret(key))?;
-            let says_so = may_be_secret(name);
-            (!says_so).then(|| (name.to_string(), key.to_string()))
+            let key = [header, key_before(before)].into_iter().find(|key| is_secret(key))?;
+            (!may_be_secret(name)).then(|| (name.to_string(), key.to_string()))
         })
     };
     workload.requests.iter().find_map(|request| {
         let body = request.body.iter().map(|Body(bytes)| ("", String::from_utf8_lossy(bytes)));
         let headers = request.headers.iter().map(|(name, value)| (&**name, value.into()));
-        let mut all = [("", (&request.path).into())].into_iter().chain(headers).chain(body);
-        all.find_map(|(place, text)| of(place, &text))
+        let mut texts = [("", (&request.path).into())].into_iter().chain(headers).chain(body);
+        texts.find_map(|(header, text)| find(header, &text))
     })
 }
 
 /// Returns each `{request.NAME}` of a text: the text before it, and NAME.
 fn occurrences(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.match_indices(OWN_VALUE).filter_map(|(at, begins)| {
-        let name = &text[at + begins.len()..];
+    text.match_indices(OWN_VALUE).filter_map(|(start, prefix)| {
+        let name = &text[start + prefix.len()..];
         // Doubled braces are literal.
-        let before = Some(&text[..at]).filter(|before| !before.ends_with('{'))?;
+        let before = Some(&text[..start]).filter(|before| !before.ends_with('{'))?;
         Some((before, &name[..name.find('}')?]))
     })
 }
@@ -90,18 +89,18 @@ fn key_before(text: &str) -> &str {
     key.rsplit(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c)).next().unwrap_or_default()
 }
 
-/// A part of a request in which a value may stand.
+/// A part of a request that may have placeholders.
 enum Text<'a> {
-    Words(&'a mut String),
+    String(&'a mut String),
     Bytes(&'a mut Body),
 }
 
 impl Text<'_> {
     fn map(self, change: &dyn Fn(&[u8]) -> Vec<u8>) {
         match self {
-            Text::Words(words) => {
+            Text::String(string) => {
                 // Names, values and the text between them are whole characters.
-                *words = String::from_utf8(change(words.as_bytes()))
+                *string = String::from_utf8(change(string.as_bytes()))
                     .expect("strings in a string make a string");
             }
             Text::Bytes(Body(bytes)) => *bytes = change(bytes),
@@ -109,13 +108,13 @@ impl Text<'_> {
     }
 }
 
-/// Returns the texts of a request that may hold placeholders.
+/// Returns the texts of a request that may have placeholders.
 fn sent_texts(request: &mut Request) -> Vec<Text<'_>> {
     let Request { name: _, weight: _, method: _, path, headers, body, expect: _ } = request;
-    let mut all = vec![Text::Words(path)];
-    all.extend(headers.iter_mut().map(|(_, value)| Text::Words(value)));
-    all.extend(body.iter_mut().map(Text::Bytes));
-    all
+    let mut texts = vec![Text::String(path)];
+    texts.extend(headers.iter_mut().map(|(_, value)| Text::String(value)));
+    texts.extend(body.iter_mut().map(Text::Bytes));
+    texts
 }
 
 /// Returns the texts of an expectation.
@@ -131,19 +130,20 @@ fn expected_texts(expect: &mut Expect) -> Vec<Text<'_>> {
         json,
         json_match,
     } = expect;
-    let mut all: Vec<Text<'_>> = body.iter_mut().map(Text::Bytes).collect();
-    all.extend(headers.iter_mut().filter_map(|(_, value)| value.as_mut()).map(Text::Words));
-    all.extend(headers_match.iter_mut().chain(json_match).map(|(_, value)| Text::Words(value)));
-    all.extend(body_sha256.iter_mut().chain(body_contains).chain(body_matches).map(Text::Words));
-    json.iter_mut().for_each(|(_, value)| strings_of(value, &mut all));
-    all
+    let mut texts: Vec<Text<'_>> = body.iter_mut().map(Text::Bytes).collect();
+    texts.extend(headers.iter_mut().filter_map(|(_, value)| value.as_mut()).map(Text::String));
+    texts.extend(headers_match.iter_mut().chain(json_match).map(|(_, value)| Text::String(value)));
+    texts.extend(body_sha256.iter_mut().chain(body_contains).chain(body_matches).map(Text::String));
+    json.iter_mut().for_each(|(_, value)| add_strings(value, &mut texts));
+    texts
 }
 
-fn strings_of<'a>(value: &'a mut Value, all: &mut Vec<Text<'a>>) {
+/// Adds all strings of a JSON value to the texts.
+fn add_strings<'a>(value: &'a mut Value, texts: &mut Vec<Text<'a>>) {
     match value {
-        Value::String(text) => all.push(Text::Words(text)),
-        Value::Array(values) => values.iter_mut().for_each(|value| strings_of(value, all)),
-        Value::Object(values) => values.iter_mut().for_each(|(_, value)| strings_of(value, all)),
+        Value::String(text) => texts.push(Text::String(text)),
+        Value::Array(values) => values.iter_mut().for_each(|value| add_strings(value, texts)),
+        Value::Object(values) => values.iter_mut().for_each(|(_, value)| add_strings(value, texts)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -165,9 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_wherever_a_request_says_their_names() {
+    fn fill_placeholders_replaces_names_in_all_texts() {
         let workload = workload();
-        assert_eq!(names(&workload), BTreeSet::from(["kind".to_string(), "size".to_string()]));
+        assert_eq!(
+            required_names(&workload),
+            BTreeSet::from(["kind".to_string(), "size".to_string()])
+        );
         let values =
             Values::from([("size".to_string(), "64".to_string()), ("kind".into(), "ä".into())]);
         let filled = fill_placeholders(&workload, &values);
@@ -180,35 +183,39 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_by_their_place() {
-        let of = |path: &str, header: (&str, &str), body: &str| {
+    fn find_misnamed_secret_detects_header_and_key() {
+        let find = |path: &str, header: (&str, &str), body: &str| {
             let mut workload = crate::workloads::plaintext();
             let request = &mut workload.requests[0];
             request.path = path.into();
             request.headers = vec![(header.0.into(), header.1.into())];
             request.body = Some(Body(body.into()));
-            secret_by_place(&workload).map(|(name, place)| format!("{name} in {place}"))
+            find_misnamed_secret(&workload).map(|(name, key)| format!("{name} in {key}"))
         };
         let plain = ("X-Kind", "{request.kind}");
-        assert_eq!(of("/{request.size}?n={request.n}", plain, "{\"a\": \"{request.a}\"}"), None);
+        assert_eq!(find("/{request.size}?n={request.n}", plain, "{\"a\": \"{request.a}\"}"), None);
         let basic = ("Authorization", "Basic {request.who}");
-        assert_eq!(of("/", basic, "").as_deref(), Some("who in Authorization"));
+        assert_eq!(find("/", basic, "").as_deref(), Some("who in Authorization"));
         assert_eq!(
-            of("/?author={request.a}&api-token={request.k}", plain, "").as_deref(),
+            find("/?author={request.a}&api-token={request.k}", plain, "").as_deref(),
             Some("k in api-token")
         );
         assert_eq!(
-            of("/", plain, "{\"password\": \"{request.p}\"}").as_deref(),
+            find("/", plain, "{\"password\": \"{request.p}\"}").as_deref(),
             Some("p in password")
         );
-        assert_eq!(of("/", ("Authorization", "{request.token}"), ""), None, "its own name says so");
+        assert_eq!(
+            find("/", ("Authorization", "{request.token}"), ""),
+            None,
+            "the name suggests a secret"
+        );
     }
 
     #[test]
-    fn names_without_a_value_stay() {
-        let left = fill_placeholders(&workload(), &Values::new());
-        assert_eq!(left.requests[0].path, workload().requests[0].path);
-        assert_eq!(left.requests[0].expect.json, workload().requests[0].expect.json);
-        assert!(names(&crate::workloads::plaintext()).is_empty());
+    fn placeholder_without_value_stays() {
+        let filled = fill_placeholders(&workload(), &Values::new());
+        assert_eq!(filled.requests[0].path, workload().requests[0].path);
+        assert_eq!(filled.requests[0].expect.json, workload().requests[0].expect.json);
+        assert!(required_names(&crate::workloads::plaintext()).is_empty());
     }
 }

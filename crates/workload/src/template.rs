@@ -1,5 +1,7 @@
-//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`,
-//! `{fill:64KiB}`; `{{seq}}` is literal. `{request.NAME}` is replaced earlier.
+//! Parses placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`,
+//! `{csv:FILE:COLUMN}` and `{fill:64KiB}`.
+//!
+//! Doubled braces, `{{seq}}`, are literal. `{request.NAME}` is replaced before this.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,9 +28,9 @@ impl std::fmt::Debug for Templates<'_> {
 const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
 
 /// Prefix of names whose values depend on the subject.
-const OWN: &str = "request.";
+const SUBJECT_VALUE: &str = "request.";
 
-/// Most bytes of one `{fill:…}`: each connection keeps the requests that it sends in memory.
+/// Most bytes of one `{fill:…}`: each connection has the requests that it sends in memory.
 const MAX_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {
@@ -36,7 +38,7 @@ impl<'a> Templates<'a> {
         Templates { read, columns: HashMap::new() }
     }
 
-    /// Splits `text` into its parts. Braces without a known name are literal, because JSON is full
+    /// Splits `text` into its parts. Braces without a known name are literal, because JSON has many
     /// of them.
     pub fn parse(&mut self, text: &[u8]) -> Result<Vec<RequestPart>, String> {
         let mut parts = Vec::new();
@@ -46,11 +48,11 @@ impl<'a> Templates<'a> {
             if let Some((inside, after)) = parse_escaped(rest) {
                 plain.extend_from_slice(inside);
                 rest = after;
-            } else if let Some((inside, after)) = placeholder(rest) {
+            } else if let Some((inside, after)) = parse_placeholder(rest) {
                 if !plain.is_empty() {
                     parts.push(RequestPart::Bytes(std::mem::take(&mut plain).into()));
                 }
-                parts.push(self.part(inside)?);
+                parts.push(self.parse_part(inside)?);
                 rest = after;
             } else {
                 plain.push(byte);
@@ -63,14 +65,15 @@ impl<'a> Templates<'a> {
         Ok(parts)
     }
 
-    fn part(&mut self, inside: &str) -> Result<RequestPart, String> {
+    /// Parses the text between the braces of a placeholder.
+    fn parse_part(&mut self, inside: &str) -> Result<RequestPart, String> {
         let (name, argument) = inside.split_once(':').map_or((inside, None), |(n, a)| (n, Some(a)));
         match (name, argument) {
             ("seq", None) => Ok(RequestPart::Sequence),
             ("uuid", None) => Ok(RequestPart::Uuid),
             ("intended", None) => Ok(RequestPart::Intended),
-            ("rand", Some(range)) => random(range),
-            ("fill", Some(size)) => fill(size),
+            ("rand", Some(range)) => parse_random(range),
+            ("fill", Some(size)) => parse_fill(size),
             ("csv", Some(argument)) => {
                 let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
                     format!(
@@ -80,11 +83,11 @@ impl<'a> Templates<'a> {
                 })?;
                 Ok(RequestPart::Column(self.column(file, column)?))
             }
-            _ if name.starts_with(OWN) => Err(format!(
+            _ if name.starts_with(SUBJECT_VALUE) => Err(format!(
                 "{{{inside}}}: has no value here\nhint: set `request = {{ {} = … }}` for each \
                  subject of a suite, or vary it in its experiment. Write {{{{{inside}}}}} for the \
                  text itself",
-                &name[OWN.len()..]
+                &name[SUBJECT_VALUE.len()..]
             )),
             _ => Err(format!(
                 "{{{inside}}}: unknown placeholder\nhint: use {{seq}}, {{uuid}}, {{intended}}, \
@@ -96,8 +99,8 @@ impl<'a> Templates<'a> {
 
     fn column(&mut self, file: &str, column: &str) -> Result<Column, String> {
         let key = (file.to_string(), column.to_string());
-        if let Some(known) = self.columns.get(&key) {
-            return Ok(known.clone());
+        if let Some(values) = self.columns.get(&key) {
+            return Ok(values.clone());
         }
         let bytes = (self.read)(file).map_err(|error| format!("{file}: {error}"))?;
         let values: Column = read_column(file, &bytes, column)?.into();
@@ -106,14 +109,14 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// Returns the template of exactly these bytes: each placeholder gets a second pair of braces.
-/// Imported text is therefore sent unchanged.
+/// Returns the template that is sent as exactly these bytes: each placeholder gets a second pair of
+/// braces. Imported text is therefore sent unchanged.
 #[must_use]
 pub fn literal(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
-        let Some((_, after)) = placeholder(rest) else {
+        let Some((_, after)) = parse_placeholder(rest) else {
             out.push(byte);
             rest = &rest[1..];
             continue;
@@ -126,38 +129,38 @@ pub fn literal(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// [`literal`] of a string.
+/// Does the same as [`literal`], for a string.
 #[must_use]
 pub fn literal_text(text: &str) -> String {
-    // Only ASCII was added to it, between characters.
+    // Only ASCII is added, between characters.
     String::from_utf8(literal(text.as_bytes()))
         .expect("braces around parts of a string make a string")
 }
 
 /// Parses `{{name…}}` at the start of `text`. Returns the literal, and the rest.
 fn parse_escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
+    let (_, after) = parse_placeholder(text.strip_prefix(b"{")?)?;
     let after = after.strip_prefix(b"}")?;
     Some((&text[1..text.len() - after.len() - 1], after))
 }
 
 /// Parses `{name…}` with a known name at the start of `text`. Returns the inner text, and the rest.
-fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
+fn parse_placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     let inside = text.strip_prefix(b"{")?;
     let end = inside.iter().position(|&b| b == b'}' || b == b'{' || b == b'\n')?;
     let after = inside[end..].strip_prefix(b"}")?;
     let inside = std::str::from_utf8(&inside[..end]).ok()?;
     let name = inside.split(':').next()?;
-    (NAMES.contains(&name) || name.starts_with(OWN)).then_some((inside, after))
+    (NAMES.contains(&name) || name.starts_with(SUBJECT_VALUE)).then_some((inside, after))
 }
 
 /// Treatment of `{{request.NAME}}`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum DoubledBraces {
-    /// It stays, for the next search for placeholders.
-    Stays,
-    /// It is the text `{request.NAME}`: no other search follows.
-    IsItself,
+    /// Both pairs stay, because the text will be parsed for placeholders again.
+    Keep,
+    /// One pair is removed, which leaves `{request.NAME}`: the text is final.
+    Unescape,
 }
 
 /// Returns the text with `{request.NAME}` replaced by `value` of NAME. Names without a value are
@@ -170,22 +173,24 @@ pub(crate) fn fill_request_values(
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(&byte) = rest.first() {
-        let kept = parse_escaped(rest);
-        let own = placeholder(rest).filter(|(inside, _)| inside.starts_with(OWN));
-        let put = own.and_then(|(inside, after)| Some((value(&inside[OWN.len()..])?, after)));
-        match (kept, put) {
+        let escaped = parse_escaped(rest);
+        let placeholder =
+            parse_placeholder(rest).filter(|(inside, _)| inside.starts_with(SUBJECT_VALUE));
+        let filled = placeholder
+            .and_then(|(inside, after)| Some((value(&inside[SUBJECT_VALUE.len()..])?, after)));
+        match (escaped, filled) {
             (Some((inside, after)), _) => {
-                let is_own = inside[1..].starts_with(OWN.as_bytes());
-                let is_itself = is_own && doubled == DoubledBraces::IsItself;
-                out.extend_from_slice(if is_itself {
+                let is_subject_value = inside[1..].starts_with(SUBJECT_VALUE.as_bytes());
+                let is_unescaped = is_subject_value && doubled == DoubledBraces::Unescape;
+                out.extend_from_slice(if is_unescaped {
                     inside
                 } else {
                     &rest[..rest.len() - after.len()]
                 });
                 rest = after;
             }
-            (None, Some((put, after))) => {
-                out.extend(put);
+            (None, Some((value, after))) => {
+                out.extend(value);
                 rest = after;
             }
             (None, None) => {
@@ -197,8 +202,8 @@ pub(crate) fn fill_request_values(
     out
 }
 
-/// Returns the length of a filled text, bytes. Placeholders with short values count as they are
-/// written.
+/// Returns the length of a text with its values, in bytes. Only `{fill:…}` counts with the length
+/// of its value: other placeholders count as written, because their values are short.
 #[must_use]
 pub fn length(text: &[u8]) -> u64 {
     let (mut length, mut rest) = (0, text);
@@ -208,7 +213,7 @@ pub fn length(text: &[u8]) -> u64 {
         if let Some((inside, after)) = parse_escaped(rest) {
             length += inside.len() as u64;
             rest = after;
-        } else if let Some((inside, after)) = placeholder(rest) {
+        } else if let Some((inside, after)) = parse_placeholder(rest) {
             let size = inside.strip_prefix("fill:").and_then(|size| units::bytes(size).ok());
             length += size.unwrap_or((rest.len() - after.len()) as u64);
             rest = after;
@@ -220,8 +225,8 @@ pub fn length(text: &[u8]) -> u64 {
     length + rest.len() as u64
 }
 
-/// Parses the size of a `{fill:…}`: that many letters x.
-fn fill(size: &str) -> Result<RequestPart, String> {
+/// Parses the size of a `{fill:…}`. Returns as many letters x.
+fn parse_fill(size: &str) -> Result<RequestPart, String> {
     let bytes = units::bytes(size)
         .map_err(|_| format!("{{fill:{size}}}: not a size\nhint: write it like {{fill:64KiB}}"))?;
     if bytes > MAX_FILL {
@@ -233,7 +238,7 @@ fn fill(size: &str) -> Result<RequestPart, String> {
     Ok(RequestPart::Bytes(vec![b'x'; bytes as usize].into()))
 }
 
-fn random(range: &str) -> Result<RequestPart, String> {
+fn parse_random(range: &str) -> Result<RequestPart, String> {
     let wrong = || {
         format!(
             "{{rand:{range}}}: not a range\nhint: write it like {{rand:1..100}}, which includes \
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_stand_among_text() {
+    fn parse_splits_text_and_placeholders() {
         assert_eq!(
             parse("/a/{seq}?b={rand:1..9}&u={uuid}").unwrap(),
             [
@@ -315,19 +320,19 @@ mod tests {
         assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
         assert_eq!(parse("{fill:3}").unwrap(), [bytes("xxx")]);
         assert_eq!(parse("{fill:1KiB}").unwrap(), [bytes(&"x".repeat(1024))]);
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", 0),
             ("abc", 3),
             ("a{fill:1KiB}b{fill:2}", 1028),
             ("{{fill:1KiB}}", 11),
             ("{}{", 3),
         ] {
-            assert_eq!(length(text.as_bytes()), wanted, "{text:?}");
+            assert_eq!(length(text.as_bytes()), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn other_braces_are_text() {
+    fn parse_unknown_braces_returns_text() {
         for text in
             ["{\"a\":{\"b\":1}}", "{}", "{", "{seq", "{se q}", "{unknown}", "{\n}", "{{\"a\":1}}"]
         {
@@ -344,9 +349,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Imported text is never taken for a placeholder, for any mixture of braces.
+        /// Imported text is never parsed as a placeholder, for any mixture of braces.
         #[test]
-        fn literal_is_sent_as_it_was(words in proptest::collection::vec(
+        fn parse_of_literal_returns_same_text(words in proptest::collection::vec(
             proptest::sample::select(vec![
                 "{", "}", "seq", "{seq}", "{{seq}}", "{request.a}", "{csv:/etc/passwd:1}", ":",
                 "{rand}", "ä", "\n", "{uuid",
@@ -360,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_how_it_is_written() {
+    fn parse_error_has_example() {
         for (text, words) in [
             ("{request.size}", "`request = { size = … }`"),
             ("{fill}", "use {seq}"),

@@ -1,4 +1,4 @@
-//! Errors in files that users write, with the file, the line, the word, and a suggestion.
+//! Formats errors in files that users write: the file, the line, the wrong words, and a suggestion.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeOwned, Deserializer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     pub path: Box<Path>,
-    /// `None` if the whole file is meant.
+    /// `None`: the mistake concerns the whole file.
     pub position: Option<Position>,
     /// The problem, in one line.
     pub message: String,
@@ -62,7 +62,7 @@ impl FileError {
         }
     }
 
-    /// Returns a mistake at a range of bytes. Only its first line is shown.
+    /// Returns a mistake at a range of bytes. The excerpt has the first line of the range.
     pub fn from_span(
         path: &Path,
         source: &str,
@@ -92,10 +92,10 @@ impl FileError {
         FileError { position, excerpt, ..FileError::whole(path, message) }
     }
 
-    /// Joins the mistakes of one file into one error, in the order of their places; `None`: no
+    /// Joins the mistakes of one file into one error, in the order of their positions; `None`: no
     /// mistakes.
     #[must_use]
-    pub fn all(mut errors: Vec<FileError>) -> Option<FileError> {
+    pub fn join(mut errors: Vec<FileError>) -> Option<FileError> {
         errors.sort_by_key(|error| error.position);
         errors.dedup();
         let mut errors = errors.into_iter();
@@ -109,7 +109,7 @@ pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, F
     toml::from_str(source).map_err(|error| from_toml(path, source, &error))
 }
 
-/// Returns an error of the TOML reader, at its place.
+/// Returns an error of the TOML reader, at its position.
 pub(crate) fn from_toml(path: &Path, source: &str, error: &toml::de::Error) -> FileError {
     let message = explain_unknown_field(error.message());
     // A key that is missing from the outermost table has no position.
@@ -119,9 +119,8 @@ pub(crate) fn from_toml(path: &Path, source: &str, error: &toml::de::Error) -> F
     }
 }
 
-/// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the
-/// position of its string, also within a list: reading a string first and parsing it later would
-/// lose the position.
+/// Reads a string with a special syntax, such as a duration. An error of `parse` has the position
+/// of its string, also within a list. Parsing after reading would lose the position.
 pub fn parse_string<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,
@@ -150,21 +149,21 @@ pub(crate) fn explain_unknown_field(message: &str) -> String {
     else {
         return without_rust_types(message);
     };
-    let what = if message.starts_with("unknown field") { "key" } else { "value" };
+    let kind = if message.starts_with("unknown field") { "key" } else { "value" };
     let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
     let Some((wrong, known)) = words.split_first() else { return message.to_string() };
     let hint = match nearest(wrong, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", known.join(", ")),
     };
-    format!("unknown {what} `{wrong}`\nhint: {hint}")
+    format!("unknown {kind} `{wrong}`\nhint: {hint}")
 }
 
-/// Returns the message without Rust's names of types.
+/// Replaces the names of Rust's types in a message by descriptions.
 fn without_rust_types(message: &str) -> String {
-    let Some((found, wanted)) = message.split_once(", expected ") else { return message.into() };
+    let Some((found, expected)) = message.split_once(", expected ") else { return message.into() };
     let is_number = found.contains("integer `") || found.contains("floating point `");
-    let wanted = match wanted {
+    let expected = match expected {
         "u8" => "a whole number from 0 to 255, without quotes",
         "u16" => "a whole number from 0 to 65535, without quotes",
         "u32" => "a whole number from 0 to 4294967295, without quotes",
@@ -181,14 +180,14 @@ fn without_rust_types(message: &str) -> String {
         "a string" => "a text in quotes",
         other => other,
     };
-    format!("{found}, expected {wanted}")
+    format!("{found}, expected {expected}")
 }
 
 /// Returns the known word that is most similar to `wrong`; `None`: none is similar.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|word| (strsim::jaro_winkler(wrong, word), word))
-        .filter(|(likeness, _)| *likeness > 0.75)
+        .filter(|(similarity, _)| *similarity > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)
 }
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn typo_is_underlined_and_corrected() {
+    fn typo_in_key_is_underlined_with_suggestion() {
         assert_eq!(
             error("# suite\nrepeat = 3\n"),
             "s.toml:2:1: unknown key `repeat`\n  |\n2 | repeat = 3\n  | ^^^^^^\nhint: did you mean \
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_name_their_line() {
+    fn syntax_error_has_position() {
         let text = error("repeats = 3\nx = = 1");
         assert!(text.starts_with("s.toml:2:5: "), "{text}");
     }

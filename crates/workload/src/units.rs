@@ -1,9 +1,9 @@
-//! Quantities with units: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
+//! Parses quantities with units: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
 
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 
-/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`. At most
-/// an hour, the longest time that dyno keeps.
+/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, or `0` without a unit.
+/// The limit is 1 h, the longest time that dyno records.
 pub fn duration(text: &str) -> Result<u64, String> {
     let ns = span(text)?;
     if ns > dyno_archive::times::MAX_NS {
@@ -12,10 +12,10 @@ pub fn duration(text: &str) -> Result<u64, String> {
     Ok(ns)
 }
 
-/// Parses a length of time of up to 30 days into nanoseconds, in the form of [`duration`].
+/// Does the same as [`duration`], with a limit of 30 days.
 pub fn span(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?}: not a duration\nhint: write it like 500ms, 10s, 2m or 1h");
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let unit_ns = match unit {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
@@ -53,19 +53,19 @@ impl Profile {
     }
 }
 
-/// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one
-/// after the other, `1k@10s,1k..5k@30s,5k`. Stretches without a length share the rest of
-/// `duration_ns`. The warm-up has the rate with which the first stretch begins.
+/// Parses a rate in requests per second: `5k`, a ramp over the window (`1k..5k`), or a sequence of
+/// stretches (`1k@10s,1k..5k@30s,5k`). Stretches without a length share the rest of `duration_ns`.
+/// The warm-up has the initial rate of the first stretch.
 pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, String> {
     if let Ok(rate) = count(text) {
         return positive_rate(text, rate).map(Profile::Constant);
     }
     let stretches =
-        text.split(',').map(|part| stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
-    let given: u64 = stretches.iter().filter_map(|s| s.2).sum();
-    let open = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
-    let left = duration_ns.saturating_sub(given);
-    if open > 0 && left / open == 0 {
+        text.split(',').map(|part| parse_stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
+    let given_ns: u64 = stretches.iter().filter_map(|s| s.2).sum();
+    let without_length = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
+    let left_ns = duration_ns.saturating_sub(given_ns);
+    if without_length > 0 && left_ns / without_length == 0 {
         return Err(format!(
             "{text:?}: the parts with a length leave no time for the parts without one\nhint: use \
              a longer duration"
@@ -74,7 +74,7 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
     let mut segments: Vec<Segment> = stretches
         .iter()
         .map(|&(from_rate, to_rate, length)| {
-            let duration_ns = length.unwrap_or(left / open.max(1));
+            let duration_ns = length.unwrap_or(left_ns / without_length.max(1));
             Segment { from_rate, to_rate, duration_ns }
         })
         .collect();
@@ -82,8 +82,8 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
         return Err(format!("{text:?}: at least one rate must be above 0"));
     }
     if warmup_ns > 0 {
-        let first = segments[0].from_rate;
-        segments.insert(0, Segment { from_rate: first, to_rate: first, duration_ns: warmup_ns });
+        let rate = segments[0].from_rate;
+        segments.insert(0, Segment { from_rate: rate, to_rate: rate, duration_ns: warmup_ns });
     }
     Ok(Profile::Shaped(segments))
 }
@@ -91,11 +91,12 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
 /// Returns the total length of the stretches of a rate, if each has one.
 #[must_use]
 pub fn rate_length_ns(text: &str) -> Option<u64> {
-    let lengths = text.split(',').map(|part| stretch(part.trim()).ok()?.2);
+    let lengths = text.split(',').map(|part| parse_stretch(part.trim()).ok()?.2);
     lengths.sum()
 }
 
-fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
+/// Parses a stretch. Returns its first rate, its last rate, and its length in nanoseconds.
+fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let wrong =
         || format!("{text:?}: not a rate\nhint: write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
@@ -124,7 +125,7 @@ fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.
 pub fn count(text: &str) -> Result<f64, String> {
     let wrong = || format!("{text:?}: not a number\nhint: write it like 5000, 5k or 1.5M");
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     match unit {
         "" => Ok(number),
         "k" | "K" => Ok(number * 1e3),
@@ -145,7 +146,7 @@ pub fn share(text: &str) -> Result<f64, String> {
 /// Parses a size into bytes: `512MiB`, `1GiB`, `64KiB`, `1000000`, `100MB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?}: not a size\nhint: write it like 512MiB, 1GiB or 64KiB");
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let factor = match unit {
         "" | "B" => 1.0,
         "K" | "KiB" => 1024.0,
@@ -159,7 +160,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * factor).round() as u64)
 }
 
-/// Number of the last CPU that a list may name.
+/// Highest CPU number that a list may have.
 const LAST_CPU: u32 = 4095;
 
 /// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
@@ -187,7 +188,8 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-fn split(text: &str) -> Option<(f64, &str)> {
+/// Splits a number from its unit.
+fn split_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn duration_has_unit_and_limit() {
         assert_eq!(duration("500ms"), Ok(500_000_000));
         assert_eq!(duration("10s"), Ok(10_000_000_000));
         assert_eq!(duration("1.5s"), Ok(1_500_000_000));
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_sizes() {
+    fn count_and_bytes_accept_units() {
         assert_eq!(count("5k"), Ok(5000.0));
         assert_eq!(count("1.5M"), Ok(1.5e6));
         assert!(count("5 apples").is_err());
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+    fn cpu_list_accepts_ranges_up_to_limit() {
         assert_eq!(cpu_list("0-2,5, 7"), Ok(vec![0, 1, 2, 5, 7]));
         for wrong in ["", "a", "3-1", "99999"] {
             assert!(cpu_list(wrong).is_err(), "{wrong}");
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_name_their_bounds() {
+    fn rate_out_of_bounds_error_has_bounds() {
         for text in ["1000000000000000000", "2000000k", "0"] {
             let error = rate(text, 0, 1_000_000_000).unwrap_err();
             assert!(error.contains("above 0 and at most 1,000,000,000"), "{text}: {error}");

@@ -1,4 +1,4 @@
-//! The workloads of a suite: requests and expectations.
+//! Reads the workloads of a suite: requests, expectations, and settings of the steps.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -52,8 +52,8 @@ const fn page_connections() -> u32 {
     PAGE_CONNECTIONS
 }
 
-/// Default number of streams for a page in HTTP/2: the usual limit of servers, as browsers request
-/// all resources of a page at once.
+/// Default number of streams for a page in HTTP/2: the usual limit of servers, because browsers
+/// request all resources of a page at once.
 pub const PAGE_STREAMS: u32 = 100;
 
 /// Connections over which browsers load a page in HTTP/1.1.
@@ -114,8 +114,8 @@ impl RawExpect {
             json_match: self.json_matches.into_iter().collect(),
             ..Expect::default()
         };
-        for (name, wanted) in self.headers {
-            match wanted {
+        for (name, expected) in self.headers {
+            match expected {
                 RawHeader::Present(true) => expect.headers.push((name, None)),
                 RawHeader::Value(value) => expect.headers.push((name, Some(value))),
                 RawHeader::Matches { matches } => expect.headers_match.push((name, matches)),
@@ -138,16 +138,16 @@ impl RawExpect {
 pub struct OneOrMany<T>(Vec<T>);
 
 impl<T> OneOrMany<T> {
-    pub fn one(value: T) -> OneOrMany<T> {
+    pub fn from_value(value: T) -> OneOrMany<T> {
         OneOrMany(vec![value])
     }
 
-    pub fn all(self) -> Vec<T> {
+    pub fn into_values(self) -> Vec<T> {
         self.0
     }
 }
 
-/// An untagged enum would lose the error of a value and its position in the list.
+/// Written by hand, because an untagged enum would lose the error of a value and its position.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Values<T>(PhantomData<T>);
@@ -160,19 +160,19 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
             }
 
             fn visit_bool<E: de::Error>(self, value: bool) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+                T::deserialize(value.into_deserializer()).map(|value| vec![value])
             }
 
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+                T::deserialize(value.into_deserializer()).map(|value| vec![value])
             }
 
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+                T::deserialize(value.into_deserializer()).map(|value| vec![value])
             }
 
             fn visit_str<E: de::Error>(self, value: &str) -> Result<Vec<T>, E> {
-                T::deserialize(value.into_deserializer()).map(|one| vec![one])
+                T::deserialize(value.into_deserializer()).map(|value| vec![value])
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
@@ -196,16 +196,16 @@ pub enum Rate {
     Text(String),
 }
 
-/// A checked workload, and its own settings of the steps.
+/// A checked workload, and its settings of the steps.
 #[derive(Debug)]
 pub struct CheckedWorkload {
     pub workload: Workload,
-    pub steps: OwnSteps,
+    pub steps: StepOverrides,
 }
 
 /// Settings of a workload that override those of the load. `None`: the load's setting applies.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OwnSteps {
+pub struct StepOverrides {
     pub connections: Option<Vec<u32>>,
     pub streams: Option<Vec<u32>>,
     pub pipeline: Option<Vec<u32>>,
@@ -218,28 +218,34 @@ pub const NO_REQUESTS: &str = "a connection must serve at least 1 request";
 /// A subject's name, and the values of its placeholders.
 pub type SubjectValues<'a> = (String, &'a request_values::Values);
 
-/// Checks the workloads of a suite. `asked`: at least one subject.
+/// Checks the workloads of a suite. `subjects`: at least one.
 pub fn check_workloads(
     raw: Vec<RawWorkload>,
-    asked: &[SubjectValues<'_>],
+    subjects: &[SubjectValues<'_>],
     read: ReadFile<'_>,
 ) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![CheckedWorkload { workload: plaintext(), steps: OwnSteps::default() }]);
+        return Ok(vec![CheckedWorkload {
+            workload: plaintext(),
+            steps: StepOverrides::default(),
+        }]);
     }
-    let of = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("workloads");
-    let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(asked, read).map_err(of(i)));
-    let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
-    for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
-        if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
+    let in_workload = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("workloads");
+    let checked = raw
+        .into_iter()
+        .enumerate()
+        .map(|(i, raw)| raw.check(subjects, read).map_err(in_workload(i)));
+    let checked = checked.collect::<Result<Vec<_>, _>>()?;
+    for (i, CheckedWorkload { workload, .. }) in checked.iter().enumerate() {
+        if checked[..i].iter().any(|other| other.workload.name == workload.name) {
             let message = format!(
                 "two workloads have the name {:?}\nhint: give each its own `name`",
                 workload.name
             );
-            return Err(of(i)(mistake("name", message)));
+            return Err(in_workload(i)(mistake("name", message)));
         }
     }
-    Ok(shaped)
+    Ok(checked)
 }
 
 /// Returns the default workload: the hello contract's plaintext.
@@ -267,7 +273,7 @@ pub fn plaintext() -> Workload {
 impl RawWorkload {
     fn check(
         mut self,
-        of: &[SubjectValues<'_>],
+        subjects: &[SubjectValues<'_>],
         read: ReadFile<'_>,
     ) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
@@ -281,24 +287,25 @@ impl RawWorkload {
                            connections stay open\nhint: leave it out";
             return Err(mistake("requests_per_connection", message));
         }
-        let steps = self.steps(protocol)?;
-        let (name, asked) = self.into_requests(page.as_ref(), read)?;
-        let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let steps = self.take_steps(protocol)?;
+        let (name, located) = self.into_requests(page.as_ref(), read)?;
+        let (requests, origins): (Vec<_>, Vec<_>) = located.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page, requests_per_connection };
         // The name of an unreadable file, which is a value in the suite.
-        let refused = RefCell::new(None);
-        let read =
-            |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
-        let has_values = of.iter().any(|(_, values)| !values.is_empty());
-        for (i, (name, values)) in of.iter().enumerate() {
+        let unreadable_file = RefCell::new(None);
+        let read = |file: &str| {
+            read(file).inspect_err(|_| *unreadable_file.borrow_mut() = Some(file.to_string()))
+        };
+        let has_values = subjects.iter().any(|(_, values)| !values.is_empty());
+        for (i, (name, values)) in subjects.iter().enumerate() {
             // Most subjects have no values, or equal ones.
-            if of[..i].iter().any(|(_, others)| others == values) {
+            if subjects[..i].iter().any(|(_, others)| others == values) {
                 continue;
             }
-            let sent = request_values::fill_placeholders(&workload, values);
-            compile::check(&sent, &read).map_err(|wrong| {
-                let mistake = locate(wrong, &origins).with_words(refused.take());
+            let filled = request_values::fill_placeholders(&workload, values);
+            compile::check(&filled, &read).map_err(|error| {
+                let mistake = locate(error, &origins).with_words(unreadable_file.take());
                 if has_values { mistake.with_prefix(name) } else { mistake }
             })?;
             check_expected(&workload, name, values)?;
@@ -306,28 +313,28 @@ impl RawWorkload {
         Ok(CheckedWorkload { workload, steps })
     }
 
-    /// Reads its own settings of the steps.
-    fn steps(&mut self, protocol: Protocol) -> Result<OwnSteps, Mistake> {
-        let all = |given: &mut Option<OneOrMany<u32>>| given.take().map(OneOrMany::all);
-        let steps = OwnSteps {
-            connections: all(&mut self.connections),
-            streams: all(&mut self.streams),
-            pipeline: all(&mut self.pipeline),
-            rate: self.rate.take().map(OneOrMany::all),
+    /// Takes the workload's settings of the steps, and checks them.
+    fn take_steps(&mut self, protocol: Protocol) -> Result<StepOverrides, Mistake> {
+        let take = |key: &mut Option<OneOrMany<u32>>| key.take().map(OneOrMany::into_values);
+        let steps = StepOverrides {
+            connections: take(&mut self.connections),
+            streams: take(&mut self.streams),
+            pipeline: take(&mut self.pipeline),
+            rate: self.rate.take().map(OneOrMany::into_values),
         };
-        let is_one = |given: &Option<Vec<u32>>| given.iter().flatten().all(|n| *n == 1);
+        let is_one = |values: &Option<Vec<u32>>| values.iter().flatten().all(|n| *n == 1);
         if !protocol.is_h2() && !is_one(&steps.streams) {
             return Err(mistake("streams", NO_STREAMS));
         }
         if protocol.is_h2() && !is_one(&steps.pipeline) {
             return Err(mistake("pipeline", NO_PIPELINE));
         }
-        for (key, given) in [
+        for (key, values) in [
             ("connections", &steps.connections),
             ("streams", &steps.streams),
             ("pipeline", &steps.pipeline),
         ] {
-            given.iter().try_for_each(|given| all_positive(key, given))?;
+            values.iter().try_for_each(|values| all_positive(key, values))?;
         }
         if steps.rate.as_ref().is_some_and(Vec::is_empty) {
             return Err(mistake("rate", "`rate`: the list must have at least one entry"));
@@ -341,9 +348,9 @@ impl RawWorkload {
         page: Option<&RawPage>,
         read: ReadFile<'_>,
     ) -> Result<(String, Vec<LocatedRequest>), Mistake> {
-        let (name, own, requests) = self.split();
+        let (name, table_request, requests) = self.split();
         match requests {
-            Some(_) if own != RawRequest::default() => Err(mistake(
+            Some(_) if table_request != RawRequest::default() => Err(mistake(
                 "requests",
                 "a workload has either a `path` or a mix of `requests`, not both\nhint: leave one \
                  of them out",
@@ -357,21 +364,21 @@ impl RawWorkload {
                 Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?))
             }
             None => {
-                let body = own.body_key();
-                let request = RawRequest { name, ..own }.check(read)?;
+                let body = table_request.body_key();
+                let request = RawRequest { name, ..table_request }.check(read)?;
                 let name = request.name.clone();
-                let mut asked = vec![(request, Origin::Workload { body })];
+                let mut located = vec![(request, Origin::Workload { body })];
                 if let Some(page) = page {
-                    asked.extend(check_page(page).map_err(|m| m.with_parent("page"))?);
+                    located.extend(check_page(page).map_err(|m| m.with_parent("page"))?);
                 }
-                Ok((name, asked))
+                Ok((name, located))
             }
         }
     }
 
     /// Returns the name, the request in the workload's own table, and the mix.
     fn split(self) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>) {
-        let own = RawRequest {
+        let table_request = RawRequest {
             name: None,
             weight: None,
             method: self.method,
@@ -381,7 +388,7 @@ impl RawWorkload {
             body_file: self.body_file,
             expect: self.expect,
         };
-        (self.name, own, self.requests)
+        (self.name, table_request, self.requests)
     }
 }
 
@@ -392,7 +399,7 @@ fn check_expected(
     subject: &str,
     values: &request_values::Values,
 ) -> Result<(), Mistake> {
-    match request_values::names(workload).iter().find(|name| !values.contains_key(*name)) {
+    match request_values::required_names(workload).iter().find(|name| !values.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!(
@@ -404,30 +411,30 @@ fn check_expected(
     }
 }
 
-/// Place of a request in its workload.
+/// The position of a request in its workload.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    /// In the workload itself.
+    /// In the workload's table. `body`: the key that has the body.
     Workload { body: &'static str },
-    /// In its mix, at this index.
+    /// In the workload's mix, at this index.
     Mix { index: usize, body: &'static str },
-    /// A resource of the page, from this entry of `resources`.
+    /// A resource of the page, at this index of `resources`.
     Resource(usize),
 }
 
-/// A request and its place.
+/// A request and its position.
 type LocatedRequest = (Request, Origin);
 
 /// Locates a value that cannot be sent, relative to the workload's table.
-fn locate(wrong: CompileError, origins: &[Origin]) -> Mistake {
-    let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
+fn locate(error: CompileError, origins: &[Origin]) -> Mistake {
+    let Some((index, field)) = error.location else { return mistake("requests", error.message) };
     match origins[index] {
-        Origin::Workload { body } => locate_field(field, body, wrong.message),
+        Origin::Workload { body } => locate_field(field, body, error.message),
         Origin::Mix { index, body } => {
-            locate_field(field, body, wrong.message).with_parent(index).with_parent("requests")
+            locate_field(field, body, error.message).with_parent(index).with_parent("requests")
         }
         Origin::Resource(entry) => {
-            mistake("page", wrong.message).with_child("resources").with_child(entry)
+            mistake("page", error.message).with_child("resources").with_child(entry)
         }
     }
 }
@@ -457,19 +464,19 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     if !(1..=64).contains(&page.connections) {
         return Err(mistake("connections", "`connections`: must be 1 to 64 for a page"));
     }
-    let mut asked = Vec::new();
+    let mut located = Vec::new();
     for (i, text) in page.resources.iter().enumerate() {
         let requests =
             resources(text).map_err(|message| mistake("resources", message).with_child(i))?;
-        asked.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
+        located.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
     }
-    if asked.is_empty() {
+    if located.is_empty() {
         return Err(mistake(
             "resources",
             "`resources`: the list must have at least one entry, such as \"/style.css\"",
         ));
     }
-    Ok(asked)
+    Ok(located)
 }
 
 /// Parses the resources of a page: `/a.css`, or `/icon*20` for twenty requests of the same path.
@@ -488,7 +495,7 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     if !path.starts_with('/') || !(1..=limits::RESOURCES).contains(&times) {
         return Err(wrong());
     }
-    let one = |i: u32| Request {
+    let resource = |i: u32| Request {
         name: if times > 1 { format!("{path} #{}", i + 1) } else { path.into() },
         weight: 1,
         method: "GET".into(),
@@ -497,7 +504,7 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
         body: None,
         expect: Expect::default(),
     };
-    Ok((0..times).map(one).collect())
+    Ok((0..times).map(resource).collect())
 }
 
 pub const NO_STREAMS: &str = "`streams`: needs HTTP/2, and the workload uses HTTP/1.1\nhint: set \
@@ -507,11 +514,11 @@ pub const NO_STREAMS: &str = "`streams`: needs HTTP/2, and the workload uses HTT
 pub const NO_PIPELINE: &str =
     "`pipeline`: needs HTTP/1.1, and the workload uses HTTP/2\nhint: use `streams` instead";
 
-/// Returns the protocol of that name, with TLS where it is requested or part of the protocol.
+/// Returns the protocol with this name, with TLS if it is requested or part of the protocol.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
     let name = name.unwrap_or("h1");
-    let known = |p: &Protocol| p.base_name() == name;
-    let Some(protocol) = Protocol::OF_SERVERS.into_iter().find(known) else {
+    let has_name = |protocol: &Protocol| protocol.base_name() == name;
+    let Some(protocol) = Protocol::OF_SERVERS.into_iter().find(has_name) else {
         return Err(mistake(
             "protocol",
             format!(
@@ -520,8 +527,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
             ),
         ));
     };
-    let wanted = tls.unwrap_or(protocol.is_tls());
-    Protocol::from_base_name(name, wanted).ok_or_else(|| {
+    let uses_tls = tls.unwrap_or(protocol.is_tls());
+    Protocol::from_base_name(name, uses_tls).ok_or_else(|| {
         if protocol.is_tls() {
             return mistake(
                 "tls",
@@ -536,56 +543,56 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
 }
 
 fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequest>, Mistake> {
-    let of = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("requests");
-    let mut asked: Vec<LocatedRequest> = Vec::new();
+    let in_request = |i: usize| move |m: Mistake| m.with_parent(i).with_parent("requests");
+    let mut located: Vec<LocatedRequest> = Vec::new();
     let unnamed: Vec<bool> = raw.iter().map(|raw| raw.name.is_none()).collect();
     for (index, raw) in raw.into_iter().enumerate() {
-        let home = Origin::Mix { index, body: raw.body_key() };
-        asked.push((raw.check(read).map_err(of(index))?, home));
+        let origin = Origin::Mix { index, body: raw.body_key() };
+        located.push((raw.check(read).map_err(in_request(index))?, origin));
     }
-    if asked.is_empty() {
+    if located.is_empty() {
         return Err(mistake("requests", "`requests`: the list must have at least one entry"));
     }
-    number_hidden(&mut asked, &unnamed);
-    for (i, (request, _)) in asked.iter().enumerate() {
-        if asked[..i].iter().any(|(r, _)| r.name == request.name) {
+    number_masked_names(&mut located, &unnamed);
+    for (i, (request, _)) in located.iter().enumerate() {
+        if located[..i].iter().any(|(other, _)| other.name == request.name) {
             let message = format!(
                 "two requests have the name {:?}\nhint: give each its own `name`",
                 request.name
             );
-            return Err(of(i)(mistake("name", message)));
+            return Err(in_request(i)(mistake("name", message)));
         }
     }
-    Ok(asked)
+    Ok(located)
 }
 
-/// Numbers the generated names of requests whose paths differ only in a part that is not shown.
-fn number_hidden(asked: &mut [LocatedRequest], unnamed: &[bool]) {
+/// Numbers the generated names of requests whose paths differ only in a masked value.
+fn number_masked_names(requests: &mut [LocatedRequest], unnamed: &[bool]) {
     for (i, is_unnamed) in unnamed.iter().enumerate() {
-        let (before, rest) = asked.split_at_mut(i);
+        let (before, rest) = requests.split_at_mut(i);
         let request = &mut rest[0].0;
-        let is_hidden = *is_unnamed && request.name.contains(HIDDEN);
-        let alike = before.iter().filter(|(other, _)| {
+        let is_masked = *is_unnamed && request.name.contains(MASK);
+        let same_names = before.iter().filter(|(other, _)| {
             generated_name(&other.path) == request.name && other.path != request.path
         });
-        let alike = alike.count();
-        if is_hidden && alike > 0 {
-            request.name = format!("{} ({})", request.name, alike + 1);
+        let same_names = same_names.count();
+        if is_masked && same_names > 0 {
+            request.name = format!("{} ({})", request.name, same_names + 1);
         }
     }
 }
 
-/// Replaces query values in names, which may be confidential.
-const HIDDEN: &str = "=…";
+/// Replaces query values in names that may be confidential.
+const MASK: &str = "=…";
 
-/// Returns the name of an unnamed request. Names appear in all reports, so they contain no value of
-/// a parameter whose name suggests a secret.
+/// Returns the name of an unnamed request. Names appear in all reports, so the value of a parameter
+/// whose name suggests a secret is masked.
 fn generated_name(path: &str) -> String {
-    let shown = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if is_secret_parameter(name) => format!("{name}{HIDDEN}"),
+    let mask = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if is_secret_parameter(name) => format!("{name}{MASK}"),
         _ => pair.into(),
     };
-    match with_parameters(path, shown).trim_matches('/') {
+    match with_parameters(path, mask).trim_matches('/') {
         "" => "root".into(),
         path => path.replace('/', "-"),
     }
@@ -641,22 +648,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_hide_their_difference_are_numbered() {
+    fn names_with_masked_values_are_numbered() {
         let request = |path: &str| Request {
             name: generated_name(path),
             path: path.into(),
             ..Request::default()
         };
-        let home = || Origin::Mix { index: 0, body: "body" };
-        let mut asked: Vec<LocatedRequest> =
-            ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), home())).into();
-        number_hidden(&mut asked, &[true; 4]);
-        let names: Vec<&str> = asked.iter().map(|(request, _)| &*request.name).collect();
+        let origin = || Origin::Mix { index: 0, body: "body" };
+        let mut requests: Vec<LocatedRequest> =
+            ["/a?key=1", "/a?key=2", "/b", "/a?key=3"].map(|path| (request(path), origin())).into();
+        number_masked_names(&mut requests, &[true; 4]);
+        let names: Vec<&str> = requests.iter().map(|(request, _)| &*request.name).collect();
         assert_eq!(names, ["a?key=…", "a?key=… (2)", "b", "a?key=… (3)"]);
     }
 
     #[test]
-    fn default_name_is_the_path() {
+    fn generated_name_is_path_with_masks() {
         for (path, name) in [
             ("/queries?n=1", "queries?n=1"),
             ("/a/b/", "a-b"),

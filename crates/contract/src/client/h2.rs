@@ -1,4 +1,4 @@
-//! Requests over one HTTP/2 connection, one after the other.
+//! Sends requests over one HTTP/2 connection, one after the other.
 
 use std::io::{self, Error};
 
@@ -10,7 +10,7 @@ use dyno_wire::h2::{
     Client, ClientEvent, EncodedRequest, ErrorCode, FrameCounts, Io, encode::EncodedBlock,
 };
 
-use super::answer::{Answer, BodyRetention};
+use super::response::{BodyRetention, ProbeResponse};
 use super::transport::{Transport, closed_error};
 
 /// A connection that speaks HTTP/2.
@@ -22,7 +22,7 @@ pub(super) struct H2Session {
     counts: FrameCounts,
 }
 
-/// A request as it is opened on a stream.
+/// A request that can be sent on a stream.
 #[derive(Clone, Copy)]
 pub(super) struct StreamedRequest<'a> {
     block: &'a EncodedBlock,
@@ -51,15 +51,15 @@ impl H2Session {
     }
 
     /// Sends a request, and reads the whole response.
-    pub(super) fn ask(
+    pub(super) fn exchange(
         &mut self,
-        asked: StreamedRequest<'_>,
-        keep: BodyRetention,
-    ) -> io::Result<Answer> {
-        let mut answer =
-            Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
+        request: StreamedRequest<'_>,
+        retention: BodyRetention,
+    ) -> io::Result<ProbeResponse> {
+        let mut response =
+            ProbeResponse { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
         let mut buffer = [0; 16 * 1024];
-        let mut is_open = self.open(asked);
+        let mut is_open = self.open_stream(request);
         loop {
             if !is_open && self.client.is_draining() {
                 return Err(closed_error());
@@ -69,23 +69,23 @@ impl H2Session {
             if n == 0 {
                 return Err(closed_error());
             }
-            if self.take(&buffer[..n], keep, &mut answer)? {
-                return Ok(answer);
+            if self.read_bytes(&buffer[..n], retention, &mut response)? {
+                return Ok(response);
             }
-            is_open = is_open || self.open(asked);
+            is_open = is_open || self.open_stream(request);
         }
     }
 
-    /// Opens a stream, but not before the server's settings have come. Returns whether it did.
-    fn open(&mut self, asked: StreamedRequest<'_>) -> bool {
+    /// Opens a stream if the server's settings have arrived and allow it. Returns whether it did.
+    fn open_stream(&mut self, streamed: StreamedRequest<'_>) -> bool {
         if self.client.room() == 0 {
             return false;
         }
         let request = EncodedRequest {
-            block: asked.block.form(self.client.form()),
-            field_bytes: asked.block.field_bytes,
-            body: asked.body,
-            kind: asked.kind,
+            block: streamed.block.form(self.client.form()),
+            field_bytes: streamed.block.field_bytes,
+            body: streamed.body,
+            kind: streamed.kind,
             wants_fields: true,
             holds_body: false,
         };
@@ -94,26 +94,26 @@ impl H2Session {
     }
 
     /// Processes received bytes. Returns whether the response is complete.
-    fn take(
+    fn read_bytes(
         &mut self,
         mut bytes: &[u8],
-        keep: BodyRetention,
-        answer: &mut Answer,
+        retention: BodyRetention,
+        response: &mut ProbeResponse,
     ) -> io::Result<bool> {
         loop {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
             let complete = match self.client.next(&mut bytes, &mut io).map_err(malformed_error)? {
                 ClientEvent::NeedMore => return Ok(false),
                 ClientEvent::Head { stream, status, end } => {
-                    answer.status = status;
+                    response.status = status;
                     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
                     let fields = self.client.data_and_fields(stream).1.iter();
-                    answer.headers =
+                    response.headers =
                         fields.map(|(name, value)| (text(name), text(value))).collect();
                     end.then_some(stream)
                 }
                 ClientEvent::Body { stream, data, end } => {
-                    answer.extend(data, keep)?;
+                    response.add_body(data, retention)?;
                     end.then_some(stream)
                 }
                 ClientEvent::End { stream } => Some(stream),
@@ -121,9 +121,9 @@ impl H2Session {
                 ClientEvent::GoAway { code } if code != ErrorCode::NoError => {
                     return Err(refused_error(code));
                 }
-                ClientEvent::Malformed { why, .. } => return Err(malformed_error(why)),
+                ClientEvent::Malformed { violation, .. } => return Err(malformed_error(violation)),
                 ClientEvent::Window | ClientEvent::Settings => {
-                    // A part of the request that flow control held back may now be sent.
+                    // A part of the request that waits for flow control may now be sent.
                     self.client.resume(&mut io, &mut |()| {});
                     None
                 }
@@ -139,8 +139,8 @@ impl H2Session {
     }
 }
 
-fn malformed_error(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(io::ErrorKind::InvalidData, why)
+fn malformed_error(violation: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(io::ErrorKind::InvalidData, violation)
 }
 
 fn refused_error(code: ErrorCode) -> Error {

@@ -1,8 +1,7 @@
-//! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through
-//! it.
+//! A blocking HTTP client for readiness probes and contract checks. Loads do not use it.
 
-mod answer;
 mod h2;
+mod response;
 mod transport;
 
 use std::io;
@@ -20,9 +19,9 @@ use dyno_workload::compile;
 use crate::listener::Listener;
 use transport::{Transport, closed_error};
 
-pub use answer::{Answer, BodyRetention};
+pub use response::{BodyRetention, ProbeResponse};
 
-/// A connection, and the kinds of requests whose responses are still due.
+/// A connection of HTTP/1.1, with the received bytes that have not been read.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
@@ -36,9 +35,9 @@ impl Connection {
         Ok(Connection::from_transport(Transport::new(stream, None, timeout)?))
     }
 
-    /// Waits for `bytes` bytes after the last response, and returns all that have arrived.
-    pub fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
-        while self.unread.len() < bytes {
+    /// Waits until `length` bytes after the last response have arrived. Returns all unread bytes.
+    pub fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
+        while self.unread.len() < length {
             let mut buffer = [0; 4096];
             match self.transport.read(&mut buffer)? {
                 0 => return Err(closed_error()),
@@ -57,24 +56,29 @@ impl Connection {
     }
 
     /// Reads one whole response.
-    pub fn answer(&mut self, kind: RequestKind) -> io::Result<Answer> {
-        self.read_answer(kind, BodyRetention::Whole)
+    pub fn read_response(&mut self, kind: RequestKind) -> io::Result<ProbeResponse> {
+        self.read_response_with(kind, BodyRetention::Whole)
     }
 
-    fn read_answer(&mut self, kind: RequestKind, keep: BodyRetention) -> io::Result<Answer> {
-        let mut answer =
-            Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
+    fn read_response_with(
+        &mut self,
+        kind: RequestKind,
+        retention: BodyRetention,
+    ) -> io::Result<ProbeResponse> {
+        let mut response =
+            ProbeResponse { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
-            let (used, done) = take(&mut self.reader, &self.unread, kind, keep, &mut answer)?;
+            let (used, is_complete) =
+                read_events(&mut self.reader, &self.unread, kind, retention, &mut response)?;
             self.unread.drain(..used);
-            if done {
-                return Ok(answer);
+            if is_complete {
+                return Ok(response);
             }
             let mut buffer = [0; 16 * 1024];
             let n = self.transport.read(&mut buffer)?;
             if n == 0 {
                 return match self.reader.eof().map_err(malformed_error)? {
-                    Closed::EndsMessage => Ok(answer),
+                    Closed::EndsMessage => Ok(response),
                     Closed::BetweenMessages => Err(closed_error()),
                 };
             }
@@ -83,7 +87,7 @@ impl Connection {
     }
 
     /// Waits for the peer's next action, until this connection's deadline.
-    pub fn does_next(&mut self) -> PeerAction {
+    pub fn wait_for_action(&mut self) -> PeerAction {
         if !self.unread.is_empty() {
             return PeerAction::Sends;
         }
@@ -103,59 +107,61 @@ pub enum PeerAction {
     Closes,
     /// The peer sends unsolicited bytes.
     Sends,
-    /// The peer did nothing until the deadline.
+    /// The peer neither sends nor closes until the deadline.
     Waits,
 }
 
-fn take(
+/// Reads events from `bytes` into a response. Returns the number of bytes used, and whether the
+/// response is complete.
+fn read_events(
     reader: &mut ResponseReader,
     mut bytes: &[u8],
     kind: RequestKind,
-    keep: BodyRetention,
-    answer: &mut Answer,
+    retention: BodyRetention,
+    response: &mut ProbeResponse,
 ) -> io::Result<(usize, bool)> {
-    let whole = bytes.len();
+    let length = bytes.len();
     loop {
         let (used, event) = reader.next(bytes, kind).map_err(malformed_error)?;
         bytes = &bytes[used..];
         match event {
-            ResponseEvent::NeedMore => return Ok((whole - bytes.len(), false)),
+            ResponseEvent::NeedMore => return Ok((length - bytes.len(), false)),
             ResponseEvent::Informational(_) | ResponseEvent::Upgraded(_) => {}
             ResponseEvent::Head(head) => {
-                answer.status = head.status;
+                response.status = head.status;
                 let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-                answer.headers = head.fields().map(|(n, v)| (text(n), text(v))).collect();
+                response.headers = head.fields().map(|(n, v)| (text(n), text(v))).collect();
             }
-            ResponseEvent::Body(data) => answer.extend(data, keep)?,
+            ResponseEvent::Body(data) => response.add_body(data, retention)?,
             ResponseEvent::End(end) => {
-                answer.reusable = end == End::Reusable;
-                return Ok((whole - bytes.len(), true));
+                response.reusable = end == End::Reusable;
+                return Ok((length - bytes.len(), true));
             }
         }
     }
 }
 
 /// Returns the error for a response that violates its protocol.
-fn malformed_error(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
+fn malformed_error(violation: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, violation)
 }
 
-/// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
-pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
+/// Sends GET for `path` over HTTP/1.1 on a new plain connection. `timeout`: of the whole exchange.
+pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<ProbeResponse> {
     let request = encode::request("GET", path, "127.0.0.1", &[], b"").map_err(io::Error::other)?;
     let mut connection = Connection::new(stream, timeout)?;
     connection.send(&request)?;
-    connection.answer(RequestKind::Other)
+    connection.read_response(RequestKind::Other)
 }
 
-/// A client for single exchanges at one listener, in its protocol.
+/// A client for single exchanges with one listener, over its protocol.
 #[derive(Debug)]
 pub struct ProbeClient {
     listener: Listener,
     tls: Option<Tls>,
 }
 
-/// A connection with one request at a time.
+/// A connection that sends one request at a time, over the listener's protocol.
 #[derive(Debug)]
 pub struct Session(SessionProtocol);
 
@@ -166,15 +172,21 @@ enum SessionProtocol {
 }
 
 impl Session {
-    /// Sends a request, and reads the whole response. An error of the kind
-    /// `InvalidData` is a response that violates its protocol.
-    pub fn ask(&mut self, request: &CompiledRequest, keep: BodyRetention) -> io::Result<Answer> {
+    /// Sends a request, and reads the whole response. An error of the kind `InvalidData` means that
+    /// the response violates its protocol.
+    pub fn exchange(
+        &mut self,
+        request: &CompiledRequest,
+        retention: BodyRetention,
+    ) -> io::Result<ProbeResponse> {
         match &mut self.0 {
             SessionProtocol::H1(connection) => {
                 connection.send(http1_bytes(request)?)?;
-                connection.read_answer(request.kind, keep)
+                connection.read_response_with(request.kind, retention)
             }
-            SessionProtocol::H2(session) => session.ask(h2::StreamedRequest::new(request)?, keep),
+            SessionProtocol::H2(session) => {
+                session.exchange(h2::StreamedRequest::new(request)?, retention)
+            }
         }
     }
 }
@@ -247,23 +259,29 @@ impl ProbeClient {
         }))
     }
 
-    /// Connects and GETs `path`, each within `timeout`.
-    pub fn ask(&self, path: &str, timeout: Duration, keep: BodyRetention) -> io::Result<Answer> {
-        self.get(TcpStream::connect_timeout(&self.listener.addr, timeout)?, path, timeout, keep)
+    /// Connects and sends GET for `path`. `timeout`: of the connection, and of the exchange.
+    pub fn get(
+        &self,
+        path: &str,
+        timeout: Duration,
+        retention: BodyRetention,
+    ) -> io::Result<ProbeResponse> {
+        let stream = TcpStream::connect_timeout(&self.listener.addr, timeout)?;
+        self.get_on(stream, path, timeout, retention)
     }
 
-    /// GETs `path` on a fresh connection to the listener, within `timeout`.
-    pub fn get(
+    /// Sends GET for `path` on a new connection to the listener. `timeout`: of the exchange.
+    pub fn get_on(
         &self,
         stream: TcpStream,
         path: &str,
         timeout: Duration,
-        keep: BodyRetention,
-    ) -> io::Result<Answer> {
+        retention: BodyRetention,
+    ) -> io::Result<ProbeResponse> {
         let request =
             Request { weight: 1, method: "GET".into(), path: path.into(), ..Request::default() };
         let traffic = self.compile(vec![request]).map_err(io::Error::other)?;
-        self.session_on(stream, &traffic, timeout)?.ask(&traffic.requests()[0], keep)
+        self.session_on(stream, &traffic, timeout)?.exchange(&traffic.requests()[0], retention)
     }
 }
 
@@ -277,8 +295,8 @@ mod tests {
 
     use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
-    /// Returns the response to one request, with a body of this many bytes.
-    fn answer(bytes: usize, keep: BodyRetention) -> io::Result<Answer> {
+    /// Returns the response to one request, with a body of `bytes` bytes.
+    fn receive_body(bytes: usize, retention: BodyRetention) -> io::Result<ProbeResponse> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let server = thread::spawn(move || {
@@ -292,17 +310,17 @@ mod tests {
         });
         let client =
             ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
-        let answer = client.ask("/", Duration::from_secs(600), keep);
+        let response = client.get("/", Duration::from_secs(600), retention);
         server.join().unwrap();
-        answer
+        response
     }
 
     #[test]
-    fn body_is_kept_up_to_a_bound() {
-        assert_eq!(answer(BODY_BYTES, BodyRetention::Whole).unwrap().body.len(), BODY_BYTES);
-        let error = answer(BODY_BYTES + 1, BodyRetention::Whole).unwrap_err().to_string();
+    fn body_longer_than_limit_fails_or_is_cut() {
+        assert_eq!(receive_body(BODY_BYTES, BodyRetention::Whole).unwrap().body.len(), BODY_BYTES);
+        let error = receive_body(BODY_BYTES + 1, BodyRetention::Whole).unwrap_err().to_string();
         assert!(error.contains("longer than 16 MiB"), "{error}");
-        let cut = answer(BODY_BYTES + 1, BodyRetention::Beginning).unwrap();
+        let cut = receive_body(BODY_BYTES + 1, BodyRetention::Beginning).unwrap();
         assert_eq!((cut.status, cut.body.len(), cut.reusable), (200, SHOWN_BODY_BYTES, true));
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a connection, plain or over TLS.
+//! Sends and receives the bytes of a connection, plain or over TLS, until a deadline.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ impl Transport {
         timeout: Duration,
     ) -> io::Result<Transport> {
         stream.set_nodelay(true)?;
-        // This clock is no measurement: it only limits the duration.
+        // This clock only limits the duration: no measurement depends on it.
         let socket = Socket { stream, deadline: Instant::now() + timeout };
         let Some(tls) = tls else { return Ok(Transport::Plain(socket)) };
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
@@ -51,8 +51,8 @@ impl Transport {
     }
 }
 
-/// A connected socket whose operations end at a deadline, even if the peer reads or sends a byte
-/// now and then.
+/// A connected socket whose operations end at a deadline, even if the peer reads or sends single
+/// bytes until then.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
@@ -60,24 +60,24 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Runs an operation on the stream in the time that is left. `wait`: sets its time-out.
-    fn in_time<T>(
+    /// Runs an operation on the stream until the deadline. `set_timeout`: sets its time-out.
+    fn run_until_deadline<T>(
         &mut self,
-        wait: fn(&TcpStream, Option<Duration>) -> io::Result<()>,
-        mut act: impl FnMut(&mut TcpStream) -> io::Result<T>,
+        set_timeout: fn(&TcpStream, Option<Duration>) -> io::Result<()>,
+        mut operation: impl FnMut(&mut TcpStream) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(late());
+                return Err(late_error());
             }
-            wait(&self.stream, Some(left))?;
-            return match act(&mut self.stream) {
-                // The io_uring of a load that has just ended is still being torn down, which
+            set_timeout(&self.stream, Some(left))?;
+            return match operation(&mut self.stream) {
+                // The kernel still removes the io_uring of a load that has just ended, which
                 // interrupts this thread.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(late()),
-                done => done,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(late_error()),
+                result => result,
             };
         }
     }
@@ -85,13 +85,13 @@ impl Socket {
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.in_time(TcpStream::set_read_timeout, |stream| stream.read(buffer))
+        self.run_until_deadline(TcpStream::set_read_timeout, |stream| stream.read(buffer))
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.in_time(TcpStream::set_write_timeout, |stream| stream.write(bytes))
+        self.run_until_deadline(TcpStream::set_write_timeout, |stream| stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -99,7 +99,7 @@ impl Write for Socket {
     }
 }
 
-/// Returns a TLS error in words, without the debug forms of rustls.
+/// Replaces the text of a TLS error, which is Rust's debug format in rustls.
 fn with_plain_text(error: io::Error) -> io::Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(inner) => io::Error::new(error.kind(), format!("TLS: {}", tls_error_text(inner))),
@@ -107,7 +107,7 @@ fn with_plain_text(error: io::Error) -> io::Error {
     }
 }
 
-fn late() -> io::Error {
+fn late_error() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no response in time")
 }
 
@@ -124,25 +124,25 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    /// With a peer that reads a byte now and then, no single write waits until the deadline.
+    /// The peer reads repeatedly, so that no single write waits until the deadline.
     #[test]
-    fn write_ends_at_the_deadline_whatever_the_peer_takes() {
+    fn write_to_slow_peer_ends_at_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        let (ended, is_over) = mpsc::channel::<()>();
+        let (stop, stopped) = mpsc::channel::<()>();
         let reader = thread::spawn(move || {
-            while is_over.recv_timeout(Duration::from_millis(5))
+            while stopped.recv_timeout(Duration::from_millis(5))
                 == Err(mpsc::RecvTimeoutError::Timeout)
             {
                 let _ = peer.read(&mut [0; 4096]);
             }
         });
         let mut transport = Transport::new(stream, None, Duration::from_millis(200)).unwrap();
-        // At 4 KiB in 5 ms it would take minutes; no socket's buffers take all of it.
+        // At 4 KiB in 5 ms this takes minutes, and it is larger than the buffers of a socket.
         let error = transport.write_all(&vec![0; 256 << 20]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        drop(ended);
+        drop(stop);
         reader.join().unwrap();
     }
 }

@@ -264,7 +264,7 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
 
 fn subjects_finding(subjects: &SubjectFolders, guard: &Guard) -> Finding {
     let folders = subjects.find(None).ok();
-    let definitions = folders.as_ref().map(Folders::all);
+    let definitions = folders.as_ref().map(Folders::definitions);
     let interrupts = Interrupts::new();
     match definitions {
         Some(Ok(definitions)) => {

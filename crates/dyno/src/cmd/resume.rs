@@ -12,7 +12,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::include_with_backends;
-use dyno_subject::build::inputs_of;
+use dyno_subject::build::input_key;
 use dyno_subject::definition::Definition;
 
 use super::prepare::{PreparedRun, build_all};
@@ -244,7 +244,7 @@ fn compare_definition(
         differences.push(difference(format!("{id}, definition"), short(recorded), short(&now)));
     }
     if let (Some(build), Some(spec)) = (before.build, &definition.build) {
-        let now = inputs_of(definition, spec, supervision).unwrap_or_else(|reason| reason);
+        let now = input_key(definition, spec, supervision).unwrap_or_else(|reason| reason);
         if now != build.inputs {
             differences.push(difference(
                 format!("{id}, inputs of its build"),

@@ -267,10 +267,10 @@ pub(super) struct SimulatedServer {
 /// Answers over HTTP/2.
 #[derive(Debug)]
 struct Answers {
-    ok: h2::EncodedAnswer,
-    failed: h2::EncodedAnswer,
-    wrong: h2::EncodedAnswer,
-    malformed: h2::EncodedAnswer,
+    ok: h2::EncodedResponse,
+    failed: h2::EncodedResponse,
+    wrong: h2::EncodedResponse,
+    malformed: h2::EncodedResponse,
 }
 
 impl Answers {
@@ -278,7 +278,7 @@ impl Answers {
         let length = body.len().to_string();
         let answer = |status: &str, name: &str, length: &str, body: &[u8]| {
             let fields = [(":status", status), (name, "text/plain"), ("content-length", length)];
-            h2::EncodedAnswer::new(&fields, body, h2::Cut::Two)
+            h2::EncodedResponse::new(&fields, body, h2::FrameLayout::Two)
         };
         Answers {
             ok: answer("200", "content-type", &length, body),
@@ -561,14 +561,14 @@ impl SimulatedServer {
         let mut then = NextConnectionState::KeepOpen;
         let wire = &mut streams.wire;
         match fault {
-            None | Some(Fault::GoAway) => wire.answer(stream, &self.answers.ok, &mut bytes),
-            Some(Fault::Status) => wire.answer(stream, &self.answers.failed, &mut bytes),
-            Some(Fault::Body) => wire.answer(stream, &self.answers.wrong, &mut bytes),
-            Some(Fault::Malformed) => wire.answer(stream, &self.answers.malformed, &mut bytes),
+            None | Some(Fault::GoAway) => wire.respond(stream, &self.answers.ok, &mut bytes),
+            Some(Fault::Status) => wire.respond(stream, &self.answers.failed, &mut bytes),
+            Some(Fault::Body) => wire.respond(stream, &self.answers.wrong, &mut bytes),
+            Some(Fault::Malformed) => wire.respond(stream, &self.answers.malformed, &mut bytes),
             Some(Fault::StreamReset) => wire.reset(stream, ErrorCode::InternalError, &mut bytes),
             Some(Fault::Reset) => then = NextConnectionState::Reset,
             Some(Fault::CloseInBody) => {
-                wire.answer(stream, &self.answers.ok, &mut bytes);
+                wire.respond(stream, &self.answers.ok, &mut bytes);
                 bytes.truncate(bytes.len().saturating_sub(self.model.body.len() / 2 + 1));
                 then = NextConnectionState::Close;
             }
@@ -609,7 +609,7 @@ impl Streams {
 
     /// Returns the next state of the connection.
     fn next_state(&self) -> NextConnectionState {
-        if self.leaving && self.wire.open() == 0 {
+        if self.leaving && self.wire.open_streams() == 0 {
             NextConnectionState::Close
         } else {
             NextConnectionState::KeepOpen

@@ -197,7 +197,7 @@ impl Worker {
             // The connection's protocol is not known before the first response.
             ProtocolState::H1(h1) => h1.in_flight.is_empty(),
             ProtocolState::H2(h2) => {
-                h2.client.open() < self.config.streams as usize && h2.client.room() > 0
+                h2.client.open_streams() < self.config.streams as usize && h2.client.room() > 0
             }
         };
         has_place
@@ -549,7 +549,7 @@ impl Worker {
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
             let has_asked = || self.config.traffic.asks_upgrade(exchange.request);
-            let read = h1.reader.next_with(bytes, kind, &mut self.head_cache);
+            let read = h1.reader.next_with_cache(bytes, kind, &mut self.head_cache);
             let (used, event) = read.map_err(|error| WireError::from_http1(error, has_asked))?;
             bytes = &bytes[used..];
             match event {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
 use dyno_archive::load::{Http2Direction, Http2Use};
-use dyno_wire::h2::counts::{Direction, FrameCounts};
+use dyno_wire::h2::counts::{DirectionCounts, FrameCounts};
 use dyno_wire::h2::{ErrorCode, frame::Kind};
 
 /// Counts over all HTTP/2 connections of a worker.
@@ -66,7 +66,7 @@ impl Frames {
     }
 }
 
-fn direction(counts: &Direction) -> Http2Direction {
+fn direction(counts: &DirectionCounts) -> Http2Direction {
     let named = |all: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
         all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
     };

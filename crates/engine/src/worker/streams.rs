@@ -192,9 +192,9 @@ impl Worker {
                 ClientEvent::Reset { stream, code } => {
                     self.reset_by_server(conn, stream, code, now)?;
                 }
-                ClientEvent::Malformed { stream, why } => {
-                    let stream = h2.client.cancel(stream, why.code(), &mut io);
-                    self.name_error(&why);
+                ClientEvent::Malformed { stream, violation } => {
+                    let stream = h2.client.cancel(stream, violation.code(), &mut io);
+                    self.name_error(&violation);
                     self.end_block(stream.blocked_since, now);
                     // The fault had arrived at the completion's instant.
                     self.on_exchange_end(conn, &stream.exchange, Outcome::ProtocolError, now, None);
@@ -412,7 +412,7 @@ impl Worker {
                 silent = Some(outcome);
             }
         }
-        if h2.client.open() == 0 && h2.client.room() == 0 {
+        if h2.client.open_streams() == 0 && h2.client.room() == 0 {
             // A server that allows no stream at all is as good as no connection, whatever else it
             // says.
             let due = h2.barred_since.plus(self.config.policy.connect_timeout_ns);
@@ -424,7 +424,7 @@ impl Worker {
         for (key, outcome) in overdue {
             let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { break };
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-            let missing = h2.client.missing(key);
+            let missing = h2.client.missing_part(key);
             let stream = h2.client.cancel(key, ErrorCode::Cancel, &mut io);
             ResponseProgress::new(&stream.exchange, &stream.answer, missing)
                 .count(&mut self.timeouts);

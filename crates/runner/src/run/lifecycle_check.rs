@@ -16,9 +16,9 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, lifecycle_promises};
-use dyno_contract::exchange::{self, Business, Problem};
+use dyno_contract::exchange::{self, Problem, ServerLoad};
 use dyno_contract::lifecycle::{LifecyclePromise, PromiseKind, Sighting};
-use dyno_contract::limits::{CHECK, HELD, PRINTED, SETTLED};
+use dyno_contract::limits::{CHECK, OUTPUT, RESPONSE_DELAY, SETTLING};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
 use dyno_contract::relay::Relay;
@@ -215,11 +215,11 @@ impl Runner<'_> {
         let signal = definition.stop.signal;
         hold(true);
         let (was_under_way, answer, stopped) = thread::scope(|scope| {
-            let answer = scope.spawn(|| exchange::run(check, client, Business::Idle));
+            let answer = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
             let is_under_way =
                 !relays.is_empty() && is_soon(CHECK / 2, || before.is_asked(&relays));
             let release = scope.spawn(|| {
-                thread::sleep(HELD);
+                thread::sleep(RESPONSE_DELAY);
                 hold(false);
             });
             // Without a back end to delay it, the response has arrived before the signal is sent.
@@ -323,8 +323,8 @@ fn result(
     let listener =
         Listener { addr: (Ipv4Addr::LOCALHOST, 0).into(), protocol: Protocol::H1, authority: None };
     let words = ProbeClient::new(&listener).map_err(harness)?;
-    let waived = check.is_among(&definition.waive, protocol);
-    Ok(CheckResult { protocol, waived, ..exchange::result(check, &words, seen, Business::Idle) })
+    let waived = check.is_named_in(&definition.waive, protocol);
+    Ok(CheckResult { protocol, waived, ..exchange::result(check, &words, seen, ServerLoad::Idle) })
 }
 
 fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<String, Problem> {
@@ -370,7 +370,7 @@ fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<Strin
     };
     let mut words = Vec::new();
     if !check.requests.is_empty() {
-        let answer = exchange::run(check, first_client(&stage.part.listeners)?, Business::Idle);
+        let answer = exchange::run(check, first_client(&stage.part.listeners)?, ServerLoad::Idle);
         match (answer.ok, answer.answered) {
             (true, _) => words.push(answer.got),
             (false, true) => return Err(Problem::Wrong(answer.got)),
@@ -409,10 +409,10 @@ fn await_sightings(life: &LifecyclePromise, stage: &Stage, mark: &Mark) -> Resul
         Ok(of_prints || of_asks.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
     };
     // Failures here are reported by the next check.
-    is_soon(PRINTED, || !is_missing().unwrap_or(false));
+    is_soon(OUTPUT, || !is_missing().unwrap_or(false));
     let all = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
-    if all.into_iter().any(|sighting| sighting.times.has_a_most()) {
-        thread::sleep(SETTLED);
+    if all.into_iter().any(|sighting| sighting.times.has_maximum()) {
+        thread::sleep(SETTLING);
     }
     Ok(())
 }
@@ -436,7 +436,7 @@ impl Mark {
         else {
             return Ok(Vec::new());
         };
-        if relays.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
+        if relays.tls.requests_since(tls).iter().any(|asked| !asked.is_empty()) {
             return Err(Problem::Late(format!(
                 "the server sent requests to {backend} over TLS, which dyno cannot read"
             )));
@@ -446,13 +446,13 @@ impl Mark {
                 "the server sent {backend} more than dyno keeps, so its requests are unknown"
             )));
         }
-        Ok(relays.plain.asked_since(plain))
+        Ok(relays.plain.requests_since(plain))
     }
 
     /// Returns whether any back end has received requests since the mark.
     fn is_asked(&self, relays: &[BackendRelays]) -> bool {
         let is_any = |relay: &Relay, mark: &[usize]| {
-            relay.asked_since(mark).iter().any(|asked| !asked.is_empty())
+            relay.requests_since(mark).iter().any(|asked| !asked.is_empty())
         };
         relays
             .iter()

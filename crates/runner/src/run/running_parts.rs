@@ -15,8 +15,8 @@ use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Protocol, Sample};
 use dyno_contract::client::{BodyRetention, ProbeClient};
-use dyno_contract::contracts::{Check, checks_of};
-use dyno_contract::exchange::Business;
+use dyno_contract::contracts::{Check, protocol_checks};
+use dyno_contract::exchange::ServerLoad;
 use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
@@ -223,7 +223,7 @@ impl RunningPart {
                 if is_ended() {
                     return None;
                 }
-                let result = listener.run(check, Business::Idle);
+                let result = listener.run(check, ServerLoad::Idle);
                 let failed = !result.ok;
                 results.push(result);
                 if failed && self.answers(Responding::Any).is_err() {
@@ -329,7 +329,7 @@ impl RunningPart {
 /// Asks for a path. A response that violates the protocol, or is of another one, is a sign of life,
 /// too.
 fn responds(client: &ProbeClient, path: &str) -> io::Result<()> {
-    match client.ask(path, ALIVE, BodyRetention::Beginning) {
+    match client.get(path, ALIVE, BodyRetention::Beginning) {
         Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
         _ => Ok(()),
     }
@@ -425,7 +425,7 @@ impl CheckedListener {
     ) -> Result<CheckedListener, String> {
         Ok(CheckedListener {
             client: ProbeClient::new(listener)?,
-            checks: checks_of(&definition.contracts, listener.protocol).cloned().collect(),
+            checks: protocol_checks(&definition.contracts, listener.protocol).cloned().collect(),
             waive: definition.waive.clone(),
         })
     }
@@ -434,8 +434,8 @@ impl CheckedListener {
         self.client.listener()
     }
 
-    pub(super) fn run(&self, check: &Check, business: Business) -> CheckResult {
-        let waived = check.is_among(&self.waive, self.listener().protocol);
+    pub(super) fn run(&self, check: &Check, business: ServerLoad) -> CheckResult {
+        let waived = check.is_named_in(&self.waive, self.listener().protocol);
         CheckResult { waived, ..contract_check::run(check, &self.client, business) }
     }
 }

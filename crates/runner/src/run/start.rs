@@ -37,7 +37,7 @@ use dyno_subject::certs::Certs;
 use dyno_subject::definition::snapshot::Snapshot;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
-use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
+use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
 use super::judge::{harness, interrupted_failure, memory_first};
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
@@ -375,23 +375,23 @@ impl Runner<'_> {
             interrupts.count() > 0
         };
         let deadline_ns = definition.ready.deadline_ns;
-        let patience = ready::Deadline { deadline_ns, is_asked_to_end: &is_asked_to_end };
+        let patience = ready::Deadline { deadline_ns, is_interrupted: &is_asked_to_end };
         let ports_used = ports.used_by(definition);
         let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
         let any = ProbeClient::new(&plain).map_err(harness)?;
         let command;
         let mut attempt;
         let sign = match &definition.ready.by {
-            ReadyBy::Answer { path, status } => ready::Sign::Answer {
-                to: first_to_ask(listeners).map_or(&any, |listener| &listener.client),
+            ReadyBy::Answer { path, status } => ready::ReadySign::Response {
+                client: first_to_ask(listeners).map_or(&any, |listener| &listener.client),
                 path,
                 status: *status,
             },
-            ReadyBy::Listening => ready::Sign::Listening,
+            ReadyBy::Listening => ready::ReadySign::Listening,
             ReadyBy::Command(text) => {
                 command = ready_command(text, deadline_ns, settings).map_err(harness)?;
                 attempt = || command.run(&supervision).map(drop);
-                ready::Sign::Command(&mut attempt)
+                ready::ReadySign::Command(&mut attempt)
             }
         };
         let ready = ready::wait(process, sign, &ports_used, patience);
@@ -501,7 +501,7 @@ impl Settings {
     ) -> Option<Result<OwnCommand, String>> {
         let spec = definition.profile.command.as_ref()?;
         let mut settings = self.clone();
-        settings.places.0.push((OF_PROFILE[0].into(), pid.to_string()));
+        settings.places.0.push((PROFILE_NAMES[0].into(), pid.to_string()));
         Some(settings.command(spec))
     }
 

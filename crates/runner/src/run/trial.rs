@@ -11,7 +11,7 @@ use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
-use dyno_contract::exchange::Business;
+use dyno_contract::exchange::ServerLoad;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, Watching};
 use dyno_observer::probes::Probes;
@@ -253,7 +253,7 @@ fn probe(
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                results.push(listener.run(check, Business::Loaded));
+                results.push(listener.run(check, ServerLoad::Loaded));
             }
             _ => break,
         }

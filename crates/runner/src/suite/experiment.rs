@@ -329,7 +329,7 @@ pub(crate) fn check_varied(
         let silent = suite
             .workloads
             .iter()
-            .position(|workload| !request_values::names(workload).contains(name));
+            .position(|workload| !request_values::required_names(workload).contains(name));
         if let Some(place) = silent.filter(|_| values.len() > 1) {
             let message = format!(
                 "workload {:?}: does not use {{request.{name}}}, which is varied\nhint: move the \

@@ -103,7 +103,7 @@ impl RawLoad {
         has_objective: bool,
     ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
-        let all = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
+        let all = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
         if !all.iter().any(is_find) {
             let nothing = mistake(
                 "find_width",
@@ -300,7 +300,7 @@ impl RawLoad {
     /// Refuses keys of one protocol if all workloads use the other.
     fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
-            given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
+            given.clone().is_some_and(|given| given.into_values().iter().any(|n| *n > 1))
         };
         let is_h2 = |shaped: &CheckedWorkload| shaped.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
@@ -359,7 +359,8 @@ impl RawLoad {
                 format!("trace {file:?}: cannot be used in a suite\nhint: use `dyno load --trace`"),
             ));
         }
-        let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
+        let rates =
+            self.rates(&self.rate.clone().map(OneOrMany::into_values).unwrap_or_default())?;
         let model = self.model.unwrap_or(if rates.is_empty() {
             LoadModel::Closed
         } else {
@@ -466,9 +467,11 @@ impl RawLoad {
                      out",
                 ));
             }
-            (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
+            (None, Some(in_flight)) => {
+                ("in_flight", Width::InFlight(in_flight.clone().into_values()))
+            }
             (Some(connections), None) => {
-                ("connections", Width::Connections(connections.clone().all()))
+                ("connections", Width::Connections(connections.clone().into_values()))
             }
             (None, None) => ("connections", Width::Connections(vec![64])),
         };
@@ -484,8 +487,9 @@ impl RawLoad {
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
-        let all =
-            |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let all = |given: &Option<OneOrMany<u32>>| {
+            given.clone().map_or_else(|| vec![1], OneOrMany::into_values)
+        };
         let own = &shaped.steps;
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();

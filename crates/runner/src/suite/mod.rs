@@ -22,7 +22,7 @@ use dyno_archive::plan::{
 };
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::{Inherit, check_name};
-use dyno_subject::definition::{is_backend, not_a_backend};
+use dyno_subject::definition::{backend_name_error, is_backend_name};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::PlaceholderScope;
@@ -258,8 +258,8 @@ impl RawBackend {
         let Name(of) = Name::parse(of).map_err(|why| mistake("use", why))?;
         let key = if self.name.is_some() { "name" } else { "use" };
         let name = self.name.unwrap_or_else(|| of.clone());
-        if !is_backend(&name) {
-            return Err(mistake(key, not_a_backend(&name)));
+        if !is_backend_name(&name) {
+            return Err(mistake(key, backend_name_error(&name)));
         }
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
@@ -461,8 +461,10 @@ fn check_values(
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let said: BTreeSet<String> =
-        workloads.iter().flat_map(|shaped| request_values::names(&shaped.workload)).collect();
+    let said: BTreeSet<String> = workloads
+        .iter()
+        .flat_map(|shaped| request_values::required_names(&shaped.workload))
+        .collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
     if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
@@ -485,7 +487,7 @@ fn check_values(
     match workloads
         .iter()
         .enumerate()
-        .find_map(|(i, shaped)| Some((i, request_values::secret_by_place(&shaped.workload)?)))
+        .find_map(|(i, shaped)| Some((i, request_values::find_misnamed_secret(&shaped.workload)?)))
     {
         None => Ok(()),
         Some((i, (name, place))) => {

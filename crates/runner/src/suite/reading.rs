@@ -118,7 +118,7 @@ impl SuiteReading<'_> {
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
                 // A workload that no subject serves has no capacity and no trials.
-                load.rate = Some(OneOrMany::one(Rate::Number(1.0)));
+                load.rate = Some(OneOrMany::from_value(Rate::Number(1.0)));
                 Ok(Vec::new())
             }
         }
@@ -127,7 +127,7 @@ impl SuiteReading<'_> {
 
 /// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
-    let all = load.rate.clone().map(OneOrMany::all).unwrap_or_default();
+    let all = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
     let share = |(place, rate): (usize, &Rate)| match rate {
         Rate::Text(text) if text.trim().ends_with('%') => {
             let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();

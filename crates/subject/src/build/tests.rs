@@ -1,4 +1,4 @@
-//! Builds with small programs.
+//! Tests of builds with small shell commands.
 
 use dyno_workload::relative_path::RelativePath;
 
@@ -31,14 +31,14 @@ fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
 }
 
 #[test]
-fn build_is_done_once_per_content() {
+fn build_runs_once_per_content_of_inputs() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "cp in.txt {out}/result; date +%N >> {out}/stamp");
     let first = build(&definition, &cache).unwrap();
     assert_eq!(fs::read_to_string(first.out.join("result")).unwrap(), "1");
-    let facts = first.build.unwrap();
-    assert!(!facts.cached && facts.wall_ns > 0 && facts.artefact_bytes > 1);
+    let record = first.build.unwrap();
+    assert!(!record.cached && record.wall_ns > 0 && record.artefact_bytes > 1);
     assert!(build(&definition, &cache).unwrap().build.unwrap().cached);
     fs::write(definition.folder.join("in.txt"), "2").unwrap();
     let changed = build(&definition, &cache).unwrap();
@@ -46,21 +46,21 @@ fn build_is_done_once_per_content() {
     assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
 }
 
-/// Builds while an input changes during the first `left` copies.
-fn build_while_somebody_writes(
+/// Builds while an input changes during the first `changes` copies.
+fn build_with_changing_input(
     definition: &Definition,
     cache: &Path,
-    left: usize,
+    changes: usize,
 ) -> Result<Built, String> {
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let (mut reads, input) = (0, definition.folder.join("in.txt"));
-    let mut read = |found: &FolderEntry| {
-        let bytes = read_input(found);
+    let (mut reads, path) = (0, definition.folder.join("in.txt"));
+    let mut read = |input: &FolderEntry| {
+        let bytes = read_input(input);
         reads += 1;
-        // Every second read is for the key.
-        if reads % 2 == 1 && reads / 2 < left {
-            fs::write(&input, format!("later {reads}")).unwrap();
+        // Reads alternate between the key and the copy.
+        if reads % 2 == 1 && reads / 2 < changes {
+            fs::write(&path, format!("later {reads}")).unwrap();
         }
         bytes
     };
@@ -70,33 +70,33 @@ fn build_while_somebody_writes(
 }
 
 #[test]
-fn build_is_kept_under_the_key_of_what_it_was_made_from() {
+fn build_with_changing_input_has_key_of_copies() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "cp in.txt {out}/result");
-    let built = build_while_somebody_writes(&definition, &cache, 2).unwrap();
+    let built = build_with_changing_input(&definition, &cache, 2).unwrap();
     assert_eq!(fs::read_to_string(built.out.join("result")).unwrap(), "later 3");
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
-    assert_eq!(built.build.unwrap().inputs, now);
+    let key = input_key(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
+    assert_eq!(built.build.unwrap().inputs, key);
     fs::write(definition.folder.join("in.txt"), "1").unwrap();
-    // The first copy is built, but not found under the key of the earlier contents.
-    let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
-    assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
+    // The contents of the first copy have another key, so they are built now.
+    let rebuilt = build_with_changing_input(&definition, &cache, 0).unwrap();
+    assert_eq!(fs::read_to_string(rebuilt.out.join("result")).unwrap(), "1");
 
-    let error = build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
+    let error = build_with_changing_input(&definition, &cache.join("other"), COPIES).unwrap_err();
     assert!(error.contains("changed while they were copied"), "{error}");
 }
 
 #[test]
-fn build_that_waits_for_another_ends_with_the_user() {
+fn build_waiting_for_lock_ends_at_interrupt() {
     let root = tempfile::tempdir().unwrap();
     let definition = subject(root.path(), "true");
     let cache = root.path().join("cache");
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let _held = lock(&cache.join("x"), &supervision).unwrap();
+    let _lock = lock(&cache.join("x"), &supervision).unwrap();
     interrupts.raise();
     assert_eq!(
         super::build(&definition, &cache, &supervision, &mut |_| {}).unwrap_err(),
@@ -105,7 +105,7 @@ fn build_that_waits_for_another_ends_with_the_user() {
 }
 
 #[test]
-fn what_a_build_keeps_is_there_for_the_next_one() {
+fn cache_folder_is_shared_by_builds_of_subject() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let command = "echo $KEPT; date +%N >> {cache}/stamps; cp {cache}/stamps {out}/";
@@ -122,52 +122,52 @@ fn what_a_build_keeps_is_there_for_the_next_one() {
         .unwrap();
         assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
     }
-    let kept =
+    let line =
         format!("kept at {}", cache.join(format!("x/kept-{}", folder_key(&definition))).display());
-    assert_eq!(lines, [kept.clone(), kept]);
+    assert_eq!(lines, [line.clone(), line]);
 }
 
 #[test]
-fn subjects_without_a_build_share_no_folder() {
+fn subjects_without_build_have_separate_folders() {
     let root = tempfile::tempdir().unwrap();
     let definition = Definition { build: None, ..subject(root.path(), "true") };
     let other = Definition { name: "y".into(), ..definition.clone() };
-    let [one, two] = [&definition, &other].map(|d| build(d, root.path()).unwrap().out);
-    assert!(one.is_dir() && two.is_dir() && one != two);
+    let [first, second] = [&definition, &other].map(|d| build(d, root.path()).unwrap().out);
+    assert!(first.is_dir() && second.is_dir() && first != second);
 }
 
 #[test]
-fn empty_folder_among_inputs_is_part_of_the_key() {
+fn input_key_includes_empty_folder() {
     let root = tempfile::tempdir().unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let mut definition = subject(root.path(), "true");
     definition.build.as_mut().unwrap().inputs = vec![RelativePath::parse(".").unwrap()];
-    let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
+    let key = || input_key(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
     let without = key();
     fs::create_dir(definition.folder.join("empty")).unwrap();
     assert_ne!(key(), without);
 }
 
 #[test]
-fn what_a_build_takes_from_its_folder_is_part_of_the_key() {
+fn input_key_includes_folder_of_dir_placeholder() {
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let key = |root: &Path, command: &str| {
         let definition = subject(root, command);
-        inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+        input_key(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
     };
-    let copies = "cp {dir}/server {out}/";
-    assert_eq!(key(one.path(), "true"), key(other.path(), "true"));
-    let before = key(one.path(), copies);
-    assert_ne!(before, key(other.path(), copies));
-    fs::write(subject(one.path(), copies).folder.join("server"), "new").unwrap();
-    assert_ne!(before, key(one.path(), copies));
+    let command = "cp {dir}/server {out}/";
+    assert_eq!(key(root.path(), "true"), key(other.path(), "true"));
+    let before = key(root.path(), command);
+    assert_ne!(before, key(other.path(), command));
+    fs::write(subject(root.path(), command).folder.join("server"), "new").unwrap();
+    assert_ne!(before, key(root.path(), command));
 }
 
 #[test]
-fn tools_are_asked_with_what_a_build_sets() {
+fn version_command_has_env_of_build() {
     let root = tempfile::tempdir().unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -181,14 +181,14 @@ fn tools_are_asked_with_what_a_build_sets() {
 }
 
 #[test]
-fn key_of_a_build_holds_its_environment_and_modes() {
+fn input_key_includes_environment_and_modes() {
     use std::os::unix::fs::PermissionsExt as _;
     let root = tempfile::tempdir().unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let mut definition = subject(root.path(), "true");
     let key = |definition: &Definition| {
-        inputs_of(definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+        input_key(definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
     };
     let plain = key(&definition);
     assert_eq!(plain, key(&definition));
@@ -201,7 +201,7 @@ fn key_of_a_build_holds_its_environment_and_modes() {
 }
 
 #[test]
-fn inputs_are_copied_and_never_written() {
+fn build_writes_to_copies_of_inputs() {
     let root = tempfile::tempdir().unwrap();
     let mut definition =
         subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
@@ -225,39 +225,39 @@ fn inputs_are_copied_and_never_written() {
 }
 
 #[test]
-fn build_has_a_reproducible_recorded_environment() {
+fn build_environment_is_minimal_and_recorded() {
     let root = tempfile::tempdir().unwrap();
     let definition = subject(root.path(), "env > {out}/env");
     let built = build(&definition, &root.path().join("cache")).unwrap();
-    let seen = fs::read_to_string(built.out.join("env")).unwrap();
-    // Cargo, which runs this test, sets this variable; builds must not see it.
+    let output = fs::read_to_string(built.out.join("env")).unwrap();
+    // Cargo sets this variable for this test, and builds must not inherit it.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
-    assert!(seen.contains("PATH=") && seen.contains("LANG=C.UTF-8"), "{seen}");
+    assert!(!output.contains("CARGO_MANIFEST_DIR="), "{output}");
+    assert!(output.contains("PATH=") && output.contains("LANG=C.UTF-8"), "{output}");
     let recorded = built.build.unwrap().environment;
     assert_eq!(recorded["LANG"], "C.UTF-8");
-    let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
+    let names: Vec<&str> = output.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
     // Variables that shells and dyno itself add.
-    let own = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
+    let added = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
     let unknown: Vec<_> =
-        names.iter().filter(|n| !own.contains(n) && !recorded.contains_key(**n)).collect();
+        names.iter().filter(|n| !added.contains(n) && !recorded.contains_key(**n)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 #[test]
-fn build_ends_at_its_deadline_and_leaves_no_daemon() {
+fn build_at_deadline_fails_and_is_killed() {
     let root = tempfile::tempdir().unwrap();
     let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
     definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
     let error = build(&definition, &root.path().join("cache")).unwrap_err();
     assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
-    let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let is_left = |pid| words(pid).starts_with(b"sleep\x0097531");
+    let command_line = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_left = |pid| command_line(pid).starts_with(b"sleep\x0097531");
     assert!(!dyno_observer::proc::all_pids().into_iter().any(is_left));
 }
 
 #[test]
-fn failed_build_shows_its_output_and_is_not_kept() {
+fn failed_build_error_has_output_and_is_not_cached() {
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
     let definition = subject(root.path(), "echo no such luck; exit 3");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dyno_archive::Protocol;
-use dyno_contract::contracts::{Check, Contract, NotFound};
+use dyno_contract::contracts::{Check, Contract, ContractError};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{Inherit, check_name};
 use dyno_launch::folder::{read_in_folder, read_regular};
@@ -16,14 +16,14 @@ use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
-    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUESTION, ReadyBy,
+    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUERY, ReadyBy,
     ReadyKeys, ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
 use crate::limits::{DEFINITION_BYTES, TEMPLATE_BYTES};
 use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
-use crate::placeholders::{self, OF_BACKEND, PlaceholderScope};
+use crate::placeholders::{self, BACKEND_SUFFIXES, PlaceholderScope};
 
 /// Default deadline of a stop.
 const STOP: Nanoseconds = Nanoseconds(5_000_000_000);
@@ -31,17 +31,16 @@ const STOP: Nanoseconds = Nanoseconds(5_000_000_000);
 /// Default deadline of a start.
 const READY: Nanoseconds = Nanoseconds(20_000_000_000);
 
-/// The folder of a definition, whose files it may name.
+/// Reads the keys of a definition in a folder.
 #[derive(Clone, Copy)]
-struct Home<'a> {
+struct DefinitionReader<'a> {
     folder: &'a Path,
     role: Role,
-    /// Mistakes of contracts, which have files of their own.
-    wrong_contracts: &'a RefCell<Vec<FileError>>,
+    /// Mistakes of contracts, which are in other files.
+    contract_errors: &'a RefCell<Vec<FileError>>,
 }
 
-/// Returns why a file cannot be read. A dangling link exists, so that "no such file" alone would be
-/// confusing.
+/// Returns why a file cannot be read. For a dangling link, "no such file" would be confusing.
 fn read_error_text(path: &Path, error: &std::io::Error) -> String {
     let is_dangling = error.kind() == std::io::ErrorKind::NotFound && path.is_symlink();
     if is_dangling { "it is a dangling symbolic link".into() } else { error.to_string() }
@@ -62,10 +61,12 @@ impl Definition {
     /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
-        let wrong = |why: String| FileError::whole(&path, format!("cannot be read: {why}"));
+        let unreadable =
+            |reason: String| FileError::whole(&path, format!("cannot be read: {reason}"));
         let source = read_regular(&path, DEFINITION_BYTES)
-            .map_err(|error| wrong(read_error_text(&path, &error)))?;
-        let source = String::from_utf8(source).map_err(|_| wrong("it is not UTF-8 text".into()))?;
+            .map_err(|error| unreadable(read_error_text(&path, &error)))?;
+        let source =
+            String::from_utf8(source).map_err(|_| unreadable("it is not UTF-8 text".into()))?;
         Definition::parse(folder, role, &source)
     }
 
@@ -74,46 +75,47 @@ impl Definition {
     /// # Errors
     /// All mistakes of the text, and of the contracts that it names.
     pub fn parse(folder: &Path, role: Role, source: &str) -> Result<Definition, FileError> {
-        let wrong_contracts = RefCell::default();
-        let home = Home { folder, role, wrong_contracts: &wrong_contracts };
-        let read = keys::read(&folder.join(role.file()), source, |keys| home.definition(keys));
-        let (definition, mut error) = match read {
+        let contract_errors = RefCell::default();
+        let reader = DefinitionReader { folder, role, contract_errors: &contract_errors };
+        let result = keys::read(&folder.join(role.file()), source, |keys| reader.definition(keys));
+        let (definition, mut error) = match result {
             Ok(definition) => (Some(definition), None),
             Err(error) => (None, Some(error)),
         };
-        for wrong in wrong_contracts.into_inner() {
+        for contract_error in contract_errors.into_inner() {
             match &mut error {
-                None => error = Some(wrong),
-                Some(error) => error.more.push(wrong),
+                None => error = Some(contract_error),
+                Some(error) => error.more.push(contract_error),
             }
         }
         error.map_or_else(|| Ok(definition.expect("either the definition or an error exists")), Err)
     }
 }
 
-impl Home<'_> {
-    /// Takes every key, even after a mistake in an earlier one. A wrong value has been reported and
-    /// is replaced by its default, so that mistakes of the whole are reported as well.
+impl DefinitionReader<'_> {
+    /// Reads all keys, even after a mistake. A wrong value is reported and replaced by its default,
+    /// so that mistakes of the whole definition are reported as well.
     fn definition(self, keys: &mut Keys<'_>) -> Option<Definition> {
-        let nature = self.nature(keys);
-        let kept = self.contracts(keys).unwrap_or_default();
-        let waive = waive(keys, &kept).unwrap_or_default();
+        let facts = self.facts(keys);
+        let contracts = self.contracts(keys).unwrap_or_default();
+        let waive = read_waive(keys, &contracts).unwrap_or_default();
         let backends = self.backends(keys).unwrap_or_default();
-        let requires = requires(keys);
+        let requires = read_requires(keys);
         let version = keys
             .table("version")
-            .and_then(|table| command(table, PlaceholderScope::Question, QUESTION));
-        let build = keys.table("build").and_then(build);
-        let Data { limits, seed, reset } = self.data(keys);
+            .and_then(|table| read_command(table, PlaceholderScope::Query, QUERY));
+        let build = keys.table("build").and_then(read_build);
+        let BackendKeys { limits, seed, reset } = self.backend_keys(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
         let profile = self.profile(keys);
         let runtime = self.runtime(keys);
-        let stop = keys.table("stop").map(stop).unwrap_or_default();
-        let ready = keys.table("ready").map(ready).unwrap_or_default();
+        let stop = keys.table("stop").map(read_stop).unwrap_or_default();
+        let ready = keys.table("ready").map(read_ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
-        let variants = self.variants(keys, &kept);
-        let Nature { name, title, language, description, protocols, refuses } = nature?;
-        let usual = if protocols.is_empty() { ReadyBy::Listening } else { answer_at("/") };
+        let variants = self.variants(keys, &contracts);
+        let ServerFacts { name, title, language, description, protocols, refuses } = facts?;
+        let default_ready =
+            if protocols.is_empty() { ReadyBy::Listening } else { any_response_at("/") };
         let definition = Definition {
             name,
             role: self.role,
@@ -122,7 +124,7 @@ impl Home<'_> {
             description,
             protocols,
             refuses,
-            contracts: kept.contracts,
+            contracts: contracts.contracts,
             waive,
             backends,
             requires,
@@ -139,7 +141,7 @@ impl Home<'_> {
                 deadline_ns: stop.deadline.unwrap_or(STOP).0,
             },
             ready: ReadySpec {
-                by: ready.by.unwrap_or(usual),
+                by: ready.by.unwrap_or(default_ready),
                 deadline_ns: ready.deadline.unwrap_or(READY).0,
             },
             endpoints,
@@ -150,26 +152,31 @@ impl Home<'_> {
         Some(definition)
     }
 
-    fn variants(self, keys: &mut Keys<'_>, kept: &NamedContracts) -> BTreeMap<String, Variant> {
+    fn variants(
+        self,
+        keys: &mut Keys<'_>,
+        contracts: &NamedContracts,
+    ) -> BTreeMap<String, Variant> {
         let tables = keys.named_tables("variants");
         for (name, _) in tables.iter().filter(|(name, _)| Name::parse(name).is_err()) {
             let message =
                 format!("variant {name:?}: its name must have at least one letter, and no `/`");
             keys.add(mistake("variants", message).with_child(name.clone()));
         }
-        tables.into_iter().map(|(name, table)| (name, self.variant(table, kept))).collect()
+        tables.into_iter().map(|(name, table)| (name, self.variant(table, contracts))).collect()
     }
 
-    fn nature(self, keys: &mut Keys<'_>) -> Option<Nature> {
-        let called = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    fn facts(self, keys: &mut Keys<'_>) -> Option<ServerFacts> {
+        let folder_name =
+            self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = keys.optional::<Name>("name").map(|name| name.0);
-        if let Some(name) = name.as_ref().filter(|name| **name != called) {
+        if let Some(name) = name.as_ref().filter(|name| **name != folder_name) {
             keys.add(mistake(
                 "name",
-                format!("`name`: is {name:?}, but must be that of the folder, {called:?}"),
+                format!("`name`: is {name:?}, but must be that of the folder, {folder_name:?}"),
             ));
         }
-        let name = name.unwrap_or(called);
+        let name = name.unwrap_or(folder_name);
         let title = keys.optional("title").unwrap_or_else(|| name.clone());
         let (language, protocols) = match self.role {
             Role::Subject => (keys.take_required("language"), keys.required_list("protocols")),
@@ -180,7 +187,7 @@ impl Home<'_> {
         };
         let description = keys.optional("description").unwrap_or_default();
         let refuses = self.role == Role::Subject && keys.optional("refuses").unwrap_or_default();
-        Some(Nature {
+        Some(ServerFacts {
             name,
             title,
             language: language?,
@@ -191,27 +198,27 @@ impl Home<'_> {
     }
 
     /// Reads the keys that only back ends have.
-    fn data(self, keys: &mut Keys<'_>) -> Data {
+    fn backend_keys(self, keys: &mut Keys<'_>) -> BackendKeys {
         if self.role == Role::Subject {
-            return Data::default();
+            return BackendKeys::default();
         }
         let limits =
             keys.parse("limits", |raw: RawLimits| raw.check().map_err(|m| m.with_parent("limits")));
         let [seed, reset] = ["seed", "reset"].map(|key| {
-            keys.table(key).and_then(|table| command(table, PlaceholderScope::Start, DATA))
+            keys.table(key).and_then(|table| read_command(table, PlaceholderScope::Start, DATA))
         });
-        Data { limits: limits.unwrap_or_default(), seed, reset }
+        BackendKeys { limits: limits.unwrap_or_default(), seed, reset }
     }
 
-    /// Reads a key that only subjects have.
+    /// Reads a table that only subjects have.
     fn runtime(self, keys: &mut Keys<'_>) -> Option<RuntimeSpec> {
         let table = (self.role == Role::Subject).then(|| keys.table("runtime")).flatten();
-        table.and_then(runtime)
+        table.and_then(read_runtime)
     }
 
     fn profile(self, keys: &mut Keys<'_>) -> ProfileSpec {
         let table = (self.role == Role::Subject).then(|| keys.table("profile")).flatten();
-        table.map(profile).unwrap_or_default()
+        table.map(read_profile).unwrap_or_default()
     }
 
     /// Reads the contracts that `checks` names. `None`: the key is missing.
@@ -224,32 +231,33 @@ impl Home<'_> {
             keys.add(mistake("checks", message));
             return None;
         }
-        let mut kept = NamedContracts::default();
+        let mut contracts = NamedContracts::default();
         for (i, name) in names.iter().enumerate() {
-            match self.contract(name).and_then(|contract| kept.take(contract)) {
+            match self.contract(name).and_then(|contract| contracts.add(contract)) {
                 Ok(()) => {}
-                Err(why) => {
-                    kept.lacks_some = true;
-                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).with_child(i)));
+                Err(message) => {
+                    contracts.is_incomplete = true;
+                    let mistakes = message.map(|message| mistake("checks", message).with_child(i));
+                    mistakes.into_iter().for_each(|mistake| keys.add(mistake));
                 }
             }
         }
-        Some(kept)
+        Some(contracts)
     }
 
-    /// Reads a contract. `Err`: why there is none. `None`: the contract has mistakes, which are
-    /// kept for the report.
+    /// Reads a contract. `Err`: the message of the mistake in the definition. `Err(None)`: the
+    /// contract has mistakes, which are added to `contract_errors`.
     fn contract(self, name: &str) -> Result<Contract, Option<String>> {
-        let of_name = Name::parse(name).map_err(|_| {
+        let parsed_name = Name::parse(name).map_err(|_| {
             format!("contract {name:?}: must be the name of its file without .toml and without `/`")
         });
-        of_name.map_err(Some)?;
-        Contract::find(name, self.folder).map_err(|not_found| match not_found {
-            NotFound::None(why) => Some(why),
-            NotFound::Wrong(error) => {
-                let mut wrong = self.wrong_contracts.borrow_mut();
-                if !wrong.contains(&error) {
-                    wrong.push(*error);
+        parsed_name.map_err(Some)?;
+        Contract::find(name, self.folder).map_err(|error| match error {
+            ContractError::NotFound(message) => Some(message),
+            ContractError::Invalid(error) => {
+                let mut errors = self.contract_errors.borrow_mut();
+                if !errors.contains(&error) {
+                    errors.push(*error);
                 }
                 None
             }
@@ -258,8 +266,8 @@ impl Home<'_> {
 
     fn backends(self, keys: &mut Keys<'_>) -> Option<Vec<String>> {
         let names = keys.list::<String>("backends")?;
-        for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend(name)) {
-            keys.add(mistake("backends", not_a_backend(name)).with_child(i));
+        for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend_name(name)) {
+            keys.add(mistake("backends", backend_name_error(name)).with_child(i));
         }
         Some(names)
     }
@@ -272,9 +280,9 @@ impl Home<'_> {
         let parts = self.start_parts(&mut keys);
         check_words(&keys, "command", command.as_deref());
         let command = command.filter(|command| !command.is_empty());
-        let port = keys.parse("port", |n| checked_port("port", n));
-        let tls_port = keys.parse("tls_port", |n| checked_port("tls_port", n));
-        keys.end();
+        let port = keys.parse("port", |n| check_port("port", n));
+        let tls_port = keys.parse("tls_port", |n| check_port("tls_port", n));
+        keys.finish();
         Some(StartSpec {
             command: command?,
             env: parts.env,
@@ -286,49 +294,49 @@ impl Home<'_> {
         })
     }
 
-    /// Reads the keys that the start of a definition and that of a variant share.
+    /// Reads the keys of a start that definitions and variants have.
     fn start_parts(self, keys: &mut Keys<'_>) -> StartParts {
-        let env = env(keys, PlaceholderScope::Start);
+        let env = read_env(keys, PlaceholderScope::Start);
         let inherit = keys.list("inherit").unwrap_or_default();
         let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
-            let before = files.iter().flatten().take(i);
+            let earlier = files.iter().flatten().take(i);
             if let Some(other) =
-                before.map(|other| &other.to).find(|other| other.overlaps(&file.to))
+                earlier.map(|other| &other.to).find(|other| other.overlaps(&file.to))
             {
-                let why = format!(
+                let message = format!(
                     "{:?} and {:?}: overlap\nhint: give each file its own name",
                     other.text(),
                     file.to.text()
                 );
-                keys.add(mistake("files", why).with_child(i).with_child("to"));
+                keys.add(mistake("files", message).with_child(i).with_child("to"));
             }
-            if let Err(why) = PlaceholderScope::Start.check(file.to.text()) {
-                keys.add(mistake("files", why).with_child(i).with_child("to"));
+            if let Err(message) = PlaceholderScope::Start.check(file.to.text()) {
+                keys.add(mistake("files", message).with_child(i).with_child("to"));
             }
-            // An unreadable file is reported when it is needed.
+            // An unreadable template is reported when a start needs it.
             let template = read_in_folder(file.template.path(), self.folder, TEMPLATE_BYTES)
                 .unwrap_or_default();
-            let checked = match str::from_utf8(&template) {
+            let result = match str::from_utf8(&template) {
                 Ok(text) => PlaceholderScope::Start.check_contents(text),
                 Err(_) => Err("not UTF-8 text".into()),
             };
-            if let Err(why) = checked {
+            if let Err(problem) = result {
                 keys.add(
-                    mistake("files", format!("{}: {why}", file.template))
+                    mistake("files", format!("{}: {problem}", file.template))
                         .with_child(i)
                         .with_child("template"),
                 );
             }
         }
-        let cwd = keys.parse("cwd", cwd);
+        let cwd = keys.parse("cwd", check_cwd);
         StartParts { env, inherit, files, cwd }
     }
 
-    /// Reads a variant. `whole`: the contracts of the whole file, which apply unless the variant
+    /// Reads a variant. `base`: the contracts of the definition, which apply unless the variant
     /// names others.
-    fn variant(self, mut keys: Keys<'_>, whole: &NamedContracts) -> Variant {
-        let kept = self.contracts(&mut keys);
+    fn variant(self, mut keys: Keys<'_>, base: &NamedContracts) -> Variant {
+        let contracts = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
         if command_words.as_ref().is_some_and(Vec::is_empty) {
             keys.add(mistake("command", "`command`: must not be empty"));
@@ -339,31 +347,31 @@ impl Home<'_> {
             title: keys.optional("title"),
             description: keys.optional("description"),
             protocols: keys.list("protocols"),
-            waive: waive(&mut keys, kept.as_ref().unwrap_or(whole)),
-            contracts: kept.map(|kept| kept.contracts),
+            waive: read_waive(&mut keys, contracts.as_ref().unwrap_or(base)),
+            contracts: contracts.map(|contracts| contracts.contracts),
             backends: self.backends(&mut keys).unwrap_or_default(),
-            requires: requires(&mut keys),
+            requires: read_requires(&mut keys),
             version: keys
                 .table("version")
-                .and_then(|table| command(table, PlaceholderScope::Question, QUESTION)),
-            build: keys.table("build").and_then(build),
+                .and_then(|table| read_command(table, PlaceholderScope::Query, QUERY)),
+            build: keys.table("build").and_then(read_build),
             command: command_words,
             env: parts.env,
             inherit: parts.inherit,
             files: parts.files,
             cwd: parts.cwd,
-            port: keys.parse("port", |n| checked_port("port", n)),
-            tls_port: keys.parse("tls_port", |n| checked_port("tls_port", n)),
-            ready: keys.table("ready").map(ready).unwrap_or_default(),
-            stop: keys.table("stop").map(stop).unwrap_or_default(),
+            port: keys.parse("port", |n| check_port("port", n)),
+            tls_port: keys.parse("tls_port", |n| check_port("tls_port", n)),
+            ready: keys.table("ready").map(read_ready).unwrap_or_default(),
+            stop: keys.table("stop").map(read_stop).unwrap_or_default(),
         };
-        keys.end();
+        keys.finish();
         variant
     }
 }
 
-/// Identity of a server: its name, language and protocols.
-struct Nature {
+/// The descriptive keys of a server.
+struct ServerFacts {
     name: String,
     title: String,
     language: String,
@@ -374,12 +382,13 @@ struct Nature {
 
 /// Keys that only back ends have.
 #[derive(Default)]
-struct Data {
+struct BackendKeys {
     limits: CheckedLimits,
     seed: Option<CommandSpec>,
     reset: Option<CommandSpec>,
 }
 
+/// The keys of a start that definitions and variants have.
 struct StartParts {
     env: BTreeMap<String, String>,
     inherit: Vec<Inherit>,
@@ -391,15 +400,16 @@ struct StartParts {
 #[derive(Default)]
 struct NamedContracts {
     contracts: Vec<Contract>,
-    /// Whether it names contracts with mistakes, so that the names of their checks are unknown.
-    lacks_some: bool,
+    /// Whether a contract has mistakes, so that the names of its checks are unknown.
+    is_incomplete: bool,
 }
 
 impl NamedContracts {
-    /// Adds a contract. `Err`: it has a check of the same name as an earlier one, as a sentence.
-    fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
+    /// Adds a contract. `Err`: it has a check with the name of a check in an earlier one, as a
+    /// sentence.
+    fn add(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
-            if let Some((name, protocol)) = earlier.clash(&contract) {
+            if let Some((name, protocol)) = earlier.common_check(&contract) {
                 let (a, b) = (&earlier.name, &contract.name);
                 return Err(Some(format!(
                     "contracts {a:?} and {b:?}: both have a check {name:?} over {protocol}, and \
@@ -413,36 +423,38 @@ impl NamedContracts {
     }
 }
 
-fn answer_at(path: &str) -> ReadyBy {
+fn any_response_at(path: &str) -> ReadyBy {
     ReadyBy::Answer { path: path.into(), status: Status::Any }
 }
 
 /// Returns whether a text is a valid name of a back end, as it is used in placeholders.
 #[must_use]
-pub fn is_backend(name: &str) -> bool {
-    placeholders::backends_in(&format!("{{{name}.{}}}", OF_BACKEND[0])).eq([name])
+pub fn is_backend_name(name: &str) -> bool {
+    placeholders::backends_in(&format!("{{{name}.{}}}", BACKEND_SUFFIXES[0])).eq([name])
 }
 
-/// Returns why a text is no valid name of a back end.
+/// Returns the error message for an invalid name of a back end.
 #[must_use]
-pub fn not_a_backend(name: &str) -> String {
+pub fn backend_name_error(name: &str) -> String {
     format!(
         "back end {name:?}: its name must begin with a letter, and have only letters, digits, `-` \
          and `_`"
     )
 }
 
-fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
+/// Reads the names of waived checks, which must be in the contracts.
+fn read_waive(keys: &mut Keys<'_>, contracts: &NamedContracts) -> Option<Vec<String>> {
     let names = keys.list::<String>("waive")?;
-    if kept.lacks_some {
+    if contracts.is_incomplete {
         return Some(names);
     }
-    let checks = || kept.contracts.iter().flat_map(|contract| &contract.checks);
-    let at = |check: &Check| {
+    let checks = contracts.contracts.iter().flat_map(|contract| &contract.checks);
+    let names_at_protocols = |check: &Check| {
         check.protocols.iter().map(|p| check.name_at_protocol(*p)).collect::<Vec<_>>()
     };
-    let known: Vec<String> =
-        checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
+    let known: Vec<String> = checks
+        .flat_map(|check| [vec![check.name.clone()], names_at_protocols(check)].concat())
+        .collect();
     for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
@@ -459,9 +471,9 @@ fn waive(keys: &mut Keys<'_>, kept: &NamedContracts) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Reads the needs, without those that have mistakes.
-fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
-    let all = keys.tables("requires").into_iter().map(|mut keys| {
+/// Reads the requirements, without those that have mistakes.
+fn read_requires(keys: &mut Keys<'_>) -> Vec<Require> {
+    let requires = keys.tables("requires").into_iter().map(|mut keys| {
         let (name, test, hint) = (
             keys.take_required("name"),
             keys.take_required::<String>("test"),
@@ -474,56 +486,60 @@ fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
             ));
         }
         let debian = keys.optional("debian");
-        let deadline = keys.optional("deadline").unwrap_or(QUESTION);
-        keys.end();
+        let deadline = keys.optional("deadline").unwrap_or(QUERY);
+        keys.finish();
         Some(Require { name: name?, test: test?, hint: hint?, debian, deadline })
     });
-    all.flatten().collect()
+    requires.flatten().collect()
 }
 
-/// Reads a table of a command and its deadline.
-fn command(mut keys: Keys<'_>, place: PlaceholderScope, usual: Nanoseconds) -> Option<CommandSpec> {
+/// Reads a table with a command and its deadline.
+fn read_command(
+    mut keys: Keys<'_>,
+    scope: PlaceholderScope,
+    default_deadline: Nanoseconds,
+) -> Option<CommandSpec> {
     let command = keys.take_required::<String>("command");
-    check_text(&keys, "command", command.as_deref(), place);
-    let deadline = keys.optional("deadline").unwrap_or(usual);
-    keys.end();
+    check_text(&keys, "command", command.as_deref(), scope);
+    let deadline = keys.optional("deadline").unwrap_or(default_deadline);
+    keys.finish();
     Some(CommandSpec { command: command?, deadline })
 }
 
-fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
-    let of = keys.take_required("of");
-    keys.end();
-    of
+fn read_runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
+    let source = keys.take_required("of");
+    keys.finish();
+    source
 }
 
-fn profile(mut keys: Keys<'_>) -> ProfileSpec {
-    let env = env(&mut keys, PlaceholderScope::Start);
+fn read_profile(mut keys: Keys<'_>) -> ProfileSpec {
+    let env = read_env(&mut keys, PlaceholderScope::Start);
     let command = keys.optional::<String>("command");
     check_text(&keys, "command", command.as_deref(), PlaceholderScope::Profile);
-    let deadline = keys.optional("deadline").unwrap_or(QUESTION);
-    keys.end();
+    let deadline = keys.optional("deadline").unwrap_or(QUERY);
+    keys.finish();
     ProfileSpec { env, command: command.map(|command| CommandSpec { command, deadline }) }
 }
 
-fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
+fn read_build(mut keys: Keys<'_>) -> Option<BuildSpec> {
     let command = keys.take_required::<String>("command");
     check_text(&keys, "command", command.as_deref(), PlaceholderScope::Build);
     let inputs = keys.required_list::<RelativePath>("inputs");
-    let env = env(&mut keys, PlaceholderScope::Build);
+    let env = read_env(&mut keys, PlaceholderScope::Build);
     let inherit = keys.list("inherit").unwrap_or_default();
     let deadline = keys.optional("deadline").unwrap_or(BUILD);
-    keys.end();
+    keys.finish();
     Some(BuildSpec { command: command?, inputs: inputs?, env, inherit, deadline })
 }
 
-fn stop(mut keys: Keys<'_>) -> StopKeys {
-    let read =
+fn read_stop(mut keys: Keys<'_>) -> StopKeys {
+    let stop =
         StopKeys { signal: keys.optional::<Signal>("signal"), deadline: keys.optional("deadline") };
-    keys.end();
-    read
+    keys.finish();
+    stop
 }
 
-fn ready(mut keys: Keys<'_>) -> ReadyKeys {
+fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
     let path = keys.parse("path", |path: String| match path.starts_with('/') {
         true => Ok(path),
         false => Err(mistake("path", format!("path {path:?}: must begin with a slash"))),
@@ -543,18 +559,19 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     let command = keys.optional::<String>("command");
     check_text(&keys, "command", command.as_deref(), PlaceholderScope::Start);
     let deadline = keys.optional("deadline");
-    let given = [
+    let signs = [
         ("path", path.is_some() || status.is_some()),
         ("tcp", tcp.is_some()),
         ("command", command.is_some()),
     ];
-    let given: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
-    if let [_, second, ..] = given.as_slice() {
+    let present: Vec<&str> =
+        signs.iter().filter(|(_, is_present)| *is_present).map(|(key, _)| *key).collect();
+    if let [_, second, ..] = present.as_slice() {
         let message = "[ready]: must have one of `path`, `tcp = true` and `command`\nhint: leave \
                        the others out";
         keys.add(mistake(*second, message));
     }
-    keys.end();
+    keys.finish();
     let by = match (tcp, command) {
         (Some(()), _) => Some(ReadyBy::Listening),
         (None, Some(command)) => Some(ReadyBy::Command(command)),
@@ -567,41 +584,41 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
     ReadyKeys { by, deadline }
 }
 
-fn env(keys: &mut Keys<'_>, place: PlaceholderScope) -> BTreeMap<String, String> {
+fn read_env(keys: &mut Keys<'_>, scope: PlaceholderScope) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
-        if let Err(why) = check_name(name) {
-            keys.add(mistake("env", why).with_child(name.clone()));
+        if let Err(message) = check_name(name) {
+            keys.add(mistake("env", message).with_child(name.clone()));
         }
-        if let Err(why) = place.check(value) {
-            keys.add(mistake("env", why).with_child(name.clone()));
+        if let Err(message) = scope.check(value) {
+            keys.add(mistake("env", message).with_child(name.clone()));
         }
     }
     env
 }
 
-fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, place: PlaceholderScope) {
-    if let Some(Err(why)) = text.map(|text| place.check(text)) {
-        keys.add(mistake(key, why));
+fn check_text(keys: &Keys<'_>, key: &'static str, text: Option<&str>, scope: PlaceholderScope) {
+    if let Some(Err(message)) = text.map(|text| scope.check(text)) {
+        keys.add(mistake(key, message));
     }
 }
 
 fn check_words(keys: &Keys<'_>, key: &'static str, words: Option<&[String]>) {
     for (i, word) in words.into_iter().flatten().enumerate() {
-        if let Err(why) = PlaceholderScope::Start.check(word) {
-            keys.add(mistake(key, why).with_child(i));
+        if let Err(message) = PlaceholderScope::Start.check(word) {
+            keys.add(mistake(key, message).with_child(i));
         }
     }
 }
 
-fn cwd(text: String) -> Result<String, Mistake> {
+fn check_cwd(text: String) -> Result<String, Mistake> {
     const FOLDERS: [&str; 3] = ["{work}", "{out}", "{dir}"];
-    let below = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
-    let is_inside = |below: &str| {
-        below.is_empty()
-            || below.strip_prefix('/').is_some_and(|below| RelativePath::parse(below).is_ok())
+    let rest = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
+    let is_inside = |rest: &str| {
+        rest.is_empty()
+            || rest.strip_prefix('/').is_some_and(|path| RelativePath::parse(path).is_ok())
     };
-    if below.is_some_and(is_inside) {
+    if rest.is_some_and(is_inside) {
         return Ok(text);
     }
     let message = format!(
@@ -611,7 +628,7 @@ fn cwd(text: String) -> Result<String, Mistake> {
     Err(mistake("cwd", message))
 }
 
-fn checked_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
+fn check_port(key: &'static str, n: i64) -> Result<u16, Mistake> {
     match u16::try_from(n) {
         Ok(port @ 1..) => Ok(port),
         _ => Err(mistake(

@@ -1,5 +1,4 @@
-//! The search path of definitions: folders of subjects, in order, and the folders `backends` next
-//! to them.
+//! Finds definitions: in folders of subjects, in order, and in the folders `backends` next to them.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,32 +15,32 @@ use super::{Definition, Role};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
-/// The controls, which need nothing but dyno: they are available everywhere.
+/// The built-in controls. They need only dyno, so they are always available.
 const BUILT_IN: [(&str, &str); 3] = [
     ("closed-port", include_str!("../../../../subjects/closed-port/subject.toml")),
     ("coalescing", include_str!("../../../../subjects/coalescing/subject.toml")),
     ("null", include_str!("../../../../subjects/null/subject.toml")),
 ];
 
-/// Returns the definition of a built-in control. It has no folder, and its contract is built in,
-/// too.
+/// Returns the definition of a built-in control. It has no folder, and its contract is built in as
+/// well.
 fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
     let (_, source) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
-    // Below a device there are no files, wherever dyno runs: a relative path could be a user's.
+    // A path below a device never has files. A relative path could be a folder of the user.
     Some(Definition::parse(&Path::new("/dev/null/dyno").join(name), Role::Subject, source))
 }
 
-/// Why there is no definition of a name.
+/// The reason why a definition cannot be used.
 #[derive(Debug)]
-pub enum NoDefinition {
-    /// Not found, as a sentence.
-    None(String),
-    /// Found, with mistakes.
-    Wrong(Box<FileError>),
+pub enum DefinitionError {
+    /// There is no such definition, as a sentence.
+    NotFound(String),
+    /// The definition has mistakes.
+    Invalid(Box<FileError>),
 }
 
 /// A subject's name, and its definition or its mistakes.
-pub type ByName = (String, Result<Definition, FileError>);
+pub type NamedDefinition = (String, Result<Definition, FileError>);
 
 impl Folders {
     /// Returns all subjects, each once, sorted by name, including those with mistakes and the
@@ -49,31 +48,31 @@ impl Folders {
     ///
     /// # Errors
     /// A folder cannot be read.
-    pub fn all(&self) -> Result<Vec<ByName>, FileError> {
-        let mut all = self.in_folders()?;
+    pub fn definitions(&self) -> Result<Vec<NamedDefinition>, FileError> {
+        let mut definitions = self.definitions_in_folders()?;
         for (name, _) in BUILT_IN {
-            if !all.iter().any(|(known, _)| known == name) {
-                all.extend(built_in(name).map(|read| (name.to_string(), read)));
+            if !definitions.iter().any(|(known, _)| known == name) {
+                definitions.extend(built_in(name).map(|result| (name.to_string(), result)));
             }
         }
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(all)
+        definitions.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(definitions)
     }
 
-    /// The same without the built-in controls.
+    /// Returns the subjects in the folders, without the built-in controls.
     ///
     /// # Errors
     /// A folder cannot be read.
-    pub fn in_folders(&self) -> Result<Vec<ByName>, FileError> {
-        let mut all: Vec<(String, PathBuf)> = Vec::new();
+    pub fn definitions_in_folders(&self) -> Result<Vec<NamedDefinition>, FileError> {
+        let mut folders: Vec<(String, PathBuf)> = Vec::new();
         for folder in &self.0 {
-            for (name, path) in self::folders(folder, Role::Subject)? {
-                if !all.iter().any(|(known, _)| *known == name) {
-                    all.push((name, path));
+            for (name, path) in definition_folders(folder, Role::Subject)? {
+                if !folders.iter().any(|(known, _)| *known == name) {
+                    folders.push((name, path));
                 }
             }
         }
-        all.sort();
+        folders.sort();
         let read = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
             Some(_) => Definition::read(path),
             None => Err(FileError::whole(
@@ -81,21 +80,26 @@ impl Folders {
                 "the name of the folder is not UTF-8\nhint: rename the folder",
             )),
         };
-        Ok(all.into_iter().map(|(name, path)| (name, read(&path))).collect())
+        Ok(folders.into_iter().map(|(name, path)| (name, read(&path))).collect())
     }
 
-    /// Returns the subject of a name.
+    /// Returns the subject with a name.
     ///
     /// # Errors
-    /// There is none, or it has mistakes.
-    pub fn subject(&self, name: &str) -> Result<Definition, NoDefinition> {
-        match self.0.iter().map(|folder| folder.join(name)).find(|f| holds(f, Role::Subject)) {
+    /// There is no such subject, or it has mistakes.
+    pub fn subject(&self, name: &str) -> Result<Definition, DefinitionError> {
+        match self
+            .0
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|f| has_definition(f, Role::Subject))
+        {
             Some(folder) => {
-                Definition::read(&folder).map_err(|error| NoDefinition::Wrong(Box::new(error)))
+                Definition::read(&folder).map_err(|error| DefinitionError::Invalid(Box::new(error)))
             }
             None => match built_in(name) {
-                Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
-                None => Err(NoDefinition::None(self.not_found_text(
+                Some(result) => result.map_err(|error| DefinitionError::Invalid(Box::new(error))),
+                None => Err(DefinitionError::NotFound(self.not_found_text(
                     name,
                     "subject",
                     &self.names(Role::Subject),
@@ -104,65 +108,67 @@ impl Folders {
         }
     }
 
-    /// Finds the back end of a name: a folder with `backend.toml` among the subjects or in a folder
-    /// `backends` next to them. A subject can be the back end of another one.
+    /// Returns the back end with a name: a folder with `backend.toml` among the subjects, or in a
+    /// folder `backends` next to them. A subject can be the back end of another one.
     ///
     /// # Errors
-    /// There is none, or it has mistakes.
-    pub fn backend(&self, name: &str) -> Result<Definition, NoDefinition> {
-        let wrong = |error: FileError| NoDefinition::Wrong(Box::new(error));
+    /// There is no such back end, or it has mistakes.
+    pub fn backend(&self, name: &str) -> Result<Definition, DefinitionError> {
+        let invalid = |error: FileError| DefinitionError::Invalid(Box::new(error));
         for folder in self.backend_folders().iter().map(|folder| folder.join(name)) {
-            if holds(&folder, Role::Backend) {
-                return Definition::read_as(&folder, Role::Backend).map_err(wrong);
+            if has_definition(&folder, Role::Backend) {
+                return Definition::read_as(&folder, Role::Backend).map_err(invalid);
             }
         }
         match self.subject(name) {
-            Err(NoDefinition::None(_)) => {
+            Err(DefinitionError::NotFound(_)) => {
                 let mut known = self.names(Role::Backend);
                 known.extend(self.names(Role::Subject));
-                Err(NoDefinition::None(self.not_found_text(name, "back end", &known)))
+                Err(DefinitionError::NotFound(self.not_found_text(name, "back end", &known)))
             }
-            found => found,
+            result => result,
         }
     }
 
     /// Returns a definition and all its direct and indirect back ends, each once. `Err`: one of
     /// them is missing or has mistakes, as a sentence.
     pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
-        let mut known = BTreeSet::new();
-        let mut all = vec![Ok(definition.clone())];
+        let mut names = BTreeSet::new();
+        let mut definitions = vec![Ok(definition.clone())];
         let mut next = 0;
-        while let Some(found) = all.get(next) {
-            let needs = found.as_ref().map(Definition::needs).unwrap_or_default();
-            for name in needs.into_iter().filter(|name| known.insert(name.clone())) {
-                all.push(self.backend(&name).map_err(|error| match error {
-                    NoDefinition::None(why) => {
-                        format!("{}, unless a suite gives one that name", one_line(&why))
+        while let Some(result) = definitions.get(next) {
+            let needs = result.as_ref().map(Definition::needs).unwrap_or_default();
+            for name in needs.into_iter().filter(|name| names.insert(name.clone())) {
+                definitions.push(self.backend(&name).map_err(|error| match error {
+                    DefinitionError::NotFound(message) => {
+                        format!("{}, unless a suite gives one that name", one_line(&message))
                     }
-                    NoDefinition::Wrong(error) => {
+                    DefinitionError::Invalid(error) => {
                         format!("its back end {name}: {error}")
                     }
                 }));
             }
             next += 1;
         }
-        all
+        definitions
     }
 
-    /// Returns why a subject cannot be run here, as a sentence: an unmet need of its own or of one
-    /// of its back ends.
+    /// Returns why a subject cannot run on this machine, as a sentence: an unmet requirement of the
+    /// subject or of one of its back ends.
     #[must_use]
     pub fn unavailable_reason(
         &self,
         definition: &Definition,
-        here: &Prerequisites<'_>,
+        prerequisites: &Prerequisites<'_>,
     ) -> Option<String> {
-        self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
-            Ok(own) if i == 0 => here.unmet_need(&own),
+        let mut definitions = self.with_backends(definition).into_iter().enumerate();
+        definitions.find_map(|(i, result)| match result {
+            Ok(subject) if i == 0 => prerequisites.unmet_need(&subject),
             Ok(backend) => {
-                here.unmet_need(&backend).map(|why| format!("its back end {}: {why}", backend.name))
+                let need = prerequisites.unmet_need(&backend)?;
+                Some(format!("its back end {}: {need}", backend.name))
             }
-            Err(why) => Some(why),
+            Err(message) => Some(message),
         })
     }
 
@@ -177,13 +183,13 @@ impl Folders {
     }
 
     fn names(&self, role: Role) -> Vec<String> {
-        let places = match role {
+        let folders = match role {
             Role::Subject => self.0.clone(),
             Role::Backend => self.backend_folders(),
         };
-        let mut names: Vec<String> = places
+        let mut names: Vec<String> = folders
             .iter()
-            .flat_map(|place| folders(place, role).unwrap_or_default())
+            .flat_map(|folder| definition_folders(folder, role).unwrap_or_default())
             .map(|(name, _)| name)
             .collect();
         if role == Role::Subject {
@@ -194,36 +200,36 @@ impl Folders {
         names
     }
 
-    fn not_found_text(&self, name: &str, what: &str, known: &[String]) -> String {
+    fn not_found_text(&self, name: &str, role: &str, known: &[String]) -> String {
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None if what == "subject" => "`dyno subjects list` prints all".into(),
+            None if role == "subject" => "`dyno subjects list` prints all".into(),
             None => format!("create a folder backends/{name} with a backend.toml"),
         };
-        let places: Vec<String> =
+        let folders: Vec<String> =
             self.0.iter().map(|folder| folder.display().to_string()).collect();
-        format!("{what} {name:?}: not found in {}\nhint: {hint}", places.join(" or "))
+        format!("{role} {name:?}: not found in {}\nhint: {hint}", folders.join(" or "))
     }
 }
 
 /// Returns the folders of definitions in a folder, by name. A folder with an unreadable file is
 /// included, so that it is reported.
-fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
+fn definition_folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
     let unreadable = |error| FileError::whole(folder, format!("cannot be read: {error}"));
-    let mut all = Vec::new();
+    let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if holds(&path, role) {
+        if has_definition(&path, role) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            all.push((name, path));
+            folders.push((name, path));
         }
     }
-    Ok(all)
+    Ok(folders)
 }
 
-/// Returns whether a folder has the file of a role, of any kind: also a pipe, a dangling link, or
-/// an inaccessible file.
-fn holds(folder: &Path, role: Role) -> bool {
+/// Returns whether a folder has the file of a role. It may be of any kind, such as a pipe, a
+/// dangling link, or an inaccessible file.
+fn has_definition(folder: &Path, role: Role) -> bool {
     match folder.join(role.file()).symlink_metadata() {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
@@ -247,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn first_of_a_name_is_meant_and_controls_are_always_at_hand() {
+    fn first_folder_precedes_and_controls_are_built_in() {
         let root = tempfile::tempdir().unwrap();
-        let [a, b] = ["a/subjects", "b/subjects"].map(|below| root.path().join(below));
+        let [a, b] = ["a/subjects", "b/subjects"].map(|path| root.path().join(path));
         std::fs::create_dir_all(&a).unwrap();
         write(&b.join("one"), Role::Subject, "of b");
         let folders = Folders(vec![a.clone(), b.clone()]);
@@ -258,16 +264,17 @@ mod tests {
         write(&a.join("one"), Role::Subject, "of a");
         write(&b.join("null"), Role::Subject, "mine");
         assert_eq!((title("one").as_str(), title("null").as_str()), ("of a", "mine"));
-        let all: Vec<String> = folders.all().unwrap().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(all, ["closed-port", "coalescing", "null", "one"]);
-        let Err(NoDefinition::None(why)) = folders.subject("nul") else {
-            panic!("it is not there")
+        let names: Vec<String> =
+            folders.definitions().unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["closed-port", "coalescing", "null", "one"]);
+        let Err(DefinitionError::NotFound(message)) = folders.subject("nul") else {
+            panic!("there is no such subject")
         };
-        assert!(why.ends_with("did you mean \"null\"?"), "{why}");
+        assert!(message.ends_with("did you mean \"null\"?"), "{message}");
     }
 
     #[test]
-    fn folders_whose_file_cannot_be_read_are_named() {
+    fn definitions_with_unreadable_file_have_error() {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt as _;
         use std::os::unix::fs::symlink;
@@ -290,9 +297,11 @@ mod tests {
         let odd = subjects.join(OsStr::from_bytes(b"odd\xff"));
         write(&odd, Role::Subject, "not UTF-8");
         let folders = Folders(vec![subjects]);
-        let all = folders.in_folders().unwrap();
-        let found: Vec<(String, String)> =
-            all.into_iter().map(|(name, read)| (name, read.unwrap_err().to_string())).collect();
+        let definitions = folders.definitions_in_folders().unwrap();
+        let errors: Vec<(String, String)> = definitions
+            .into_iter()
+            .map(|(name, result)| (name, result.unwrap_err().to_string()))
+            .collect();
         let expected = [
             ("binary", "not UTF-8"),
             ("dangling", "a dangling symbolic link"),
@@ -303,45 +312,46 @@ mod tests {
             ("odd\u{fffd}", "not UTF-8"),
             ("pipe", "is no regular file"),
         ];
-        assert_eq!(found.len(), expected.len(), "{found:?}");
-        for ((name, why), (expected, words)) in found.iter().zip(expected) {
-            assert!(name == expected && why.contains(words), "{name}: {why}");
+        assert_eq!(errors.len(), expected.len(), "{errors:?}");
+        for ((name, error), (expected, words)) in errors.iter().zip(expected) {
+            assert!(name == expected && error.contains(words), "{name}: {error}");
         }
-        // A folder that is requested by name is reported, too.
+        // A folder that is requested by name gives the error, too.
         for name in ["pipe", "device", "dangling"] {
-            assert!(matches!(folders.subject(name), Err(NoDefinition::Wrong(_))), "{name}");
+            assert!(matches!(folders.subject(name), Err(DefinitionError::Invalid(_))), "{name}");
         }
-        assert!(matches!(folders.subject("empty"), Err(NoDefinition::None(_))));
+        assert!(matches!(folders.subject("empty"), Err(DefinitionError::NotFound(_))));
     }
 
     #[test]
-    fn back_end_is_next_to_the_subjects_or_among_them_or_is_one() {
+    fn backend_found_in_sibling_folder_or_among_subjects() {
         let root = tempfile::tempdir().unwrap();
         let subjects = root.path().join("subjects");
         write(&root.path().join("backends/db"), Role::Backend, "sibling");
         write(&subjects.join("cache"), Role::Backend, "among");
         write(&subjects.join("front"), Role::Subject, "a subject");
         let folders = Folders(vec![subjects]);
-        let found = |name: &str| folders.backend(name).map(|d| (d.title, d.role)).ok();
-        assert_eq!(found("db"), Some(("sibling".into(), Role::Backend)));
-        assert_eq!(found("cache"), Some(("among".into(), Role::Backend)));
-        assert_eq!(found("front"), Some(("a subject".into(), Role::Subject)));
-        let Err(NoDefinition::None(why)) = folders.backend("dbs") else {
-            panic!("it is not there")
+        let find = |name: &str| folders.backend(name).map(|d| (d.title, d.role)).ok();
+        assert_eq!(find("db"), Some(("sibling".into(), Role::Backend)));
+        assert_eq!(find("cache"), Some(("among".into(), Role::Backend)));
+        assert_eq!(find("front"), Some(("a subject".into(), Role::Subject)));
+        let Err(DefinitionError::NotFound(message)) = folders.backend("dbs") else {
+            panic!("there is no such back end")
         };
         assert!(
-            why.contains("back end \"dbs\": not found") && why.contains("did you mean \"db\"?"),
-            "{why}"
+            message.contains("back end \"dbs\": not found")
+                && message.contains("did you mean \"db\"?"),
+            "{message}"
         );
     }
 
     #[test]
-    fn what_stands_behind_a_subject_must_be_here_too() {
+    fn unavailable_reason_includes_indirect_backends() {
         let root = tempfile::tempdir().unwrap();
         let subjects = root.path().join("subjects");
         write(&subjects.join("front"), Role::Subject, "needs app");
-        let file = |below: &str, more: &str| {
-            let folder = root.path().join(below);
+        let write_backend = |path: &str, more: &str| {
+            let folder = root.path().join(path);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(
                 folder.join("backend.toml"),
@@ -349,22 +359,22 @@ mod tests {
             )
             .unwrap();
         };
-        file("backends/app", "backends = [\"db\"]\n");
+        write_backend("backends/app", "backends = [\"db\"]\n");
         let folders = Folders(vec![subjects]);
         let front =
             Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-        let lack = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));
-        assert!(lack().unwrap().starts_with("back end \"db\": not found"), "{:?}", lack());
-        file(
+        let reason = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));
+        assert!(reason().unwrap().starts_with("back end \"db\": not found"), "{:?}", reason());
+        write_backend(
             "backends/db",
             "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n",
         );
-        assert_eq!(lack().as_deref(), Some("its back end db: disk is missing. Buy one."));
+        assert_eq!(reason().as_deref(), Some("its back end db: disk is missing. Buy one."));
         // A subject that needs itself is checked once.
-        file("backends/db", "backends = [\"app\"]\n");
-        assert_eq!(lack(), None);
+        write_backend("backends/db", "backends = [\"app\"]\n");
+        assert_eq!(reason(), None);
     }
 }

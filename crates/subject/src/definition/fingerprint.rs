@@ -1,35 +1,38 @@
-//! Fingerprints of a definition: hashes of the settings that decide how it is started, and of the
-//! files in its folder.
+//! Computes the fingerprint of a definition: a hash of the settings and files that decide how its
+//! server is started.
+//!
+//! Runs record it, so that two runs can be recognised as runs of the same server.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
 use super::Definition;
-use super::sources::{CountedFiles, walk};
+use super::sources::{VisitedFiles, walk};
 use crate::key::PartsHash;
 
 impl Definition {
-    /// Returns a hash of all that decides how it is started: this definition, its templates and, if
-    /// it is started from its own folder, all files of the folder. The inputs of a build have a
-    /// separate hash.
+    /// Returns a hash of this definition, its templates and, if the start uses `{dir}`, the files
+    /// of its folder. The inputs of a build have a separate hash.
     ///
     /// # Errors
     /// A file of its folder cannot be read.
     pub fn fingerprint(&self) -> io::Result<String> {
         let mut key = PartsHash::default();
-        // Other variants and the path of the folder do not affect this one.
-        let alone =
+        // Other variants, and the path of the folder, do not affect the start.
+        let relevant =
             Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
-        key.add(format!("{alone:?}").as_bytes());
+        // The names of types and fields are part of the hash: renaming one changes all
+        // fingerprints.
+        key.add(format!("{relevant:?}").as_bytes());
         self.visit_files(&mut |name, entry| entry.add_to(&mut key, name))?;
-        Ok(key.text())
+        Ok(key.into_text())
     }
 
-    /// Adds its folder to a key: its path, and all files in it but the definition.
+    /// Adds its folder to a key: its path, and all files in it except the definition.
     pub(crate) fn add_folder_to(&self, key: &mut PartsHash) -> io::Result<()> {
         key.add(self.folder.as_os_str().as_encoded_bytes());
-        walk(&self.folder, CountedFiles::Everything, &mut |name, entry| entry.add_to(key, name))
+        walk(&self.folder, VisitedFiles::Everything, &mut |name, entry| entry.add_to(key, name))
     }
 }
 
@@ -38,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn binary_template_is_refused_and_written_files_do_not_count() {
+    fn fingerprint_ignores_files_written_by_servers() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
@@ -50,21 +53,21 @@ mod tests {
         std::fs::create_dir_all(folder.join("logs/old")).unwrap();
         std::fs::create_dir(folder.join("__pycache__")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
-        for left in ["access.log", "logs/old/server.pid", "__pycache__/app.pyc"] {
-            std::fs::write(folder.join(left), "x").unwrap();
+        for name in ["access.log", "logs/old/server.pid", "__pycache__/app.pyc"] {
+            std::fs::write(folder.join(name), "x").unwrap();
         }
         assert_eq!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
         std::fs::write(folder.join("app.py"), "x").unwrap();
         assert_ne!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
-        // A build may read any file of it.
-        let of_build = || {
+        // A build may read any file of the folder.
+        let folder_key = || {
             let mut key = PartsHash::default();
             Definition::read(&folder).unwrap().add_folder_to(&mut key).unwrap();
-            key.text()
+            key.into_text()
         };
-        let before = of_build();
+        let before = folder_key();
         std::fs::write(folder.join("access.log"), "y").unwrap();
-        assert_ne!(of_build(), before);
+        assert_ne!(folder_key(), before);
         std::fs::write(folder.join("t"), b"\xff").unwrap();
         let message = Definition::read(&folder).unwrap_err().to_string();
         assert!(message.contains("t: not UTF-8 text"), "{message}");

@@ -1,5 +1,5 @@
-//! Definitions of servers under test and of back ends: `subjects/NAME/subject.toml`,
-//! `backends/NAME/backend.toml`. docs/reference/subject-keys.md describes every key.
+//! Definitions of servers under test (`subjects/NAME/subject.toml`) and of back ends
+//! (`backends/NAME/backend.toml`). docs/reference/subject-keys.md describes every key.
 
 mod file;
 pub mod find;
@@ -24,7 +24,7 @@ use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::CheckedLimits;
 use crate::placeholders::{self, Placeholders};
 
-pub use file::{is_backend, not_a_backend};
+pub use file::{backend_name_error, is_backend_name};
 pub use spec::{
     BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require,
     RuntimeSpec, StartSpec, StopSpec, Target, Variant,
@@ -59,11 +59,11 @@ pub struct Definition {
     pub description: String,
     /// At least one for a subject.
     pub protocols: Vec<Protocol>,
-    /// No process listens on its port: every connection is to be refused.
+    /// No process listens on its port, so that every connection is refused.
     pub refuses: bool,
     /// Contracts that `checks` names.
     pub contracts: Vec<Contract>,
-    /// Names of checks that it may fail and still take part.
+    /// Names of checks that may fail without excluding the subject.
     pub waive: Vec<String>,
     /// Back ends that it names without using their ports.
     pub backends: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Definition {
     /// Command that prints the server's version. The first line of its output is reported.
     pub version: Option<CommandSpec>,
     pub build: Option<BuildSpec>,
-    /// Limits of a back end, unless a suite sets others.
+    /// Default limits of a back end. A suite can override them.
     pub limits: CheckedLimits,
     /// Loads a back end's data, once it is ready.
     pub seed: Option<CommandSpec>,
@@ -79,7 +79,7 @@ pub struct Definition {
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub profile: ProfileSpec,
-    /// Source of its runtime statistics. `None`: it has none.
+    /// Source of its runtime statistics; `None`: it has none.
     pub runtime: Option<RuntimeSpec>,
     pub stop: StopSpec,
     pub ready: ReadySpec,
@@ -90,76 +90,76 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Returns the mistakes of the whole definition, and those of each variant that the whole does
-    /// not have.
+    /// Returns the mistakes of the definition without its variants, and the additional mistakes of
+    /// each variant.
     fn mistakes(&self) -> Vec<Mistake> {
-        let own = self.own_mistakes();
-        let mut all = own.clone();
-        for (variant, over) in &self.variants {
-            let of_variant =
-                self.with_overrides(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
-            all.extend(of_variant.map(|mistake| {
-                let placed = mistake.with_parent(variant.clone()).with_parent("variants");
-                placed.with_prefix(&format!("variant {variant:?}"))
+        let base = self.base_mistakes();
+        let mut mistakes = base.clone();
+        for (name, variant) in &self.variants {
+            let variant_mistakes = self.with_overrides(variant).base_mistakes();
+            let additional = variant_mistakes.into_iter().filter(|m| !base.contains(m));
+            mistakes.extend(additional.map(|mistake| {
+                let located = mistake.with_parent(name.clone()).with_parent("variants");
+                located.with_prefix(&format!("variant {name:?}"))
             }));
         }
-        all
+        mistakes
     }
 
-    /// Returns the mistakes of its protocols, and of a start that cannot speak them.
-    fn own_mistakes(&self) -> Vec<Mistake> {
-        let wrong = |message: &str| mistake("protocols", message);
-        let mut all = Vec::new();
+    /// Returns the mistakes of its protocols, and of a start that does not support them.
+    fn base_mistakes(&self) -> Vec<Mistake> {
+        let protocol_mistake = |message: &str| mistake("protocols", message);
+        let mut mistakes = Vec::new();
         if self.protocols.is_empty() && self.role == Role::Subject {
-            all.push(wrong(
+            mistakes.push(protocol_mistake(
                 "`protocols`: the list must have at least one entry\nhint: list the server's \
                  protocols, such as [\"h1\"]",
             ));
         }
-        let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
-        if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
+        let find = |predicate: fn(&Protocol) -> bool| self.protocols.iter().position(predicate);
+        if let Some(i) = find(|protocol| *protocol == Protocol::Auto) {
             const AUTO: &str = "protocol \"auto\": can be used for loads only\nhint: list the \
                                 server's protocols, such as [\"h1-tls\", \"h2\"]";
-            all.push(wrong(AUTO).with_child(i));
+            mistakes.push(protocol_mistake(AUTO).with_child(i));
         }
-        let twice =
+        let duplicate =
             self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
-        if let Some((i, protocol)) = twice {
-            all.push(wrong(&format!("protocol {protocol}: listed twice")).with_child(i));
+        if let Some((i, protocol)) = duplicate {
+            let message = format!("protocol {protocol}: listed twice");
+            mistakes.push(protocol_mistake(&message).with_child(i));
         }
         let uses_port = self.uses("port") || self.uses("tls_port");
-        let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
-        if self.ready.by == ReadyBy::Listening && !uses_port && !has_own {
-            all.push(mistake(
+        if self.ready.by == ReadyBy::Listening && !uses_port && !self.start.has_own_port() {
+            mistakes.push(mistake(
                 "ready",
                 "[ready]: `tcp` needs a port, and the start has none\nhint: use {port} or `port` \
                  in [start], or a `command` in [ready] that succeeds when the server is ready",
             ));
         }
         if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
-            all.push(mistake(
+            mistakes.push(mistake(
                 "refuses",
                 "`refuses`: without connections, no response can show that the server is \
                  ready\nhint: add a `command` to [ready] that succeeds when it is ready",
             ));
         }
         if self.refuses && !self.contracts.is_empty() {
-            all.push(mistake(
+            mistakes.push(mistake(
                 "refuses",
                 "`refuses`: without connections, no contract can be checked\nhint: leave `checks` \
                  out",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
-        let over_tls = at(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
-        if let Some(i) = over_tls.filter(|_| !has_tls_port) {
+        let tls_protocol = find(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
+        if let Some(i) = tls_protocol.filter(|_| !has_tls_port) {
             let protocol = self.protocols[i];
             let message = format!(
                 "protocol {protocol}: no TLS port\nhint: use {{tls_port}} or `tls_port` in [start]"
             );
-            all.push(wrong(&message).with_child(i));
+            mistakes.push(protocol_mistake(&message).with_child(i));
         }
-        all
+        mistakes
     }
 
     /// Returns the names of its contracts.
@@ -167,15 +167,15 @@ impl Definition {
         self.contracts.iter().map(|contract| contract.name.as_str())
     }
 
-    /// Returns the names of the back ends that it needs: those that it names, and those whose ports
+    /// Returns the names of the back ends that it needs: those in `backends`, and those whose ports
     /// it uses.
     #[must_use]
     pub fn needs(&self) -> BTreeSet<String> {
-        let mut all: BTreeSet<String> = self.backends.iter().cloned().collect();
+        let mut names: BTreeSet<String> = self.backends.iter().cloned().collect();
         for text in self.texts() {
-            all.extend(placeholders::backends_in(&text).map(String::from));
+            names.extend(placeholders::backends_in(&text).map(String::from));
         }
-        all
+        names
     }
 
     /// Returns the definition with a variant's overrides applied.
@@ -183,7 +183,7 @@ impl Definition {
     /// # Errors
     /// It has no such variant; as a sentence.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
-        let Some(over) = self.variants.get(variant) else {
+        let Some(overrides) = self.variants.get(variant) else {
             let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() {
                 "it has no variants".into()
@@ -192,48 +192,48 @@ impl Definition {
             };
             return Err(format!("subject {:?}: no variant {variant:?}\nhint: {known}", self.name));
         };
-        Ok(self.with_overrides(over))
+        Ok(self.with_overrides(overrides))
     }
 
-    fn with_overrides(&self, over: &Variant) -> Definition {
+    fn with_overrides(&self, overrides: &Variant) -> Definition {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
             if let Some(value) = value {
                 field.clone_from(value);
             }
         }
         let mut definition = self.clone();
-        set(&mut definition.title, &over.title);
-        set(&mut definition.description, &over.description);
-        set(&mut definition.protocols, &over.protocols);
-        set(&mut definition.contracts, &over.contracts);
-        set(&mut definition.waive, &over.waive);
-        definition.backends.extend(over.backends.clone());
-        definition.requires.extend(over.requires.clone());
-        definition.version = over.version.clone().or(definition.version);
-        definition.build = over.build.clone().or(definition.build);
+        set(&mut definition.title, &overrides.title);
+        set(&mut definition.description, &overrides.description);
+        set(&mut definition.protocols, &overrides.protocols);
+        set(&mut definition.contracts, &overrides.contracts);
+        set(&mut definition.waive, &overrides.waive);
+        definition.backends.extend(overrides.backends.clone());
+        definition.requires.extend(overrides.requires.clone());
+        definition.version = overrides.version.clone().or(definition.version);
+        definition.build = overrides.build.clone().or(definition.build);
         let start = &mut definition.start;
-        set(&mut start.command, &over.command);
-        start.env.extend(over.env.clone());
-        start.inherit.extend(over.inherit.clone());
-        set(&mut start.files, &over.files);
-        set(&mut start.cwd, &over.cwd);
-        start.port = over.port.or(start.port);
-        start.tls_port = over.tls_port.or(start.tls_port);
-        set(&mut definition.ready.by, &over.ready.by);
-        set(&mut definition.ready.deadline_ns, &over.ready.deadline.map(|Nanoseconds(ns)| ns));
-        set(&mut definition.stop.signal, &over.stop.signal);
-        set(&mut definition.stop.deadline_ns, &over.stop.deadline.map(|Nanoseconds(ns)| ns));
+        set(&mut start.command, &overrides.command);
+        start.env.extend(overrides.env.clone());
+        start.inherit.extend(overrides.inherit.clone());
+        set(&mut start.files, &overrides.files);
+        set(&mut start.cwd, &overrides.cwd);
+        start.port = overrides.port.or(start.port);
+        start.tls_port = overrides.tls_port.or(start.tls_port);
+        set(&mut definition.ready.by, &overrides.ready.by);
+        set(&mut definition.ready.deadline_ns, &overrides.ready.deadline.map(|Nanoseconds(ns)| ns));
+        set(&mut definition.stop.signal, &overrides.stop.signal);
+        set(&mut definition.stop.deadline_ns, &overrides.stop.deadline.map(|Nanoseconds(ns)| ns));
         definition
     }
 
-    /// Queries a tool in the environment of builds.
-    pub(crate) fn ask(
+    /// Runs a command that queries a tool, in the environment of builds.
+    pub(crate) fn query_tool(
         &self,
         command: &str,
         deadline: Nanoseconds,
         supervision: &Supervision<'_>,
     ) -> ToolAnswer {
-        let environment = self.environment_of_tools();
+        let environment = self.tool_environment();
         ToolCommand {
             command,
             folder: &self.folder,
@@ -243,21 +243,21 @@ impl Definition {
         .ask(supervision)
     }
 
-    /// Returns the variables that a start inherits from dyno's own environment, as archives keep
-    /// them. Its own variables are part of the definition, and each start has its own folder for
-    /// temporary files.
+    /// Returns the variables that a start inherits from dyno's own environment, as archives record
+    /// them: without the variables of the definition, and without TMPDIR, which differs per start.
     #[must_use]
     pub fn inherited_variables(&self) -> BTreeMap<String, String> {
         let start = &self.start;
-        let given = Environment::for_server(&DynoVariables::read(), &start.inherit, Path::new(""));
-        let mut inherited = given.to_record();
+        let environment =
+            Environment::for_server(&DynoVariables::read(), &start.inherit, Path::new(""));
+        let mut inherited = environment.to_record();
         inherited.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
         inherited
     }
 
-    /// Returns the environment in which tools are queried: `env` of `[build]` may decide which
-    /// version of a tool runs.
-    fn environment_of_tools(&self) -> Environment {
+    /// Returns the environment in which tools are queried. It has `env` of `[build]`, which may
+    /// select the version of a tool.
+    fn tool_environment(&self) -> Environment {
         let temporary = std::env::temp_dir();
         self.build.as_ref().map_or_else(
             || Environment::for_tool(&DynoVariables::read(), &[], &temporary),
@@ -265,7 +265,7 @@ impl Definition {
         )
     }
 
-    /// Returns whether this is a control: dyno's own null responder.
+    /// Returns whether this is a control, which starts dyno's own null responder.
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.start.command.first().is_some_and(|c| c == "{dyno}")
@@ -279,20 +279,20 @@ impl Definition {
 
     /// Returns whether a start uses the placeholder of this name.
     #[must_use]
-    pub fn uses(&self, place: &str) -> bool {
-        self.texts().iter().any(|text| placeholders::names(text).any(|used| used == place))
+    pub fn uses(&self, placeholder: &str) -> bool {
+        self.texts().iter().any(|text| placeholders::names(text).any(|used| used == placeholder))
     }
 
-    /// Returns all texts of a start that may hold placeholders, without unreadable templates.
+    /// Returns all texts of a start that may have placeholders. An unreadable template is empty.
     fn texts(&self) -> Vec<String> {
         let start = &self.start;
-        let of_ready = match &self.ready.by {
+        let ready_command = match &self.ready.by {
             ReadyBy::Command(command) => Some(command),
             ReadyBy::Answer { .. } | ReadyBy::Listening => None,
         };
         let commands = self.seed.iter().chain(&self.reset).chain(&self.profile.command);
-        let commands = commands.map(|spec| &spec.command).chain(of_ready);
-        let mut all: Vec<String> = start
+        let commands = commands.map(|spec| &spec.command).chain(ready_command);
+        let mut texts: Vec<String> = start
             .command
             .iter()
             .chain(start.env.values())
@@ -304,10 +304,10 @@ impl Definition {
         for file in &start.files {
             let template = read_in_folder(file.template.path(), &self.folder, TEMPLATE_BYTES)
                 .unwrap_or_default();
-            all.push(String::from_utf8_lossy(&template).into_owned());
-            all.push(file.to.text().into());
+            texts.push(String::from_utf8_lossy(&template).into_owned());
+            texts.push(file.to.text().into());
         }
-        all
+        texts
     }
 }
 

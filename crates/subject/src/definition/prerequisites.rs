@@ -1,4 +1,4 @@
-//! Checks of the requirements of definitions on this machine.
+//! Checks whether this machine meets the requirements of definitions (`[[requires]]`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,17 +10,17 @@ use dyno_launch::tool::ToolAnswer;
 
 use super::{Definition, Require};
 
-/// Tests of needs. Each is run once even if several definitions have it: variants share those of
-/// their subject, and some take a second.
+/// Runs the tests of requirements, each once. Variants share the tests of their subject, and some
+/// tests take a second.
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
-    answers: RefCell<HashMap<Test, ToolAnswer>>,
+    results: RefCell<HashMap<RequirementTest, ToolAnswer>>,
 }
 
 /// All inputs that decide the result of a test.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Test {
+struct RequirementTest {
     command: String,
     folder: PathBuf,
     environment: Environment,
@@ -29,28 +29,28 @@ struct Test {
 impl<'a> Prerequisites<'a> {
     #[must_use]
     pub fn new(supervision: &'a Supervision<'a>) -> Prerequisites<'a> {
-        Prerequisites { supervision, answers: RefCell::default() }
+        Prerequisites { supervision, results: RefCell::default() }
     }
 
     /// Returns the first unmet need of a definition, as a sentence with a hint.
     #[must_use]
     pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
-        self.all_unmet(definition).next().map(|(_, sentence)| sentence)
+        self.unmet_needs(definition).next().map(|(_, sentence)| sentence)
     }
 
     /// Returns the unmet needs of a definition, each with its sentence.
-    pub fn all_unmet<'b>(
+    pub fn unmet_needs<'b>(
         &'b self,
         definition: &'b Definition,
     ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
         definition.requires.iter().filter_map(move |require| {
-            let sentence = match self.answer(definition, require) {
+            let sentence = match self.run_test(definition, require) {
                 ToolAnswer::Ended { status, .. } if status.success() => return None,
                 ToolAnswer::Ended { .. } => {
                     format!("{} is missing. {}", require.name, require.hint)
                 }
-                ToolAnswer::None(why) => format!(
-                    "{} may be missing, because its test `{}` {why}. {}",
+                ToolAnswer::None(reason) => format!(
+                    "{} may be missing, because its test `{}` {reason}. {}",
                     require.name, require.test, require.hint
                 ),
             };
@@ -58,18 +58,18 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
-    fn answer(&self, definition: &Definition, require: &Require) -> ToolAnswer {
-        let test = Test {
+    fn run_test(&self, definition: &Definition, require: &Require) -> ToolAnswer {
+        let test = RequirementTest {
             command: require.test.clone(),
             folder: definition.folder.clone(),
-            environment: definition.environment_of_tools(),
+            environment: definition.tool_environment(),
         };
-        if let Some(known) = self.answers.borrow().get(&test) {
-            return known.clone();
+        if let Some(result) = self.results.borrow().get(&test) {
+            return result.clone();
         }
-        let answer = definition.ask(&require.test, require.deadline, self.supervision);
-        self.answers.borrow_mut().insert(test, answer.clone());
-        answer
+        let result = definition.query_tool(&require.test, require.deadline, self.supervision);
+        self.results.borrow_mut().insert(test, result.clone());
+        result
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_that_variants_share_is_run_once() {
+    fn shared_test_of_variants_runs_once() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
@@ -94,14 +94,14 @@ mod tests {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-        let here = Prerequisites::new(&supervision);
-        let asked = || std::fs::read_to_string(folder.join("asked")).unwrap().lines().count();
+        let prerequisites = Prerequisites::new(&supervision);
+        let run_count = || std::fs::read_to_string(folder.join("asked")).unwrap().lines().count();
         for definition in [&plain, &plain.with_variant("a").unwrap(), &plain] {
-            assert_eq!(here.unmet_need(definition), None);
+            assert_eq!(prerequisites.unmet_need(definition), None);
         }
-        assert_eq!(asked(), 1);
+        assert_eq!(run_count(), 1);
         // Another build environment may give another result.
-        assert_eq!(here.unmet_need(&plain.with_variant("b").unwrap()), None);
-        assert_eq!(asked(), 2);
+        assert_eq!(prerequisites.unmet_need(&plain.with_variant("b").unwrap()), None);
+        assert_eq!(run_count(), 2);
     }
 }

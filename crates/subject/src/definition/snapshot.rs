@@ -1,4 +1,4 @@
-//! The files that a server is started from, as they were when a run was planned.
+//! Detects changes to the files that a server is started from, since its run was planned.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use super::Definition;
 use super::sources::Entry;
 use crate::key::PartsHash;
 
-/// Hashes of the files that a server is started from: its templates and, if it is started from its
-/// own folder, the files in it.
+/// Hashes of the files that a server is started from: its templates and, if the start uses `{dir}`,
+/// the files in its folder.
 ///
-/// A run reads these files at each start. A file that is edited during the run would make another
-/// server of it, under the fingerprint of the first.
+/// A run reads these files at each start. If one is edited during the run, later starts are of a
+/// different server with the fingerprint of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot(BTreeMap<PathBuf, String>);
 
 impl Snapshot {
-    /// Reads and hashes the files. Unreadable files are left out: a start fails because of them.
+    /// Reads and hashes the files. Unreadable files are left out: they make the start fail.
     #[must_use]
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
@@ -24,18 +24,17 @@ impl Snapshot {
             if matches!(entry, Entry::Link(..) | Entry::File(_)) {
                 let mut key = PartsHash::default();
                 entry.add_to(&mut key, name);
-                hashes.insert(name.to_path_buf(), key.text());
+                hashes.insert(name.to_path_buf(), key.into_text());
             }
         });
         Snapshot(hashes)
     }
 
-    /// Compares the files with the snapshot.
+    /// Compares the files with the snapshot. Returns new files, which are not an error, because
+    /// servers write caches into their folders.
     ///
     /// # Errors
     /// The first file that no longer exists, or has other contents than in the snapshot.
-    ///
-    /// New files are no error, because servers write caches into their folders.
     pub fn new_files(&self, definition: &Definition) -> Result<Vec<PathBuf>, &Path> {
         let mut now = Snapshot::take(definition);
         match self.0.iter().find(|&(name, hash)| now.0.remove(name).as_ref() != Some(hash)) {
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_files_are_errors_and_new_ones_are_listed() {
+    fn new_files_changed_file_fails_new_file_listed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();
@@ -87,9 +86,9 @@ mod tests {
         assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
     }
 
-    /// A data set next to the sources would take memory and time at each start.
+    /// Reading a large data set at each start would take memory and time.
     #[test]
-    fn large_file_behind_a_link_is_not_read() {
+    fn large_linked_file_is_not_read() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir(&folder).unwrap();

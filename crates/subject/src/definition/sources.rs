@@ -1,4 +1,4 @@
-//! The files that a definition is started and built from.
+//! Visits the files that decide how a definition is started or built.
 
 use std::collections::BTreeSet;
 use std::fs::{FileType, Metadata};
@@ -12,20 +12,20 @@ use super::{Definition, Role};
 use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
-/// Most bytes that are read of a file behind a link. A larger one may be a data set that servers
-/// share: its length and time of change stand for its contents.
+/// Most bytes that are read of a file that a link leads to. A larger file may be a data set that
+/// servers share. Its length and modification time then replace its contents.
 const MAX_LINKED_BYTES: u64 = 16 << 20;
 
-/// Most entries of linked folders that count.
+/// Most entries of linked folders that are visited.
 const MAX_LINKED_ENTRIES: usize = 10_000;
 
 impl Definition {
-    /// Visits the files that decide how it is started, each by its path below its folder: its
-    /// templates and, if it is started from its own folder, the files in it.
+    /// Visits the files that decide how the server is started, with their paths relative to its
+    /// folder: templates and, if the start uses `{dir}`, the files in the folder.
     ///
     /// # Errors
-    /// A file cannot be read. The readable ones are visited all the same, up to a folder that
-    /// cannot be read.
+    /// A file cannot be read. Readable templates are visited even then. The walk of the folder ends
+    /// at the first error.
     pub(super) fn visit_files(&self, visit: &mut dyn FnMut(&Path, &Entry)) -> io::Result<()> {
         let mut result = Ok(());
         for file in &self.start.files {
@@ -36,21 +36,21 @@ impl Definition {
             }
         }
         let in_folder = match self.uses("dir") {
-            true => walk(&self.folder, CountedFiles::Its, visit),
+            true => walk(&self.folder, VisitedFiles::Sources, visit),
             false => Ok(()),
         };
         result.and(in_folder)
     }
 }
 
-fn is_own_file(kind: FileType) -> bool {
+fn is_file_or_link(kind: FileType) -> bool {
     kind.is_file() || kind.is_symlink()
 }
 
-/// Returns whether a file is of a kind that servers write where they run (logs, databases), or that
-/// editors and Git keep next to a source.
+/// Returns whether a file is of a kind that servers write into their folder (logs, databases), or
+/// that editors and Git store next to a source.
 fn is_written_by_servers(name: &Path) -> bool {
-    const ENDINGS: [&str; 15] = [
+    const EXTENSIONS: [&str; 15] = [
         "log",
         "pid",
         "sock",
@@ -67,18 +67,18 @@ fn is_written_by_servers(name: &Path) -> bool {
         "swo",
         "swx",
     ];
-    let is_known = name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known));
+    let has_extension =
+        name.extension().is_some_and(|e| EXTENSIONS.iter().any(|known| e == *known));
     let is_backup = name.as_os_str().as_encoded_bytes().ends_with(b"~");
-    is_known || is_backup || name.components().any(|part| part.as_os_str() == ".git")
+    has_extension || is_backup || name.components().any(|part| part.as_os_str() == ".git")
 }
 
-/// Files of a folder that count.
+/// The files of a folder that are visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CountedFiles {
+pub(super) enum VisitedFiles {
     Everything,
-    /// Its files without those that servers write there, and without the folders that they create
-    /// for them. Links are followed.
-    Its,
+    /// Files and links, without the files and folders that servers create. Links are followed.
+    Sources,
 }
 
 /// An entry of a folder.
@@ -106,70 +106,74 @@ impl Entry {
     }
 }
 
-/// Visits the entries of a folder that count, sorted by name, each by its path below `folder`.
+/// Visits entries of a folder, sorted by name, with their paths relative to `folder`.
 pub(super) fn walk(
     folder: &Path,
-    counts: CountedFiles,
+    files: VisitedFiles,
     visit: &mut dyn FnMut(&Path, &Entry),
 ) -> io::Result<()> {
     let entered = BTreeSet::from([folder.canonicalize()?]);
-    let mut walk = Walk { folder, counts, entered, linked_left: MAX_LINKED_ENTRIES, visit };
+    let mut walk = SourceWalk { folder, files, entered, linked_left: MAX_LINKED_ENTRIES, visit };
     walk.walk_folder(Path::new(""), false)
 }
 
-struct Walk<'a> {
+struct SourceWalk<'a> {
     folder: &'a Path,
-    counts: CountedFiles,
-    /// Folders that are not entered through a link: a link may lead back.
+    files: VisitedFiles,
+    /// Folders that are not entered through a link again, because links may form circles.
     entered: BTreeSet<PathBuf>,
+    /// Entries of linked folders that may still be visited.
     linked_left: usize,
     visit: &'a mut dyn FnMut(&Path, &Entry),
 }
 
-impl Walk<'_> {
-    /// `is_linked`: a link leads here.
-    fn walk_folder(&mut self, below: &Path, is_linked: bool) -> io::Result<()> {
-        let entries = std::fs::read_dir(self.folder.join(below))?.map(|e| e.map(|e| e.file_name()));
+impl SourceWalk<'_> {
+    /// Visits the entries of the folder at a relative path. `is_linked`: a link leads to it.
+    fn walk_folder(&mut self, parent: &Path, is_linked: bool) -> io::Result<()> {
+        let entries =
+            std::fs::read_dir(self.folder.join(parent))?.map(|e| e.map(|e| e.file_name()));
         let mut names = entries.collect::<io::Result<Vec<_>>>()?;
         names.sort();
-        for name in names.iter().map(|name| below.join(name)) {
+        for name in names.iter().map(|name| parent.join(name)) {
             let path = self.folder.join(&name);
             let kind = std::fs::symlink_metadata(&path)?.file_type();
-            // The settings of the definition are hashed without its comments.
+            // The definition is hashed separately, without its comments.
             let is_definition =
                 [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-            let is_its = self.counts == CountedFiles::Its;
-            let is_left_there = is_its && (!is_own_file(kind) || is_written_by_servers(&name));
-            if is_definition || (is_left_there && !kind.is_dir()) {
+            let is_sources_only = self.files == VisitedFiles::Sources;
+            let is_excluded =
+                is_sources_only && (!is_file_or_link(kind) || is_written_by_servers(&name));
+            if is_definition || (is_excluded && !kind.is_dir()) {
                 continue;
             }
             if is_linked {
                 let Some(left) = self.linked_left.checked_sub(1) else { return Ok(()) };
                 self.linked_left = left;
             }
-            if !is_left_there {
-                let entry = read_entry(&path, kind, is_its && (is_linked || kind.is_symlink()))?;
+            if !is_excluded {
+                let follows_link = is_sources_only && (is_linked || kind.is_symlink());
+                let entry = read_entry(&path, kind, follows_link)?;
                 (self.visit)(&name, &entry);
             }
             if kind.is_dir() {
                 self.walk_folder(&name, is_linked)?;
-            } else if is_its && kind.is_symlink() {
-                self.below_link(&path, &name);
+            } else if is_sources_only && kind.is_symlink() {
+                self.walk_linked_folder(&path, &name);
             }
         }
         Ok(())
     }
 
-    /// Visits the folder behind a link, if there is one. Its files may be unreadable: they are
-    /// somebody else's.
-    fn below_link(&mut self, path: &Path, name: &Path) {
+    /// Visits the folder that a link leads to, if it is a folder. Errors are ignored, because its
+    /// files may belong to another user.
+    fn walk_linked_folder(&mut self, path: &Path, name: &Path) {
         if path.is_dir() && path.canonicalize().is_ok_and(|folder| self.entered.insert(folder)) {
             let _ = self.walk_folder(name, true);
         }
     }
 }
 
-/// `is_linked`: the entry is a link that is followed, or is in a folder reached through one.
+/// Reads an entry. `is_linked`: it is a link that is followed, or in a folder that a link leads to.
 fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry> {
     Ok(match kind {
         _ if kind.is_dir() => Entry::Folder,
@@ -183,12 +187,13 @@ fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry>
     })
 }
 
-/// The contents of a file, or a substitute for them; nothing if there is no readable file.
+/// Returns the contents of a file, or its length and modification time if it is large. Empty: it is
+/// not a readable file.
 fn linked_contents(path: &Path) -> Vec<u8> {
-    let of_file = |file: Metadata| match file.len() > MAX_LINKED_BYTES {
+    let contents = |file: Metadata| match file.len() > MAX_LINKED_BYTES {
         true => Ok(format!("{} {} {}", file.len(), file.mtime(), file.mtime_nsec()).into_bytes()),
         false => std::fs::read(path),
     };
     let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
-    file.and_then(|file| of_file(file).ok()).unwrap_or_default()
+    file.and_then(|file| contents(file).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The parts of a definition: what it needs, how it is built, started, awaited and stopped.
+//! The parts of a definition: its requirements, build, start, readiness and stop.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Deserializer};
 use crate::limits;
 use crate::placeholders::Placeholders;
 
-/// Something the machine must have.
+/// A requirement that the machine must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Require {
     pub name: String,
-    /// A shell command that succeeds where the need is met.
+    /// A shell command that succeeds if the requirement is met.
     pub test: String,
-    /// Hint how to get it, as a sentence.
+    /// A sentence that says how to meet it.
     pub hint: String,
     /// Debian package that provides it.
     pub debian: Option<String>,
@@ -36,12 +36,12 @@ pub struct CommandSpec {
     pub deadline: Nanoseconds,
 }
 
-/// Settings that give a server's functions names in a profile.
+/// Settings of a server for profiles, so that its functions have names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileSpec {
-    /// Added to the environment of its start where profiles are requested.
+    /// Added to the environment of its start if profiles are requested.
     pub env: BTreeMap<String, String>,
-    /// Command that makes it write a list of its compiled code, run after sampling.
+    /// Command that makes the server write a list of its compiled code. It runs after sampling.
     pub command: Option<CommandSpec>,
 }
 
@@ -51,14 +51,14 @@ pub struct ProfileSpec {
 pub enum RuntimeSpec {
     /// A JVM, by its performance data file (hsperfdata).
     Jvm,
-    /// Node.js, by a script that it loads at its start.
+    /// Node.js, by a script that is loaded at its start.
     Node,
-    /// The server itself, at a socket that a variable of its environment names.
+    /// The server itself, at a socket that an environment variable names.
     Own,
 }
 
 /// Default deadline of a command that queries a tool.
-pub(crate) const QUESTION: Nanoseconds = Nanoseconds(limits::QUESTION.as_nanos() as u64);
+pub(crate) const QUERY: Nanoseconds = Nanoseconds(limits::QUERY.as_nanos() as u64);
 
 /// Default deadline of a build.
 pub(crate) const BUILD: Nanoseconds = Nanoseconds(limits::BUILD.as_nanos() as u64);
@@ -71,9 +71,9 @@ pub struct BuildSpec {
     pub command: String,
     /// Files and folders of the subject's folder that go into the build.
     pub inputs: Vec<RelativePath>,
-    /// Values may hold placeholders.
+    /// Variables of the build. Values may have placeholders.
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the build inherits, besides
+    /// Variables of dyno's own environment that the build inherits, in addition to
     /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
     pub inherit: Vec<Inherit>,
     /// Deadline of the build.
@@ -83,10 +83,10 @@ pub struct BuildSpec {
 impl BuildSpec {
     /// Returns the environment of the build: its inherited variables, and `env`. Temporary files go
     /// into `temporary`.
-    pub(crate) fn environment(&self, temporary: &Path, places: &Placeholders) -> Environment {
+    pub(crate) fn environment(&self, temporary: &Path, placeholders: &Placeholders) -> Environment {
         let mut environment =
             Environment::for_tool(&DynoVariables::read(), &self.inherit, temporary);
-        self.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
+        self.env.iter().for_each(|(name, value)| environment.set(name, placeholders.fill(value)));
         environment
     }
 }
@@ -95,8 +95,8 @@ impl BuildSpec {
 pub struct StartSpec {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the server inherits, besides those that every
-    /// server does.
+    /// Variables of dyno's own environment that the server inherits, in addition to those that
+    /// every server inherits.
     pub inherit: Vec<Inherit>,
     pub files: Vec<FileSpec>,
     /// Folder in which it is started, with placeholders.
@@ -107,7 +107,7 @@ pub struct StartSpec {
 }
 
 impl StartSpec {
-    /// Returns whether only one start of it can be up at a time.
+    /// Returns whether its port is fixed, so that only one start can run at a time.
     #[must_use]
     pub const fn has_own_port(&self) -> bool {
         self.port.is_some() || self.tls_port.is_some()
@@ -122,8 +122,7 @@ pub struct FileSpec {
     pub to: Target,
 }
 
-/// Destination of a rendered file: a path within the start's working folder, which may hold
-/// placeholders.
+/// Destination of a rendered file: a path within the start's working folder, with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target(String);
 
@@ -132,33 +131,33 @@ const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}
 
 impl Target {
     fn parse(text: &str) -> Result<Target, String> {
-        let below = text.strip_prefix("{work}/").unwrap_or(text);
-        if RelativePath::parse(below)?.path().as_os_str().is_empty()
-            || PATHS.iter().any(|path| below.contains(path))
+        let relative = text.strip_prefix("{work}/").unwrap_or(text);
+        if RelativePath::parse(relative)?.path().as_os_str().is_empty()
+            || PATHS.iter().any(|path| relative.contains(path))
         {
             return Err(format!(
                 "{text:?}: not a file in the working folder\nhint: write it like \
                  \"{{work}}/server.conf\""
             ));
         }
-        let path = RelativePath::parse(below)?;
+        let path = RelativePath::parse(relative)?;
         let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
         if first.is_some_and(|first| first == LOG || first.starts_with(OWN)) {
             return Err(format!(
                 "{text:?}: reserved for dyno in the working folder\nhint: use another name"
             ));
         }
-        Ok(Target(below.into()))
+        Ok(Target(relative.into()))
     }
 
-    /// Returns whether two files are the same, or one would be below the other.
+    /// Returns whether two paths are the same, or one is within the other.
     #[must_use]
     pub fn overlaps(&self, other: &Target) -> bool {
-        let [one, other] = [self, other].map(|target| Path::new(&target.0));
-        one.starts_with(other) || other.starts_with(one)
+        let [path, other] = [self, other].map(|target| Path::new(&target.0));
+        path.starts_with(other) || other.starts_with(path)
     }
 
-    /// Returns the path as it is written, relative to the working folder.
+    /// Returns the path as written, relative to the working folder.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
@@ -168,8 +167,8 @@ impl Target {
     ///
     /// # Errors
     /// A value leads out of the working folder.
-    pub fn fill(&self, places: &Placeholders) -> Result<RelativePath, String> {
-        RelativePath::parse(&places.fill(&self.0))
+    pub fn fill(&self, placeholders: &Placeholders) -> Result<RelativePath, String> {
+        RelativePath::parse(&placeholders.fill(&self.0))
     }
 }
 
@@ -182,25 +181,25 @@ impl<'de> Deserialize<'de> for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopSpec {
     pub signal: Signal,
-    /// Deadline, nanoseconds from the signal. Processes that still run then are killed.
+    /// Deadline, nanoseconds from the signal. Processes that still run at the deadline are killed.
     pub deadline_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadySpec {
     pub by: ReadyBy,
-    /// Nanoseconds from exec.
+    /// Deadline, nanoseconds from exec.
     pub deadline_ns: u64,
 }
 
-/// Sign that a start is ready.
+/// The sign that a start is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyBy {
-    /// GET of this path has a response with such a status.
+    /// A response to GET of this path has this status.
     Answer { path: String, status: Status },
-    /// Its ports take connections.
+    /// Its ports accept connections.
     Listening,
-    /// This command of a shell succeeds.
+    /// This shell command succeeds.
     Command(String),
 }
 
@@ -223,7 +222,7 @@ pub struct Variant {
     pub env: BTreeMap<String, String>,
     /// Added to that of the definition.
     pub inherit: Vec<Inherit>,
-    /// Files instead of all those of the definition.
+    /// Replaces all files of the definition.
     pub files: Option<Vec<FileSpec>>,
     pub cwd: Option<String>,
     pub port: Option<u16>,
@@ -246,7 +245,7 @@ pub struct ReadyKeys {
     pub deadline: Option<Nanoseconds>,
 }
 
-/// A duration that is written like `5s`.
+/// A duration, written like `5s` in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nanoseconds(pub u64);
 

@@ -1,4 +1,4 @@
-//! Definitions as they are read.
+//! Tests of reading definitions.
 
 use super::*;
 
@@ -11,14 +11,14 @@ use dyno_launch::supervision::Interrupts;
 
 use super::prerequisites::Prerequisites;
 
-fn unmet(definition: &Definition) -> Option<String> {
+fn unmet_need(definition: &Definition) -> Option<String> {
     // The guard of a test is this test program, which ends at once with the unknown argument.
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     Prerequisites::new(&supervision).unmet_need(definition)
 }
 
-fn write(source: &str) -> (tempfile::TempDir, PathBuf) {
+fn write_subject(source: &str) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("x");
     std::fs::create_dir(&folder).unwrap();
@@ -31,14 +31,14 @@ const GOOD: &str = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = \
                     \"{port}\"]\n[variants.fast]\ntitle = \"X fast\"\nenv = { A = \"1\" }\n";
 
 #[test]
-fn defaults_are_filled_in_and_variants_override() {
-    let (_root, folder) = write(GOOD);
+fn read_fills_defaults_and_variants() {
+    let (_root, folder) = write_subject(GOOD);
     let definition = Definition::read(&folder).unwrap();
     assert_eq!(
         (definition.stop.signal, definition.stop.deadline_ns),
         (Signal::Term, 5_000_000_000)
     );
-    assert_eq!(unmet(&definition), None);
+    assert_eq!(unmet_need(&definition), None);
     let fast = definition.with_variant("fast").unwrap();
     assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
     assert!(definition.with_variant("slow").unwrap_err().contains("use one of fast"));
@@ -46,8 +46,8 @@ fn defaults_are_filled_in_and_variants_override() {
 }
 
 #[test]
-fn variant_may_speak_otherwise() {
-    let (_root, folder) = write(&format!(
+fn variant_overrides_protocols_and_command() {
+    let (_root, folder) = write_subject(&format!(
         "{GOOD}[variants.tls]\nprotocols = [\"h1-tls\", \"h2\"]\nready = {{ path = \"/r\" }}\n\
          command = [\"x\", \"{{tls_port}}\", \"{{cert}}\", \"{{key}}\"]\nfiles = []\n"
     ));
@@ -61,8 +61,8 @@ fn variant_may_speak_otherwise() {
 }
 
 #[test]
-fn mistakes_are_named() {
-    let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
+fn read_mistake_has_message() {
+    let error = |source: &str| Definition::read(&write_subject(source).1).unwrap_err().to_string();
     assert!(
         error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?")
     );
@@ -80,24 +80,24 @@ fn mistakes_are_named() {
     assert!(error(&format!("{GOOD}{ready}")).contains("\"5\": not a duration"));
 }
 
-/// Reads a file with a mistake. Checks its place, its message, and the text that is underlined.
-fn check_mistake(source: &str, place: &str, underlined: &str, words: &str) {
-    let text = Definition::read(&write(source).1).unwrap_err().to_string();
+/// Reads a file with a mistake. Checks its position, its message, and the underlined text.
+fn check_mistake(source: &str, position: &str, underlined: &str, words: &str) {
+    let text = Definition::read(&write_subject(source).1).unwrap_err().to_string();
     let lines: Vec<&str> = text.lines().collect();
-    let number = place.split(':').next().unwrap();
-    let shown = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
+    let number = position.split(':').next().unwrap();
+    let line = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
     assert!(
-        lines[0].contains(&format!("subject.toml:{place}: ")) && lines[0].contains(words),
+        lines[0].contains(&format!("subject.toml:{position}: ")) && lines[0].contains(words),
         "{text}"
     );
-    assert_eq!(lines[2], format!("{number} | {shown}"), "{text}");
+    assert_eq!(lines[2], format!("{number} | {line}"), "{text}");
     let carets = lines[3].split_once("| ").unwrap().1;
-    assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
+    assert_eq!(&line[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
 }
 
 #[test]
-fn mistake_points_at_its_own_line_and_column() {
-    for (source, place, underlined, words) in [
+fn mistake_has_line_and_column() {
+    for (source, position, underlined, words) in [
         (
             GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"),
             "1:8",
@@ -128,19 +128,20 @@ fn mistake_points_at_its_own_line_and_column() {
             "invalid type: integer",
         ),
     ] {
-        check_mistake(&source, place, underlined, words);
+        check_mistake(&source, position, underlined, words);
     }
-    let error = Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
+    let error =
+        Definition::read(&write_subject(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
     let message = "the file has no `language`";
     assert_eq!((error.position, error.message.as_str()), (None, message));
 }
 
 #[test]
-fn mistake_of_a_table_points_at_its_own_line_and_column() {
-    // GOOD has ten lines, in which no value is wrong.
+fn mistake_in_table_has_line_and_column() {
+    // GOOD has ten lines without a mistake.
     let after = |rest: &str| format!("{GOOD}{rest}");
     let build = "[build]\ncommand = \"true\"\n";
-    for (source, place, underlined, words) in [
+    for (source, position, underlined, words) in [
         (
             after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
             "12:14",
@@ -177,22 +178,22 @@ fn mistake_of_a_table_points_at_its_own_line_and_column() {
             "invalid type: integer `3`",
         ),
     ] {
-        check_mistake(&source, place, underlined, words);
+        check_mistake(&source, position, underlined, words);
     }
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_reported_at_once() {
+fn read_reports_all_mistakes_at_once() {
     let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\nname = \
                   \"a\"\n[build]\ncommand = \"make {prot}\"\n[start]\ncommand = [\"x\", \
                   \"{prot}\"]\ncwd = \"/tmp\"\nport = 0\n[ready]\ntcp = true\ncommand = \
                   \"true\"\n[variants.v]\nchecks = [\"hello\"]\nwaive = [\"x\", \"json\", \"y\"]\n";
-    let text = Definition::read(&write(source).1).unwrap_err().to_string();
+    let text = Definition::read(&write_subject(source).1).unwrap_err().to_string();
     let heads: Vec<&str> = text
         .lines()
         .filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest))
         .collect();
-    let wanted = [
+    let expected = [
         ": the file has no `language`",
         ":1:1: unknown key `titel`",
         ":3:11: contract \"hallo\": not found",
@@ -206,22 +207,22 @@ fn all_mistakes_of_a_file_are_reported_at_once() {
         ":17:10: check \"x\": not in the contracts",
         ":17:23: check \"y\": not in the contracts",
     ];
-    assert_eq!(heads.len(), wanted.len(), "{text}");
-    for (head, wanted) in heads.iter().zip(wanted) {
-        assert!(head.starts_with(wanted), "{head}\nis not\n{wanted}");
+    assert_eq!(heads.len(), expected.len(), "{text}");
+    for (head, expected) in heads.iter().zip(expected) {
+        assert!(head.starts_with(expected), "{head}\nis not\n{expected}");
     }
 }
 
 #[test]
-fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
+fn read_reports_mistakes_of_keys_and_whole() {
     let source = "language = \"C\"\nprotocols = [\"h1\"]\nbackends = [\"a.b\", \"c\", \
                   \"d.e\"]\n[version]\ncommand = 5\n[start]\ncommand = \
                   [\"x\"]\n[variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\nprotocols = \
                   [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n[variants.\"a/b\"]\nenv = { \
                   \"A=\" = \"{prot}\" }\n[build]\ncommand = \"x\"\ninputs = [\"/etc\", \"a\", \
                   \"/usr\"]\n";
-    let text = Definition::read(&write(source).1).unwrap_err().to_string();
-    for wanted in [
+    let text = Definition::read(&write_subject(source).1).unwrap_err().to_string();
+    for expected in [
         "toml:3:13: back end \"a.b\": its name",
         "toml:3:25: back end \"d.e\": its name",
         "toml:5:11: invalid type",
@@ -234,27 +235,28 @@ fn mistakes_of_the_whole_are_reported_with_those_of_keys() {
         "toml:18:11: path \"/etc\": is absolute",
         "toml:18:24: path \"/usr\": is absolute",
     ] {
-        assert!(text.contains(wanted), "{text}\nlacks\n{wanted}");
+        assert!(text.contains(expected), "{text}\nlacks\n{expected}");
     }
     assert_eq!(text.matches("subject.toml:").count(), 11, "{text}");
 }
 
 #[test]
-fn contracts_with_a_common_check_name_are_refused() {
-    let with = |checks: &str| Definition::read(&write(&GOOD.replace("[\"hello\"]", checks)).1);
-    let message = with("[\"hello\", \"techempower\"]").unwrap_err().to_string();
+fn contracts_with_common_check_fail() {
+    let read =
+        |checks: &str| Definition::read(&write_subject(&GOOD.replace("[\"hello\"]", checks)).1);
+    let message = read("[\"hello\", \"techempower\"]").unwrap_err().to_string();
     assert!(
         message.contains("toml:5:20: ")
             && message.contains("\"techempower\": both have a check \"plaintext\" over"),
         "{message}"
     );
-    let message = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
+    let message = read("[\"hello\", \"hello\"]").unwrap_err().to_string();
     assert!(message.contains("both have a check \"plaintext\""), "{message}");
 }
 
 #[test]
-fn back_end_has_no_contract() {
-    let (_root, folder) = write(GOOD);
+fn backend_with_checks_fails() {
+    let (_root, folder) = write_subject(GOOD);
     let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
     std::fs::write(folder.join("backend.toml"), text).unwrap();
     let message = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
@@ -262,8 +264,8 @@ fn back_end_has_no_contract() {
 }
 
 #[test]
-fn least_that_a_file_says_is_enough() {
-    let (_root, folder) = write(
+fn minimal_definition_gets_defaults() {
+    let (_root, folder) = write_subject(
         "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd \
          = \"{out}/a\"\n",
     );
@@ -280,17 +282,17 @@ fn least_that_a_file_says_is_enough() {
     assert_eq!((backend.ready.by.clone(), backend.protocols.len()), (ReadyBy::Listening, 0));
     assert!(backend.needs().contains("db") && backend.uses("port"));
     assert!(
-        is_backend("db-1_a")
-            && !is_backend("1")
-            && !is_backend("a.b")
-            && !is_backend("")
-            && !is_backend("a}")
+        is_backend_name("db-1_a")
+            && !is_backend_name("1")
+            && !is_backend_name("a.b")
+            && !is_backend_name("")
+            && !is_backend_name("a}")
     );
 }
 
 #[test]
-fn back_end_that_names_no_port_says_how_it_is_ready() {
-    let (_root, folder) = write(GOOD);
+fn backend_without_port_needs_ready_command() {
+    let (_root, folder) = write_subject(GOOD);
     let read = |text: &str| {
         std::fs::write(folder.join("backend.toml"), text).unwrap();
         Definition::read_as(&folder, Role::Backend).map_err(|error| error.to_string())
@@ -302,16 +304,16 @@ fn back_end_that_names_no_port_says_how_it_is_ready() {
 }
 
 #[test]
-fn refusing_subject_promises_no_response() {
-    let refusing = |rest: &str| {
+fn refusing_subject_with_checks_fails() {
+    let read = |rest: &str| {
         let text = format!("language = \"C\"\nprotocols = [\"h1\"]\nrefuses = true\n{rest}");
-        Definition::read(&write(&text).1).map_err(|error| error.to_string())
+        Definition::read(&write_subject(&text).1).map_err(|error| error.to_string())
     };
     let start = "[start]\ncommand = [\"x\"]\n";
-    assert!(refusing(&format!("{start}[ready]\ncommand = \"true\"\n")).unwrap().refuses);
-    let message = refusing(start).unwrap_err();
+    assert!(read(&format!("{start}[ready]\ncommand = \"true\"\n")).unwrap().refuses);
+    let message = read(start).unwrap_err();
     assert!(message.contains("add a `command` to [ready]"), "{message}");
-    let message = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
+    let message = read(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
     assert!(
         message.contains("leave `checks` out") && message.contains("add a `command` to [ready]"),
         "{message}"
@@ -319,14 +321,15 @@ fn refusing_subject_promises_no_response() {
 }
 
 #[test]
-fn known_failure_is_waived_by_its_name() {
+fn waive_accepts_names_of_checks_only() {
     let waive = |names: &str| GOOD.replace("[start]", &format!("waive = {names}\n[start]"));
     assert_eq!(
-        Definition::read(&write(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
+        Definition::read(&write_subject(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
         ["HEAD has no body"]
     );
-    let error =
-        Definition::read(&write(&waive("[\"HEAD has a body\"]")).1).unwrap_err().to_string();
+    let error = Definition::read(&write_subject(&waive("[\"HEAD has a body\"]")).1)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains(":6:10: ") && error.contains("did you mean \"HEAD has no body\"?"),
         "{error}"
@@ -334,8 +337,8 @@ fn known_failure_is_waived_by_its_name() {
 }
 
 #[test]
-fn mistakes_of_a_contract_are_reported_at_their_place() {
-    let (_root, folder) = write(&GOOD.replace("\"hello\"", "\"own\""));
+fn mistake_in_contract_has_position_in_its_file() {
+    let (_root, folder) = write_subject(&GOOD.replace("\"hello\"", "\"own\""));
     std::fs::create_dir(folder.join("contracts")).unwrap();
     std::fs::write(folder.join("contracts/own.toml"), "[[checks]]\nname = \"a\"\npaht = \"/\"\n")
         .unwrap();
@@ -345,31 +348,31 @@ fn mistakes_of_a_contract_are_reported_at_their_place() {
 }
 
 #[test]
-fn unmet_need_is_a_sentence() {
-    let (_root, folder) = write(&format!(
+fn unmet_need_has_name_and_hint() {
+    let (_root, folder) = write_subject(&format!(
         "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
     ));
     assert_eq!(
-        unmet(&Definition::read(&folder).unwrap()).unwrap(),
+        unmet_need(&Definition::read(&folder).unwrap()).unwrap(),
         "unobtainium is missing. Dig deeper."
     );
 }
 
 #[test]
-fn test_that_hangs_is_an_unmet_need() {
-    let (_root, folder) = write(&format!(
+fn hanging_test_is_unmet_need() {
+    let (_root, folder) = write_subject(&format!(
         "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Fix \
          it.\"\ndeadline = \"100ms\"\n"
     ));
     assert_eq!(
-        unmet(&Definition::read(&folder).unwrap()).unwrap(),
+        unmet_need(&Definition::read(&folder).unwrap()).unwrap(),
         "tool may be missing, because its test `setsid sleep 1000` had not ended after 100 ms. Fix \
          it."
     );
 }
 
 #[test]
-fn path_that_leaves_its_folder_is_refused_with_its_place() {
+fn invalid_path_or_text_fails_with_position() {
     let build = |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
     let file = |file: &str| {
         GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"))
@@ -409,40 +412,40 @@ fn path_that_leaves_its_folder_is_refused_with_its_place() {
         ),
         (GOOD.replace("name = \"x\"", "name = \"../x\""), 1, "must be the name of its folder"),
     ] {
-        let error = Definition::read(&write(&source).1).unwrap_err().to_string();
+        let error = Definition::read(&write_subject(&source).1).unwrap_err().to_string();
         assert!(error.contains(words), "{source}\n→ {error}");
         assert!(error.contains(&format!("subject.toml:{line}:")) && error.contains('^'), "{error}");
     }
     let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
-    let definition = Definition::read(&write(&good).1).unwrap();
-    let to = definition.start.files[0]
+    let definition = Definition::read(&write_subject(&good).1).unwrap();
+    let target = definition.start.files[0]
         .to
         .fill(&Placeholders(vec![("port".into(), "80".into())]))
         .unwrap();
-    assert_eq!(to.path(), Path::new("conf/80.conf"));
+    assert_eq!(target.path(), Path::new("conf/80.conf"));
 }
 
 #[test]
-fn fingerprint_changes_only_with_what_is_started() {
-    let (_root, folder) = write(GOOD);
-    let print = || Definition::read(&folder).unwrap().fingerprint().unwrap();
-    let first = print();
+fn fingerprint_changes_only_with_start() {
+    let (_root, folder) = write_subject(GOOD);
+    let fingerprint = || Definition::read(&folder).unwrap().fingerprint().unwrap();
+    let first = fingerprint();
     let change = |source: &str| std::fs::write(folder.join("subject.toml"), source).unwrap();
     change(&format!("# a comment\n{GOOD}[variants.slow]\n"));
     std::fs::write(folder.join("notes"), "1").unwrap();
-    assert_eq!(print(), first);
+    assert_eq!(fingerprint(), first);
     change(&GOOD.replace("\"{port}\"", "\"{port}\", \"--fast\""));
-    assert_ne!(print(), first);
+    assert_ne!(fingerprint(), first);
     change(&GOOD.replace("\"{port}\"", "\"{dir}/notes\""));
-    let second = print();
+    let second = fingerprint();
     std::fs::write(folder.join("notes"), "2").unwrap();
-    assert_ne!(print(), second);
+    assert_ne!(fingerprint(), second);
 }
 
 #[test]
-fn template_that_is_no_file_is_not_waited_for() {
+fn template_that_is_a_pipe_is_not_read() {
     let (_root, folder) =
-        write(&GOOD.replace(
+        write_subject(&GOOD.replace(
             "\"{port}\"]\n",
             "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n",
         ));

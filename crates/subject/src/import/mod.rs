@@ -1,8 +1,8 @@
-//! The definition of a server of TechEmpower's FrameworkBenchmarks: the facts of its
+//! Writes the definition of a server of TechEmpower's FrameworkBenchmarks: the settings of its
 //! `benchmark_config.json`, and the steps of its Dockerfile as comments.
 //!
-//! The Dockerfile is never executed, neither here nor by the definition that is written: the user
-//! reads the steps and writes those that this machine needs.
+//! Neither the import nor the written definition executes the Dockerfile. The user reads its steps,
+//! and writes those that this machine needs.
 
 mod dockerfile;
 
@@ -15,17 +15,17 @@ use serde_json::Value;
 
 use dockerfile::Instruction;
 
-/// A definition, and the steps that are left to the user.
+/// A definition, and the remaining steps for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedSubject {
     /// The text of `subject.toml`.
     pub toml: String,
-    /// Remaining steps, in sentences. Further lines of a sentence list the steps in detail.
-    pub left: Vec<String>,
+    /// Remaining steps as sentences. Further lines after a sentence list details.
+    pub remaining_steps: Vec<String>,
 }
 
-/// Reads a file of the server's folder. `Ok(None)`: there is no such file. `Err`: why it is refused
-/// or cannot be read.
+/// Reads a file of the server's folder. `Ok(None)`: there is no such file. `Err`: the reason why it
+/// is refused or cannot be read.
 pub type ReadServerFile<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 #[derive(Debug, Deserialize)]
@@ -34,20 +34,20 @@ struct Config {
     tests: Vec<BTreeMap<String, Test>>,
 }
 
-/// The keys of one test, by which a server is run. TechEmpower's toolset formats values into texts,
-/// so that a number may be written as a text and the other way round.
+/// The keys of one test, a configuration of the server. TechEmpower's toolset formats all values as
+/// text, so that files may have texts in place of numbers and numbers in place of texts.
 type Test = BTreeMap<String, Value>;
 
 const CONFIG: &str = "benchmark_config.json";
 
-/// The name under which TechEmpower's servers find their database.
+/// The host name of the database in TechEmpower's servers.
 const DATABASE_HOST: &str = "tfb-database";
 
-/// Makes a definition of the server in a folder of this `name`. `test`: the test to import; `None`:
-/// the default one.
+/// Writes a definition of a server with this `name`. `test`: the test to import; `None`: the
+/// default one.
 ///
 /// # Errors
-/// A sentence: a file is missing or refused, or there is no such test.
+/// A file is missing or refused, or there is no such test; as a sentence.
 pub fn techempower(
     name: &str,
     read: ReadServerFile<'_>,
@@ -63,32 +63,42 @@ pub fn techempower(
     let config: Config = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|error| format!("{CONFIG}: {error}"))?;
     let mut tests: BTreeMap<String, Test> = config.tests.into_iter().flatten().collect();
-    let wanted = test.unwrap_or("default");
-    let Some(test) = tests.remove(wanted) else {
+    let test_name = test.unwrap_or("default");
+    let Some(test) = tests.remove(test_name) else {
         let known: Vec<&str> = tests.keys().map(String::as_str).collect();
-        return Err(format!("{CONFIG}: no test {wanted:?}\nhint: use one of {}", known.join(", ")));
+        return Err(format!(
+            "{CONFIG}: no test {test_name:?}\nhint: use one of {}",
+            known.join(", ")
+        ));
     };
-    let framework = scalar(&config.framework).unwrap_or_else(|| name.into());
-    let image = if wanted == "default" { framework } else { format!("{framework}-{wanted}") };
+    let framework = scalar_text(&config.framework).unwrap_or_else(|| name.into());
+    let image = if test_name == "default" { framework } else { format!("{framework}-{test_name}") };
     let file = member_text(&test, "dockerfile")
         .unwrap_or_else(|| format!("{}.dockerfile", image.to_lowercase()));
     let file = RelativePath::parse(&file)
-        .map_err(|why| format!("{CONFIG}: the path of the Dockerfile is not valid: {why}"))?;
+        .map_err(|error| format!("{CONFIG}: the path of the Dockerfile is not valid: {error}"))?;
     let file = file.to_string();
     let docker =
         read(&file)?.ok_or_else(|| format!("{file}: not found, and needed for the build"))?;
-    let mut writer =
-        Writer { name, test: &test, steps: dockerfile::parse(&docker), file, left: Vec::new() };
+    let mut writer = DefinitionWriter {
+        name,
+        test: &test,
+        steps: dockerfile::parse(&docker),
+        file,
+        remaining: Vec::new(),
+    };
     let toml = writer.write()?;
     let others: Vec<&str> = tests.keys().map(String::as_str).collect();
     if !others.is_empty() {
-        writer.left.push(format!("Use --test to import its other tests: {}.", others.join(", ")));
+        writer
+            .remaining
+            .push(format!("Use --test to import its other tests: {}.", others.join(", ")));
     }
-    Ok(ImportedSubject { toml, left: writer.left })
+    Ok(ImportedSubject { toml, remaining_steps: writer.remaining })
 }
 
-/// Returns a text, a number or a boolean as text; `None`: another value, such as null.
-fn scalar(value: &Value) -> Option<String> {
+/// Converts a text, a number or a boolean to text; `None`: another value, such as null.
+fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -98,33 +108,34 @@ fn scalar(value: &Value) -> Option<String> {
 }
 
 fn member_text(test: &Test, key: &str) -> Option<String> {
-    test.get(key).and_then(scalar)
+    test.get(key).and_then(scalar_text)
 }
 
-struct Writer<'a> {
+/// Writes the parts of a definition, and collects the remaining steps.
+struct DefinitionWriter<'a> {
     name: &'a str,
     test: &'a Test,
     /// The name of the Dockerfile.
     file: String,
     steps: Vec<Instruction>,
-    left: Vec<String>,
+    remaining: Vec<String>,
 }
 
-impl Writer<'_> {
+impl DefinitionWriter<'_> {
     fn write(&mut self) -> Result<String, String> {
         let mut toml = self.head();
-        toml.push_str(&self.unfinished_need());
+        toml.push_str(&self.unfinished_requirement());
         toml.push_str(&self.build());
         toml.push_str(&self.start()?);
         toml.push_str(&self.ready_and_endpoints());
         if self.has_database() {
-            self.left.push(
+            self.remaining.push(
                 "It needs the PostgreSQL back end. dyno looks for the folder `backends/postgres` \
                  next to each folder of subjects. Copy that folder from dyno's sources, or add \
                  their subjects with --subjects DYNO/subjects."
                     .into(),
             );
-            self.left.push(format!(
+            self.remaining.push(format!(
                 "Its sources may name the database's host {DATABASE_HOST:?} (`grep -r \
                  {DATABASE_HOST} .`). Make them read a variable that `[start] env` sets to \
                  \"{{postgres.host}}:{{postgres.port}}\"."
@@ -136,15 +147,15 @@ impl Writer<'_> {
     fn head(&self) -> String {
         let text = |key| member_text(self.test, key);
         let title = text("display_name").unwrap_or_else(|| self.name.into());
-        let kind =
+        let category =
             ["approach", "classification"].map(|key| text(key).unwrap_or_default().to_lowercase());
         let web = text("webserver").filter(|web| !web.eq_ignore_ascii_case("none"));
         let web = web.map(|web| format!(", on {web}")).unwrap_or_default();
         let description = format!(
             "{title}{web}, from TechEmpower's FrameworkBenchmarks ({}).",
-            kind.join(" ").trim()
+            category.join(" ").trim()
         );
-        let checks = if self.is_of_contract() { "checks = [\"techempower\"]\n" } else { "" };
+        let checks = if self.has_contract_paths() { "checks = [\"techempower\"]\n" } else { "" };
         let backends = if self.has_database() { "backends = [\"postgres\"]\n" } else { "" };
         format!(
             "# Made by `dyno subjects import techempower` from {}.\nname = {}\ntitle = \
@@ -158,14 +169,14 @@ impl Writer<'_> {
     }
 
     /// Returns whether it has the paths of the contract `techempower`.
-    fn is_of_contract(&self) -> bool {
+    fn has_contract_paths(&self) -> bool {
         let has =
-            |key: &str, path: &str| member_text(self.test, key).is_some_and(|own| own == path);
+            |key: &str, path: &str| member_text(self.test, key).is_some_and(|text| text == path);
         has("plaintext_url", "/plaintext") && has("json_url", "/json")
     }
 
     fn has_database(&self) -> bool {
-        let asks = [
+        let urls = [
             "db_url",
             "query_url",
             "update_url",
@@ -173,14 +184,14 @@ impl Writer<'_> {
             "cached_query_url",
             "cached-query_url",
         ];
-        asks.iter().any(|url| member_text(self.test, url).is_some())
+        urls.iter().any(|url| member_text(self.test, url).is_some())
             && member_text(self.test, "database")
                 .is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
     }
 
-    /// Returns a need that is not met until the user has finished the file: it keeps dyno from
-    /// starting an incomplete server.
-    fn unfinished_need(&self) -> String {
+    /// Returns a requirement that is not met until the user has completed the file. It prevents the
+    /// start of an incomplete server.
+    fn unfinished_requirement(&self) -> String {
         let hint = format!(
             "Write [build] and [start] command in subject.toml from the steps of {}, which it \
              lists as comments. Then remove this [[requires]].",
@@ -194,14 +205,14 @@ impl Writer<'_> {
 
     /// Returns the steps of the image as comments.
     fn build(&mut self) -> String {
-        let comments = comment(&dockerfile::instruction_lines(&self.steps, is_of_build));
-        let work = format!(
+        let comments = comment(&dockerfile::instruction_lines(&self.steps, is_build_instruction));
+        let step = format!(
             "Write [build]. The steps of {} are comments in subject.toml, and dyno executes none \
              of them:\n{}",
             self.file,
-            dockerfile::instruction_lines(&self.steps, is_of_build)
+            dockerfile::instruction_lines(&self.steps, is_build_instruction)
         );
-        self.left.push(work.trim_end().into());
+        self.remaining.push(step.trim_end().into());
         format!(
             "\n# The steps of {}. Write the steps that this machine needs as one script:\n# \
              [build]\n# command = '''\n# set -e\n# '''\n# inputs = [\".\"]\n#\n{comments}",
@@ -210,14 +221,15 @@ impl Writer<'_> {
     }
 
     fn start(&mut self) -> Result<String, String> {
-        let mut listed = dockerfile::instruction_lines(&self.steps, |name| !is_of_build(name));
-        // It replaces the image's CMD.
+        let mut listed =
+            dockerfile::instruction_lines(&self.steps, |name| !is_build_instruction(name));
+        // `docker_cmd` replaces the image's CMD.
         if let Some(command) = self.test.get("docker_cmd").filter(|value| !value.is_null()) {
-            let command = scalar(command).unwrap_or_else(|| command.to_string());
+            let command = scalar_text(command).unwrap_or_else(|| command.to_string());
             let _ = writeln!(listed, "{CONFIG}: docker_cmd {}", plain_line(&command));
         }
         let comments = comment(&listed);
-        self.left.push(
+        self.remaining.push(
             format!(
                 "Write [start] command, and remove the [[requires]]. The image is started \
                  by:\n{listed}"
@@ -227,7 +239,7 @@ impl Writer<'_> {
         );
         let port = match self.port()? {
             Some(port) => {
-                self.left.push(format!(
+                self.remaining.push(format!(
                     "It listens on port {port}, so only one start can run at a time, and no other \
                      program may use the port. If its command accepts a port, write {{port}} there \
                      and remove `port`."
@@ -235,7 +247,7 @@ impl Writer<'_> {
                 format!("port = {port}\n")
             }
             None => {
-                self.left.push(format!(
+                self.remaining.push(format!(
                     "{CONFIG} has no port. Write [start] port, or {{port}} in its command."
                 ));
                 String::new()
@@ -246,7 +258,7 @@ impl Writer<'_> {
         ))
     }
 
-    /// Returns its port; `None`: none is named.
+    /// Returns the port of the server; `None`: the test has no port.
     fn port(&self) -> Result<Option<u16>, String> {
         let Some(text) = member_text(self.test, "port") else { return Ok(None) };
         match text.trim().parse() {
@@ -259,10 +271,10 @@ impl Writer<'_> {
         let urls: Vec<(&str, String)> = self
             .test
             .iter()
-            .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, scalar(value)?)))
+            .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, scalar_text(value)?)))
             .collect();
         let url =
-            |name: &str| urls.iter().find(|(own, _)| *own == name).map(|(_, url)| url.as_str());
+            |name: &str| urls.iter().find(|(key, _)| *key == name).map(|(_, url)| url.as_str());
         let first = urls.first().map(|(_, url)| url.as_str());
         let ready = url("plaintext").or_else(|| url("json")).or(first).unwrap_or("/");
         let mut toml =
@@ -270,8 +282,8 @@ impl Writer<'_> {
         for (name, path) in &urls {
             let _ = writeln!(toml, "{} = {}", key(name), string(path));
         }
-        if !self.is_of_contract() {
-            self.left.push(
+        if !self.has_contract_paths() {
+            self.remaining.push(
                 "Its responses are not checked, because the contract `techempower` needs both \
                  /plaintext and /json. Write a contract for it (docs/reference/contracts.md)."
                     .into(),
@@ -282,28 +294,28 @@ impl Writer<'_> {
 }
 
 /// Returns whether an instruction builds the image, as opposed to starting it.
-fn is_of_build(name: &str) -> bool {
+fn is_build_instruction(name: &str) -> bool {
     !["CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL"].contains(&name)
 }
 
-/// Returns lines as TOML comments: each has its own `#`, and none holds a character that TOML takes
-/// for a line end.
+/// Returns lines as TOML comments, each with a `#` and without characters that TOML reads as a line
+/// end.
 fn comment(lines: &str) -> String {
     lines.lines().map(|line| format!("#   {}\n", plain_line(line))).collect()
 }
 
 /// Returns a line without characters that control a terminal, an editor or a parser.
 fn plain_line(line: &str) -> String {
-    let is_hidden = |c: char| {
+    let is_control = |c: char| {
         c.is_control()
-            // Line and paragraph separators, marks and overrides of the writing direction.
+            // Line and paragraph separators; marks and overrides of the writing direction.
             || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     line.chars()
         .map(|c| match c {
             '\t' => ' ',
-            c if is_hidden(c) => '\u{fffd}',
+            c if is_control(c) => '\u{fffd}',
             c => c,
         })
         .collect()
@@ -315,7 +327,7 @@ fn key(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_bare) { name.into() } else { string(name) }
 }
 
-/// Returns a TOML string: it is the same as in JSON, except for DEL, which JSON does not escape.
+/// Returns a TOML string. It equals the JSON string, except for DEL, which JSON does not escape.
 fn string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -1,25 +1,21 @@
-//! Tests of the definition that is made of a server's folder, and of the steps that are left to the
-//! user.
+//! Tests of the definition of an imported server, and of the remaining steps for the user.
 
 use super::*;
 
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-fn imported(
-    files: Files<'_>,
-    test: Option<&str>,
-) -> Result<(toml::Table, ImportedSubject), String> {
+fn import(files: Files<'_>, test: Option<&str>) -> Result<(toml::Table, ImportedSubject), String> {
     let read = |name: &str| {
-        Ok(files.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_string()))
+        Ok(files.iter().find(|(path, _)| *path == name).map(|(_, text)| (*text).to_string()))
     };
-    let made = techempower("quick", &read, test)?;
+    let subject = techempower("quick", &read, test)?;
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("subjects/quick");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("subject.toml"), &made.toml).unwrap();
+    std::fs::write(folder.join("subject.toml"), &subject.toml).unwrap();
     crate::definition::Definition::read(&folder)
-        .unwrap_or_else(|error| panic!("{error}\n{}", made.toml));
-    Ok((made.toml.parse().unwrap(), made))
+        .unwrap_or_else(|error| panic!("{error}\n{}", subject.toml));
+    Ok((subject.toml.parse().unwrap(), subject))
 }
 
 const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
@@ -34,51 +30,51 @@ const CONFIG_JSON: &str = r#"{"framework": "quick", "tests": [{
 /// Returns the definition of a default test with these members.
 fn definition(members: &str) -> Result<toml::Table, String> {
     let config = format!(r#"{{"framework": "quick", "tests": [{{"default": {{{members}}}}}]}}"#);
-    imported(&[(CONFIG, &config), ("quick.dockerfile", "FROM x\n")], None).map(|(toml, _)| toml)
+    import(&[(CONFIG, &config), ("quick.dockerfile", "FROM x\n")], None).map(|(toml, _)| toml)
 }
 
 #[test]
-fn techempower_writes_the_facts_and_lists_the_steps() {
+fn techempower_writes_settings_and_lists_steps() {
     let docker = "FROM golang:1.24\nWORKDIR /quick\nRUN go build \\\n  -o app .\nEXPOSE 8080\nCMD \
                   ./app -p 8080\n";
-    let (toml, made) =
-        imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
+    let (toml, subject) =
+        import(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
     assert_eq!(toml["title"].as_str(), Some("Qu\u{200b}ick"));
     assert_eq!(toml["checks"][0].as_str(), Some("techempower"));
     assert_eq!(toml["start"]["port"].as_integer(), Some(8080));
     assert_eq!(toml["endpoints"]["plaintext"].as_str(), Some("/plaintext"));
     assert_eq!(toml["ready"]["path"].as_str(), Some("/plaintext"));
-    let left = made.left.join("\n");
+    let steps = subject.remaining_steps.join("\n");
     for step in ["FROM golang:1.24", "RUN go build \\\n  -o app .", "CMD ./app -p 8080"] {
-        assert!(left.contains(step), "{step}: {left}");
+        assert!(steps.contains(step), "{step}: {steps}");
         for line in step.lines() {
-            assert!(made.toml.contains(&format!("#   {line}\n")), "{line}: {}", made.toml);
+            assert!(subject.toml.contains(&format!("#   {line}\n")), "{line}: {}", subject.toml);
         }
     }
-    assert!(left.ends_with("to import its other tests: pg."), "{left}");
+    assert!(steps.ends_with("to import its other tests: pg."), "{steps}");
 }
 
 #[test]
-fn techempower_takes_no_command_from_a_dockerfile() {
+fn techempower_commands_of_dockerfile_are_comments() {
     let docker = "FROM golang\nENV A=b\nRUN touch /tmp/pwned\nENTRYPOINT [\"/pwned\"]\nCMD pwned\n";
     let config =
         CONFIG_JSON.replace("\"port\": 8080", "\"port\": 8080, \"docker_cmd\": \"pwned\\n[x]\"");
-    let (toml, made) = imported(&[(CONFIG, &config), ("quick.dockerfile", docker)], None).unwrap();
+    let (toml, subject) = import(&[(CONFIG, &config), ("quick.dockerfile", docker)], None).unwrap();
     assert!(toml.get("build").is_none() && toml.get("version").is_none(), "{toml}");
     assert_eq!(toml["start"]["command"].as_array().unwrap().len(), 1);
     assert_eq!(toml["start"]["command"][0].as_str(), Some("false"));
     assert!(toml["start"].get("env").is_none());
     let requires = toml["requires"].as_array().unwrap();
     assert_eq!((requires.len(), requires[0]["test"].as_str()), (1, Some("false")));
-    let mentions = made.toml.lines().filter(|line| line.contains("pwned"));
+    let mentions = subject.toml.lines().filter(|line| line.contains("pwned"));
     assert!(mentions.clone().count() == 4 && mentions.clone().all(|line| line.starts_with('#')));
 }
 
 #[test]
-fn techempower_steps_stay_in_their_comments() {
+fn techempower_steps_cannot_leave_comments() {
     let docker = "FROM x\nRUN a\rname = \"evil\"\nRUN <<E\n'''\n\"\"\"\n[start]\ncommand = \
                   [\"evil\"]\nE\nRUN \u{2028}x = 1\u{85}y = 2\u{c}z\nCMD [\"a\"]\n";
-    let (toml, _) = imported(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
+    let (toml, _) = import(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
     let mut keys: Vec<&str> = toml.keys().map(String::as_str).collect();
     keys.sort_unstable();
     let known = [
@@ -99,12 +95,12 @@ fn techempower_steps_stay_in_their_comments() {
     let config = CONFIG_JSON
         .replace("\"port\": 8080", "\"port\": 8080, \"dockerfile\": \"d\\n[build]\\n'''\"")
         .replace("Qu\\u200bick", "a\\\"\\n[build]\\n\\u007f");
-    let (toml, _) = imported(&[(CONFIG, &config), ("d\n[build]\n'''", "FROM x\n")], None).unwrap();
+    let (toml, _) = import(&[(CONFIG, &config), ("d\n[build]\n'''", "FROM x\n")], None).unwrap();
     assert!(toml.get("build").is_none(), "{toml}");
 }
 
 #[test]
-fn techempower_numbers_may_be_texts_and_texts_numbers() {
+fn techempower_port_may_be_text_or_number() {
     let port = |text: &str| definition(&format!(r#""json_url": "/json", "port": {text}"#));
     for text in ["9000", "\"9000\"", "\" 9000 \""] {
         assert_eq!(port(text).unwrap()["start"]["port"].as_integer(), Some(9000), "{text}");
@@ -123,25 +119,25 @@ fn techempower_numbers_may_be_texts_and_texts_numbers() {
 }
 
 #[test]
-fn techempower_database_is_the_back_end_postgres() {
+fn techempower_database_becomes_backend_postgres() {
     let docker = "FROM python:3.11\nENV URL=postgres://u:p@tfb-database:5432/hello_world\nCMD \
                   [\"gunicorn\"]\n";
     let files = [(CONFIG, CONFIG_JSON), ("quick-pg.dockerfile", docker)];
-    let (toml, made) = imported(&files, Some("pg")).unwrap();
+    let (toml, subject) = import(&files, Some("pg")).unwrap();
     assert!(toml.get("checks").is_none(), "{toml}");
     assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
     assert_eq!(toml["endpoints"]["query"].as_str(), Some("/queries?n="));
-    let left = made.left.join("\n");
+    let steps = subject.remaining_steps.join("\n");
     for part in
         ["port 9000", "Its responses are not checked", "`backends/postgres`", "grep -r", "default"]
     {
-        assert!(left.contains(part), "{part}: {left}");
+        assert!(steps.contains(part), "{part}: {steps}");
     }
 }
 
 #[test]
-fn techempower_wrong_folders_are_refused() {
-    let error = |files: Files<'_>, test| imported(files, test).unwrap_err();
+fn techempower_invalid_folder_fails() {
+    let error = |files: Files<'_>, test| import(files, test).unwrap_err();
     assert!(error(&[], None).contains("benchmark_config.json: not found"));
     let config = [(CONFIG, CONFIG_JSON)];
     assert!(error(&config, Some("x")).contains("no test \"x\"\nhint: use one of default, pg"));

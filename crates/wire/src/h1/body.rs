@@ -1,4 +1,4 @@
-//! Message bodies: by length, chunked, until close, or none (RFC 9112 §6 and §7).
+//! Reads message bodies: by length, chunked, until close, or none (RFC 9112 §6 and §7).
 
 use super::head::TOKEN;
 use super::{Http1Error, limits};
@@ -13,8 +13,8 @@ pub enum BodyReader {
     UntilClose,
 }
 
-/// States of the chunked coding. `line` and `bytes` count what came without a byte of body, so that
-/// it can be bounded.
+/// States of the chunked coding. `line` and `bytes` count bytes that are not of the body, so that
+/// they can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunked {
     /// Reading the size: its value so far, its number of digits, and the bytes of the line so far.
@@ -23,51 +23,52 @@ pub enum Chunked {
         digits: u8,
         line: u16,
     },
-    /// Passing over extensions up to the end of the line.
+    /// Skipping extensions up to the end of the line.
     Extension {
         value: u64,
         line: u16,
-        at: ExtensionAt,
+        at: ExtensionPosition,
     },
-    /// The line's CR was seen, its LF must follow.
+    /// After the line's CR: its LF must follow.
     SizeLf {
         value: u64,
     },
     Data {
         left: u64,
     },
-    /// CR, then LF, after the data of a chunk.
+    /// After the data of a chunk: CR must follow.
     DataCr,
+    /// After that CR: LF must follow.
     DataLf,
-    /// In the trailer section: bytes so far, and how the current line began.
+    /// In the trailer section: bytes so far, and the position in the current line.
     Trailer {
         bytes: u16,
-        at: TrailerAt,
+        at: TrailerPosition,
     },
 }
 
-/// Where in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` the next byte stands (RFC 9112 §7.1.1).
+/// Position of the next byte in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` (RFC 9112 §7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtensionAt {
-    /// Behind blanks that only another extension may follow.
+pub enum ExtensionPosition {
+    /// After blanks that only another extension may follow.
     Semicolon,
     /// Before a name, or blanks before it.
     NameStart,
     Name,
-    /// Behind a name and blanks: a value or another extension must follow.
+    /// After a name and blanks: a value or another extension must follow.
     NameEnd,
     /// Before a value, or blanks before it.
     ValueStart,
     Value,
     Quoted,
-    /// Behind a backslash within quotes.
+    /// After a backslash within quotes.
     Escaped,
     QuotedEnd,
 }
 
-/// Where in the trailer section the next byte stands.
+/// Position of the next byte in the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrailerAt {
+pub enum TrailerPosition {
     LineStart,
     /// A CR at the start of a line: LF ends the message.
     EmptyCr,
@@ -87,8 +88,8 @@ impl BodyReader {
     pub const CHUNKED: BodyReader =
         BodyReader::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
 
-    /// Reads on. Returns the bytes used and what they were; `NeedMore` only once all of `input` is
-    /// used.
+    /// Continues reading. Returns the number of bytes used, and the step. `NeedMore` means that all
+    /// of `input` is used.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, BodyStep<'a>), Http1Error> {
         match self {
             BodyReader::Length(0) => Ok((0, BodyStep::End)),
@@ -103,6 +104,7 @@ impl BodyReader {
     }
 }
 
+/// Subtracts the bytes of `input` that belong to the body from `left`. Returns their number.
 fn take(input: &[u8], left: &mut u64) -> usize {
     let n = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
     *left -= n as u64;
@@ -133,10 +135,10 @@ impl Chunked {
             (Chunked::Size { digits: 1.., value, .. }, b'\r') => Chunked::SizeLf { value },
             (Chunked::Size { digits: 1.., .. }, b'\n') => return Err(Http1Error::BareLineFeed),
             (Chunked::Size { digits: 1.., value, line }, b';') => {
-                Chunked::Extension { value, line, at: ExtensionAt::NameStart }
+                Chunked::Extension { value, line, at: ExtensionPosition::NameStart }
             }
             (Chunked::Size { digits: 1.., value, line }, b' ' | b'\t') => {
-                Chunked::Extension { value, line, at: ExtensionAt::Semicolon }
+                Chunked::Extension { value, line, at: ExtensionPosition::Semicolon }
             }
             (Chunked::Size { value, digits, line }, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Http1Error::ChunkSize)?;
@@ -159,7 +161,7 @@ impl Chunked {
                 }
             }
             (Chunked::SizeLf { value: 0 }, b'\n') => {
-                Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart }
+                Chunked::Trailer { bytes: 0, at: TrailerPosition::LineStart }
             }
             (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
             (Chunked::SizeLf { .. }, _) => return Err(Http1Error::BareCarriageReturn),
@@ -172,41 +174,54 @@ impl Chunked {
     }
 }
 
-impl ExtensionAt {
-    /// Where the byte after this one stands; `None` behind the CR that ends the line.
-    fn advance(self, byte: u8) -> Result<Option<ExtensionAt>, Http1Error> {
-        use ExtensionAt as At;
+impl ExtensionPosition {
+    /// The position of the byte after this one; `None` after the CR that ends the line.
+    fn advance(self, byte: u8) -> Result<Option<ExtensionPosition>, Http1Error> {
+        use ExtensionPosition as Position;
         let is_token = TOKEN[byte as usize];
         Ok(Some(match (self, byte) {
             (_, b'\n') => return Err(Http1Error::BareLineFeed),
-            (At::Name | At::Value | At::QuotedEnd, b'\r') => return Ok(None),
-            (At::Quoted, b'"') => At::QuotedEnd,
-            (At::Quoted, b'\\') => At::Escaped,
-            (At::Quoted | At::Escaped, b'\t' | b' '..=b'~' | 0x80..) => At::Quoted,
-            (At::Name | At::NameEnd, b' ' | b'\t') => At::NameEnd,
-            (At::Value | At::QuotedEnd, b' ' | b'\t') => At::Semicolon,
-            (At::Semicolon | At::NameStart | At::ValueStart, b' ' | b'\t') => self,
-            (At::Semicolon | At::Name | At::NameEnd | At::Value | At::QuotedEnd, b';') => {
-                At::NameStart
+            (Position::Name | Position::Value | Position::QuotedEnd, b'\r') => return Ok(None),
+            (Position::Quoted, b'"') => Position::QuotedEnd,
+            (Position::Quoted, b'\\') => Position::Escaped,
+            (Position::Quoted | Position::Escaped, b'\t' | b' '..=b'~' | 0x80..) => {
+                Position::Quoted
             }
-            (At::Name | At::NameEnd, b'=') => At::ValueStart,
-            (At::ValueStart, b'"') => At::Quoted,
-            (At::NameStart | At::Name, _) if is_token => At::Name,
-            (At::ValueStart | At::Value, _) if is_token => At::Value,
+            (Position::Name | Position::NameEnd, b' ' | b'\t') => Position::NameEnd,
+            (Position::Value | Position::QuotedEnd, b' ' | b'\t') => Position::Semicolon,
+            (Position::Semicolon | Position::NameStart | Position::ValueStart, b' ' | b'\t') => {
+                self
+            }
+            (
+                Position::Semicolon
+                | Position::Name
+                | Position::NameEnd
+                | Position::Value
+                | Position::QuotedEnd,
+                b';',
+            ) => Position::NameStart,
+            (Position::Name | Position::NameEnd, b'=') => Position::ValueStart,
+            (Position::ValueStart, b'"') => Position::Quoted,
+            (Position::NameStart | Position::Name, _) if is_token => Position::Name,
+            (Position::ValueStart | Position::Value, _) if is_token => Position::Value,
             _ => return Err(Http1Error::ChunkExtension),
         }))
     }
 }
 
-fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, Http1Error> {
+fn trailer_byte(bytes: u16, at: TrailerPosition, byte: u8) -> Result<Option<Chunked>, Http1Error> {
     let at = match (at, byte) {
-        (TrailerAt::EmptyCr, b'\n') => return Ok(None),
-        (TrailerAt::LineCr, b'\n') => TrailerAt::LineStart,
-        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Http1Error::BareCarriageReturn),
-        (TrailerAt::LineStart, b'\r') => TrailerAt::EmptyCr,
-        (TrailerAt::InLine, b'\r') => TrailerAt::LineCr,
-        (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Http1Error::BareLineFeed),
-        (TrailerAt::LineStart | TrailerAt::InLine, _) => TrailerAt::InLine,
+        (TrailerPosition::EmptyCr, b'\n') => return Ok(None),
+        (TrailerPosition::LineCr, b'\n') => TrailerPosition::LineStart,
+        (TrailerPosition::EmptyCr | TrailerPosition::LineCr, _) => {
+            return Err(Http1Error::BareCarriageReturn);
+        }
+        (TrailerPosition::LineStart, b'\r') => TrailerPosition::EmptyCr,
+        (TrailerPosition::InLine, b'\r') => TrailerPosition::LineCr,
+        (TrailerPosition::LineStart | TrailerPosition::InLine, b'\n') => {
+            return Err(Http1Error::BareLineFeed);
+        }
+        (TrailerPosition::LineStart | TrailerPosition::InLine, _) => TrailerPosition::InLine,
     };
     let bytes =
         increment_up_to(bytes, limits::TRAILER_BYTES).ok_or(Http1Error::TrailersTooLarge)?;

@@ -1,4 +1,6 @@
-//! Writing messages. Requests are encoded once, before the load, and sent as they are.
+//! Encodes HTTP/1.1 requests and responses.
+//!
+//! A request is encoded once, before the load, and the same bytes are sent each time.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::head::TOKEN;
 
-/// Why a request cannot be put on the wire as asked.
+/// The part of a request that HTTP/1.1 cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     #[error("method {0:?}: not a token (RFC 9110 §9.1)")]
@@ -19,8 +21,8 @@ pub enum Invalid {
     HeaderValue(String),
 }
 
-/// Encodes an HTTP/1.1 request. `Host` is written first unless `headers` brings one, and
-/// `Content-Length` is added for a body unless `headers` frames it.
+/// Encodes an HTTP/1.1 request. `Host` is written first unless `headers` has one.
+/// `Content-Length` is added for a body unless `headers` has it or Transfer-Encoding.
 pub fn request(
     method: &str,
     target: &str,
@@ -37,22 +39,22 @@ pub fn request(
     let has = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     let mut out = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     if !has("host") {
-        field(&mut out, "Host", host)?;
+        put_field(&mut out, "Host", host)?;
     }
     for (name, value) in headers {
-        field(&mut out, name, value)?;
+        put_field(&mut out, name, value)?;
     }
-    let framed = has("content-length") || has("transfer-encoding");
+    let has_framing = has("content-length") || has("transfer-encoding");
     // RFC 9110 §8.6: a client sends Content-Length 0 where the method expects content.
-    if !framed && (!body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH")) {
-        field(&mut out, "Content-Length", &format!("{}", body.len()))?;
+    if !has_framing && (!body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH")) {
+        put_field(&mut out, "Content-Length", &format!("{}", body.len()))?;
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body);
     Ok(out)
 }
 
-fn field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> {
+fn put_field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> {
     if name.is_empty() || !name.bytes().all(|b| TOKEN[b as usize]) {
         return Err(Invalid::HeaderName(name.into()));
     }
@@ -66,8 +68,8 @@ fn field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Encodes a response with a body of known length, as the null responder and the simulated servers
-/// send it. The caller leaves `body` empty, and keeps `length`, for the response to a HEAD.
+/// Encodes a response with a body of known length, for the null responder and the simulated
+/// servers. In the response to a HEAD `body` is empty, and `length` is that of a GET.
 #[must_use]
 pub fn response(
     status: u16,

@@ -1,4 +1,4 @@
-//! Message heads: finding their end, splitting them into fields, and the few fields that decide
+//! Finds the end of a message head, splits the head into fields, and reads the fields that decide
 //! framing.
 
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ pub enum Version {
     Http11,
 }
 
-/// The end of the message and the fate of the connection, from the header fields.
+/// The header fields that decide where the message ends and whether the connection persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     pub content_length: Option<u64>,
@@ -80,67 +80,65 @@ impl<'a> Iterator for HeadFields<'a> {
     }
 }
 
-/// Collects a head that arrives in pieces. Holds nothing while heads arrive whole.
+/// Collects a head that arrives in pieces. It is empty while heads arrive whole.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuffer {
     bytes: Vec<u8>,
-    /// Everything before this index has been searched for the end of the head.
+    /// The bytes before this index have been searched for the end of the head.
     searched: usize,
 }
 
-/// Where a whole head lies after [`HeadBuffer::take`].
+/// The location of a whole head after [`HeadBuffer::take`].
 pub(super) enum HeadLocation {
     /// In the input, this many bytes long.
     InInput(usize),
     /// In the buffer; this many bytes of the input belong to it.
     InBuffer(usize),
-    /// Not whole yet; all of the input has been kept.
-    No,
+    /// The head is not whole yet: the buffer has all of the input.
+    Incomplete,
 }
 
 impl HeadBuffer {
-    /// Looks for a whole head at the start of what is kept plus `input`.
+    /// Looks for a whole head at the start of the buffered bytes followed by `input`.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<HeadLocation, Http1Error> {
         if self.bytes.is_empty()
-            && let Some((found, end)) = head_end(input, 0)
+            && let Some((result, end)) = find_head_end(input, 0)
         {
             return if end > limits::HEAD_BYTES {
                 Err(Http1Error::HeadTooLarge)
             } else {
-                found.map(|()| HeadLocation::InInput(end))
+                result.map(|()| HeadLocation::InInput(end))
             };
         }
-        let kept = self.bytes.len();
-        let room = limits::HEAD_BYTES.saturating_sub(kept);
+        let buffered = self.bytes.len();
+        let room = limits::HEAD_BYTES.saturating_sub(buffered);
         let taken = input.len().min(room);
         self.bytes.extend_from_slice(&input[..taken]);
-        if let Some((found, end)) = head_end(&self.bytes, self.searched) {
-            found?;
+        if let Some((result, end)) = find_head_end(&self.bytes, self.searched) {
+            result?;
             self.bytes.truncate(end);
-            return Ok(HeadLocation::InBuffer(end - kept));
+            return Ok(HeadLocation::InBuffer(end - buffered));
         }
         if taken < input.len() || self.bytes.len() >= limits::HEAD_BYTES {
             return Err(Http1Error::HeadTooLarge);
         }
-        // The end is at most three bytes, `\n\r\n`, so it can begin two bytes before what is still
-        // to come.
+        // The end is at most three bytes, `\n\r\n`, so the last two bytes may be its beginning.
         self.searched = self.bytes.len().saturating_sub(2);
-        Ok(HeadLocation::No)
+        Ok(HeadLocation::Incomplete)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Keeps a whole head, so that its folded lines can be joined.
-    pub(super) fn keep(&mut self, head: &[u8]) {
+    /// Stores a whole head, so that its folded lines can be joined.
+    pub(super) fn store(&mut self, head: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(head);
     }
 
-    /// Replaces each line folding by blanks (RFC 9112 §5.2), three for three bytes, so that the
-    /// head keeps its length. Blanks before the first field are no folding: there is no field to
-    /// continue (§2.2).
+    /// Replaces each line folding by three blanks (RFC 9112 §5.2), so that the head keeps its
+    /// length. Blanks before the first field are not a folding: no field precedes them (§2.2).
     pub(super) fn unfold(&mut self) {
         let Some(mut at) = memchr(b'\n', &self.bytes) else { return };
         while let Some(i) = memchr(b'\n', &self.bytes[at + 1..]) {
@@ -162,11 +160,11 @@ impl HeadBuffer {
     }
 }
 
-/// Finds what ends the reading of a head, and the index just past it: the empty line, or a CR that
-/// no LF follows. Lines that end in a bare line feed count here, so that the parser can name that
-/// mistake instead of waiting for an end that never comes; a bare CR is named at once for the same
-/// reason.
-fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, usize)> {
+/// Finds the empty line that ends a head, or a CR without LF, and the index after it.
+///
+/// A line may also end in a bare line feed here: the parser then reports that mistake, where
+/// waiting for CR LF might never end. A bare CR is reported at once for the same reason.
+fn find_head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {
         at += i;
@@ -195,15 +193,15 @@ pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Http1Er
     Ok((end > 1).then(|| (&bytes[..end - 1], &bytes[end + 1..])))
 }
 
-/// Validates all field lines after the start line and reads what decides framing.
+/// Validates all field lines after the start line, and reads the framing from them.
 pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Http1Error> {
     let mut framing = Framing::new();
     let mut codings = Codings::None;
-    while let Some((line, after)) = split_line(rest)? {
-        rest = after;
+    while let Some((line, next)) = split_line(rest)? {
+        rest = next;
         read_field(line, &mut framing, &mut codings)?;
     }
-    framing.transfer = codings.settle()?;
+    framing.transfer = codings.into_transfer()?;
     if framing.content_length.is_some() && framing.transfer != Transfer::None {
         return Err(Http1Error::LengthAndTransferEncoding);
     }
@@ -220,11 +218,11 @@ fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Resu
         return Err(Http1Error::FieldName);
     }
     let value = trim(&line[colon + 1..]);
-    // A CR has been looked for with the end of the head.
+    // A bare CR was refused already when the end of the head was searched.
     if memchr(b'\0', value).is_some() {
         return Err(Http1Error::FieldValue);
     }
-    // The lengths of the three names that matter all differ: one comparison for every other field.
+    // The three names differ in length, so most other fields cost one comparison.
     match name.len() {
         10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, framing),
         14 if name.eq_ignore_ascii_case(b"content-length") => read_content_length(value, framing)?,
@@ -253,12 +251,12 @@ fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Http1E
     Ok(())
 }
 
-/// The transfer codings that were named so far, over all lines of the field (RFC 9112 §6.1).
+/// The transfer codings read so far, from all lines of the field (RFC 9112 §6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Codings {
-    /// The field is not there.
+    /// The field is absent.
     None,
-    /// The field is there, and has named no coding.
+    /// The field is present without a coding.
     Empty,
     /// `chunked` is not among them.
     Others,
@@ -275,7 +273,7 @@ impl Codings {
         }
         while !value.is_empty() {
             let member = split_member(&mut value);
-            // A recipient passes over empty members (RFC 9110 §5.6.1.2).
+            // A recipient ignores empty members (RFC 9110 §5.6.1.2).
             if !member.is_empty() {
                 *self = self.with_member(member)?;
             }
@@ -302,7 +300,7 @@ impl Codings {
         }
     }
 
-    fn settle(self) -> Result<Transfer, Http1Error> {
+    fn into_transfer(self) -> Result<Transfer, Http1Error> {
         match self {
             Codings::None => Ok(Transfer::None),
             Codings::Empty => Err(Http1Error::TransferCoding),
@@ -312,7 +310,8 @@ impl Codings {
     }
 }
 
-/// Takes the first member off a list; commas within quotes do not end it (RFC 9110 §5.6.1, §5.6.4).
+/// Splits the first member off a list. Commas within quotes do not end it (RFC 9110 §5.6.1,
+/// §5.6.4).
 fn split_member<'a>(list: &mut &'a [u8]) -> &'a [u8] {
     let (mut quoted, mut escaped) = (false, false);
     let end = list.iter().position(|&b| {

@@ -1,4 +1,4 @@
-//! Every bound on what a peer can make us keep or do, and what happens on reaching it.
+//! Limits on the memory and the work that a peer can cause, each with the error beyond it.
 
 /// Bytes of one message head, from its first byte to the empty line. Beyond it:
 /// [`super::Http1Error::HeadTooLarge`].
@@ -15,6 +15,6 @@ pub const TRAILER_BYTES: usize = 16 * 1024;
 /// [`super::Http1Error::TooManyInformational`].
 pub const INFORMATIONAL: u8 = 32;
 
-/// Bytes of the longest head that [`super::response::HeadCache`] keeps. Longer ones are parsed each
-/// time.
+/// Bytes of the longest head that [`super::response::HeadCache`] stores. Longer heads are parsed
+/// each time.
 pub const CACHED_HEAD_BYTES: usize = 2 * 1024;

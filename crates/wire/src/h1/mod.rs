@@ -1,5 +1,5 @@
-//! HTTP/1.0 and HTTP/1.1 (RFC 9112): the client half that the generator drives, and the server half
-//! that the null responder and the simulated servers speak.
+//! HTTP/1.0 and HTTP/1.1 (RFC 9112): the client half for the generator, and the server half for the
+//! null responder and the simulated servers.
 //!
 //! ```text
 //!              1xx ┌───────┐
@@ -8,9 +8,9 @@
 //!                                 │ eof(), delimited by close ──► End, connection is used up
 //! ```
 //!
-//! Both halves are called the same way: hand in what arrived, get back how many bytes were used and
-//! one [`response::ResponseEvent`] or [`request::RequestEvent`], and call again until the event is
-//! `NeedMore`.
+//! Both halves have the same interface. `next` takes the received bytes, and returns the number of
+//! bytes used with one [`response::ResponseEvent`] or [`request::RequestEvent`]. The caller repeats
+//! it until the event is `NeedMore`.
 
 pub mod body;
 pub mod encode;

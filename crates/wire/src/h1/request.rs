@@ -1,5 +1,4 @@
-//! The server half: reading requests. It is what the null responder and the simulated servers
-//! speak.
+//! Reads requests: the server half, for the null responder and the simulated servers.
 
 use super::Http1Error;
 use super::body::{BodyReader, BodyStep};
@@ -21,7 +20,7 @@ impl<'a> RequestHead<'a> {
         HeadFields::new(self.fields)
     }
 
-    /// Whether the client wants to go on using the connection (RFC 9112 §9.3).
+    /// Whether the connection persists after this request (RFC 9112 §9.3).
     #[must_use]
     pub fn persists(&self) -> bool {
         self.framing.persists(self.version)
@@ -51,13 +50,13 @@ impl RequestReader {
         Self::default()
     }
 
-    /// Reads on in `input`. Returns how many bytes were used.
+    /// Continues reading `input`. Returns the number of bytes used.
     pub fn next<'a>(
         &'a mut self,
         input: &'a [u8],
     ) -> Result<(usize, RequestEvent<'a>), Http1Error> {
         let Some(body) = &mut self.body else { return self.next_head(input) };
-        // The head kept for the previous event has been handed out by now.
+        // The caller has used the head of the previous event by now.
         self.buffer.clear();
         let (used, step) = body.next(input)?;
         let event = match step {
@@ -79,7 +78,7 @@ impl RequestReader {
             return Ok((0, RequestEvent::NeedMore));
         }
         let (used, bytes) = match self.buffer.take(input)? {
-            HeadLocation::No => return Ok((input.len(), RequestEvent::NeedMore)),
+            HeadLocation::Incomplete => return Ok((input.len(), RequestEvent::NeedMore)),
             HeadLocation::InInput(end) => (end, &input[..end]),
             HeadLocation::InBuffer(used) => (used, self.buffer.bytes()),
         };

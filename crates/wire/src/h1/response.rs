@@ -1,11 +1,11 @@
-//! The client half: reading responses.
+//! Reads responses: the client half, for the generator.
 
 use super::body::{BodyReader, BodyStep};
 use super::head::{self, Framing, HeadBuffer, HeadFields, HeadLocation, Transfer, Version};
 use super::{Http1Error, limits};
 use alloc::vec::Vec;
 
-/// The one thing about a request that changes how its response is read (RFC 9112 §6.3, rule 1).
+/// The property of a request that decides how its response is read (RFC 9112 §6.3, rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// HEAD: the response has no body, whatever its fields say.
@@ -43,8 +43,8 @@ pub enum ResponseEvent<'a> {
     NeedMore,
     /// An interim response; the final one is still to come.
     Informational(ResponseHead<'a>),
-    /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this
-    /// head are no HTTP/1.1.
+    /// Status 101: the server switches to the protocol that the request asked for. Bytes after this
+    /// head are not HTTP/1.1.
     Upgraded(ResponseHead<'a>),
     Head(ResponseHead<'a>),
     Body(&'a [u8]),
@@ -56,11 +56,11 @@ pub enum ResponseEvent<'a> {
 pub enum End {
     /// The next request may use this connection (RFC 9112 §9.3).
     Reusable,
-    /// The peer said, or the framing implies, that the connection ends here.
+    /// The peer announced, or the framing implies, that the connection ends here.
     Final,
 }
 
-/// The part of a response that has not come.
+/// The part of a response that has not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPart {
     /// The end of its head, or all of it.
@@ -78,16 +78,16 @@ pub enum Closed {
     EndsMessage,
 }
 
-/// The last head that was read whole, and the result of parsing it.
+/// The last head that arrived in one piece, and the result of parsing it.
 ///
-/// A server under load sends the same head again and again, but for a date that changes every
-/// second: to compare it with the last one costs a tenth of taking it apart. One cache may serve
-/// many connections.
+/// A server under load repeats the same head, except for a date that changes every second.
+/// Comparing a head with the last one costs a tenth of parsing it. Many connections may share a
+/// cache.
 #[derive(Clone, Debug, Default)]
 pub struct HeadCache {
-    /// Empty: nothing is known.
+    /// Empty before the first head.
     bytes: Vec<u8>,
-    known: Option<CachedHead>,
+    parsed: Option<CachedHead>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +95,8 @@ struct CachedHead {
     version: Version,
     status: u16,
     framing: Framing,
-    /// Where the fields begin.
-    fields_at: usize,
+    /// Offset of the first field.
+    fields_start: usize,
 }
 
 impl HeadCache {
@@ -105,41 +105,41 @@ impl HeadCache {
         Self::default()
     }
 
-    /// The head at the start of `input`, if it is the one that is known.
+    /// The head at the start of `input`, if it equals the cached one.
     #[inline]
     fn find<'a>(&self, input: &'a [u8]) -> Option<ResponseHead<'a>> {
-        let known = self.known?;
-        // The known bytes end in an empty line, so what begins with them is a whole head.
+        let parsed = self.parsed?;
+        // The cached bytes end in an empty line, so input that begins with them has a whole head.
         let bytes = input.get(..self.bytes.len()).filter(|bytes| *bytes == self.bytes)?;
         Some(ResponseHead {
-            version: known.version,
-            status: known.status,
-            framing: known.framing,
+            version: parsed.version,
+            status: parsed.status,
+            framing: parsed.framing,
             wire_bytes: bytes.len(),
-            fields: &bytes[known.fields_at..],
+            fields: &bytes[parsed.fields_start..],
         })
     }
 
-    fn learn(&mut self, bytes: &[u8], head: &ResponseHead<'_>) {
+    fn store(&mut self, bytes: &[u8], head: &ResponseHead<'_>) {
         if bytes.len() > limits::CACHED_HEAD_BYTES {
             return;
         }
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        self.known = Some(CachedHead {
+        self.parsed = Some(CachedHead {
             version: head.version,
             status: head.status,
             framing: head.framing,
-            fields_at: bytes.len() - head.fields.len(),
+            fields_start: bytes.len() - head.fields.len(),
         });
     }
 }
 
 /// Reads the responses of one connection, in order.
 ///
-/// Call [`next`](Self::next) with the unread input until it says `NeedMore`; call
-/// [`eof`](Self::eof) when the peer closes. After an error the connection is of no more use and
-/// `next` must not be called again.
+/// Call [`next`](Self::next) with the unread input until it returns `NeedMore`. Call
+/// [`eof`](Self::eof) when the peer closes. After an error the connection is unusable, and `next`
+/// must not be called again.
 #[derive(Debug, Default)]
 pub struct ResponseReader {
     state: State,
@@ -172,7 +172,7 @@ impl ResponseReader {
 
     /// The part of the response that is still to come.
     #[must_use]
-    pub fn missing(&self) -> MissingPart {
+    pub fn missing_part(&self) -> MissingPart {
         match self.state {
             State::Head { .. } => MissingPart::Head,
             State::Body { body: BodyReader::Length(left), .. } => MissingPart::Body(Some(left)),
@@ -187,12 +187,13 @@ impl ResponseReader {
         input: &'a [u8],
         kind: RequestKind,
     ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
-        self.next_with(input, kind, &mut HeadCache::new())
+        self.next_with_cache(input, kind, &mut HeadCache::new())
     }
 
-    /// As [`next`](Self::next), with a cache of the last head: faster where heads repeat.
+    /// Does the same as [`next`](Self::next), with a cache of the last head: faster if heads
+    /// repeat.
     #[inline]
-    pub fn next_with<'a>(
+    pub fn next_with_cache<'a>(
         &'a mut self,
         input: &'a [u8],
         kind: RequestKind,
@@ -208,7 +209,7 @@ impl ResponseReader {
                 self.next_head(input, kind, cache)
             }
             State::Body { body, end } => {
-                // The head kept for the previous event has been handed out by now.
+                // The caller has used the head of the previous event by now.
                 self.buffer.clear();
                 let (used, step) = body.next(input)?;
                 let event = match step {
@@ -225,7 +226,7 @@ impl ResponseReader {
         }
     }
 
-    /// The peer closed its side.
+    /// Handles the peer's close. Returns its meaning at this point.
     pub fn eof(&mut self) -> Result<Closed, Http1Error> {
         match self.state {
             State::Head { informational: 0 } if self.buffer.is_empty() => {
@@ -236,7 +237,7 @@ impl ResponseReader {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
             }
-            // A body of known length that is complete; only its `End` has not been handed out.
+            // The body is complete, and only its `End` has not been returned.
             State::Body { body: BodyReader::Length(0), .. } => {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
@@ -254,19 +255,19 @@ impl ResponseReader {
         if input.is_empty() {
             return Ok((0, ResponseEvent::NeedMore));
         }
-        // An interim head was handed out with the previous event: it is cleared, too.
+        // The buffer may also hold an interim head, which the previous event returned.
         if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
             self.buffer.clear();
         }
         match self.buffer.take(input)? {
-            HeadLocation::No => Ok((input.len(), ResponseEvent::NeedMore)),
+            HeadLocation::Incomplete => Ok((input.len(), ResponseEvent::NeedMore)),
             HeadLocation::InInput(end) => {
                 let head = match parse(&input[..end]) {
                     Ok(head) => head,
-                    // A folded line is an error of its own, or makes one of the line before it.
+                    // A folded line makes parsing fail, at itself or at the line before it.
                     Err(_) => return self.next_folded(&input[..end], kind),
                 };
-                cache.learn(&input[..end], &head);
+                cache.store(&input[..end], &head);
                 Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
             HeadLocation::InBuffer(used) => {
@@ -277,14 +278,14 @@ impl ResponseReader {
         }
     }
 
-    /// Reads a head with folded lines, which a user agent joins (RFC 9112 §5.2).
+    /// Joins folded lines, as a user agent must, and parses the head again (RFC 9112 §5.2).
     #[cold]
     fn next_folded<'a>(
         &'a mut self,
         bytes: &[u8],
         kind: RequestKind,
     ) -> Result<(usize, ResponseEvent<'a>), Http1Error> {
-        self.buffer.keep(bytes);
+        self.buffer.store(bytes);
         self.buffer.unfold();
         let head = parse(self.buffer.bytes())?;
         Ok((bytes.len(), Self::head_event(&mut self.state, head, kind)?))
@@ -300,8 +301,8 @@ impl ResponseReader {
             unreachable!("heads are read in the head state")
         };
         if head.status == 101 {
-            let was_asked = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
-            return if was_asked {
+            let is_requested = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
+            return if is_requested {
                 Ok(ResponseEvent::Upgraded(head))
             } else {
                 Err(Http1Error::UnexpectedUpgrade)
@@ -321,7 +322,7 @@ impl ResponseReader {
     }
 }
 
-/// RFC 9112 §6.3, in its order.
+/// The delimiter of a response's body. The rules have the order of RFC 9112 §6.3.
 fn response_body(head: &ResponseHead<'_>, kind: RequestKind) -> BodyReader {
     if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead)
         || matches!(head.status, 204 | 304)
@@ -346,8 +347,8 @@ fn parse(bytes: &[u8]) -> Result<ResponseHead<'_>, Http1Error> {
     Ok(ResponseHead { version, status, framing, wire_bytes: bytes.len(), fields })
 }
 
-/// `HTTP/1.1 200 OK`; the reason and even the space before it may be missing, as some servers leave
-/// them out.
+/// Parses a line such as `HTTP/1.1 200 OK`. Some servers omit the reason, or the space before it
+/// too.
 fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Http1Error> {
     let (version, rest) = line.split_at_checked(8).ok_or(Http1Error::StatusLine)?;
     if !version.starts_with(b"HTTP/") {

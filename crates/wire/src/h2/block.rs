@@ -1,11 +1,11 @@
-//! A header block over several frames (RFC 9113 §4.3, §6.10).
+//! Joins a header block that is split over several frames (RFC 9113 §4.3, §6.10).
 
 use alloc::vec::Vec;
 
 use super::frame::{FrameHeader, flag};
 use super::{Http2Error, limits};
 
-/// The part of a header block that has come so far.
+/// The part of a header block that has arrived so far.
 #[derive(Debug)]
 pub(super) struct PartialBlock {
     pub(super) stream: u32,
@@ -16,7 +16,7 @@ pub(super) struct PartialBlock {
 }
 
 impl PartialBlock {
-    /// Begins a block with HEADERS that do not end it.
+    /// Begins a block with a HEADERS frame that does not end it.
     pub(super) fn begin(header: &FrameHeader, fragment: &[u8]) -> PartialBlock {
         let end = header.has(flag::END_STREAM);
         PartialBlock { stream: header.stream, end, bytes: fragment.to_vec(), continuations: 0 }

@@ -1,4 +1,6 @@
-/// Why a stream or a connection was ended (RFC 9113 §7).
+//! The error codes of RST_STREAM and GOAWAY.
+
+/// The reason for which a stream or a connection was ended (RFC 9113 §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorCode {
     NoError,
@@ -15,7 +17,7 @@ pub enum ErrorCode {
     EnhanceYourCalm,
     InadequateSecurity,
     Http11Required,
-    /// A number that RFC 9113 does not define; it means as much as `InternalError` (§7).
+    /// A number that RFC 9113 does not define. It is treated as `InternalError` (§7).
     Unknown,
 }
 
@@ -55,7 +57,7 @@ impl ErrorCode {
         }
     }
 
-    /// The name of RFC 9113 §7.
+    /// The name in RFC 9113 §7.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,38 +1,38 @@
-//! Counts of what went over connections.
+//! Counts the frames, errors and header bytes of connections.
 
 use super::ErrorCode;
 use super::frame::Kind;
 
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Direction {
+pub struct DirectionCounts {
     /// Frames by [`Kind`].
     pub frames: [u64; Kind::COUNT],
     /// RST_STREAM frames by [`ErrorCode`].
     pub resets: [u64; ErrorCode::COUNT],
     /// GOAWAY frames by [`ErrorCode`].
     pub go_aways: [u64; ErrorCode::COUNT],
-    /// Bytes of header blocks as they were on the wire.
+    /// Bytes of header blocks on the wire.
     pub block_bytes: u64,
-    /// Bytes of the names and values in them.
+    /// Bytes of the names and values in those blocks.
     pub field_bytes: u64,
 }
 
 /// Counts of both directions, of one connection or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCounts {
-    pub received: Direction,
-    pub sent: Direction,
+    pub received: DirectionCounts,
+    pub sent: DirectionCounts,
     /// PINGs of the peer that asked for a response.
     pub pings: u64,
-    /// Most streams that were open at once on one connection.
+    /// Largest number of streams that were open at once on one connection.
     pub most_streams: u64,
     /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
-    /// They pile up for a peer that does not read, so the caller must bound them.
+    /// They accumulate if the peer does not read, so the caller must limit them.
     pub replies: u64,
 }
 
-impl Direction {
+impl DirectionCounts {
     #[inline]
     pub const fn count(&mut self, kind: Kind) {
         self.frames[kind as usize] += 1;
@@ -45,8 +45,8 @@ impl Direction {
 
     /// The counts since `earlier`, an older copy of these.
     #[must_use]
-    pub fn growth_since(&self, earlier: &Direction) -> Direction {
-        Direction {
+    pub fn growth_since(&self, earlier: &DirectionCounts) -> DirectionCounts {
+        DirectionCounts {
             frames: core::array::from_fn(|i| self.frames[i] - earlier.frames[i]),
             resets: core::array::from_fn(|i| self.resets[i] - earlier.resets[i]),
             go_aways: core::array::from_fn(|i| self.go_aways[i] - earlier.go_aways[i]),
@@ -57,7 +57,7 @@ impl Direction {
 }
 
 impl FrameCounts {
-    /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole
+    /// The counts since `earlier`, an older copy of these. `most_streams` still covers the whole
     /// time.
     #[must_use]
     pub fn growth_since(&self, earlier: &FrameCounts) -> FrameCounts {
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_since_is_what_is_more() {
-        let direction = |n: u64| Direction {
+    fn growth_is_difference_of_each_count() {
+        let direction = |n: u64| DirectionCounts {
             frames: [7 * n; Kind::COUNT],
             resets: [8 * n; ErrorCode::COUNT],
             go_aways: [9 * n; ErrorCode::COUNT],

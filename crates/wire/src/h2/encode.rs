@@ -1,10 +1,10 @@
-//! Requests as header blocks, encoded once for many connections.
+//! Encodes requests as header blocks, once for many connections.
 //!
-//! HPACK's table belongs to a connection, so what a block may refer to depends on what went before
-//! on the same connection. Requests are therefore compiled in three forms. The fields that all
-//! requests of a load share are put into the peer's table by the first request of a connection,
-//! whichever it is, always in the same order; later ones refer to them. All other fields go as
-//! literals that are not indexed, and the table never changes again.
+//! HPACK's table belongs to a connection, so the entries that a block may refer to depend on the
+//! earlier blocks of its connection. Requests are therefore compiled in three forms. The first
+//! request of a connection inserts the fields that all requests of a load share into the peer's
+//! table, always in the same order. Later requests refer to these entries. All other fields are
+//! literals that are not indexed, so the table never changes again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ const STATIC_ENTRIES: usize = 61;
 /// The form of a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockForm {
-    /// The first block of a connection: it puts the shared fields into the peer's table.
+    /// The first block of a connection: it inserts the shared fields into the peer's table.
     First,
     /// A later block: it refers to the shared fields in the peer's table.
     Later,
@@ -67,17 +67,17 @@ impl SharedFields {
     #[must_use]
     pub fn from_requests(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> SharedFields {
         let Some((first, others)) = requests.split_first() else { return SharedFields::default() };
-        let is_alone = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
-            // Fields of the same name must keep their order, which moving some of them would
-            // change.
+        let has_unique_name = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
+            // Fields of the same name must keep their order, so none of them is moved.
             request.iter().filter(|(n, _)| n == name).count() == 1
         };
         let mut shared = SharedFields::default();
         for field in first {
-            let is_shared =
-                others.iter().all(|other| other.contains(field) && is_alone(&field.0, other));
+            let is_shared = others
+                .iter()
+                .all(|other| other.contains(field) && has_unique_name(&field.0, other));
             if is_shared
-                && is_alone(&field.0, first)
+                && has_unique_name(&field.0, first)
                 && !hpack::is_static(&field.0, &field.1)
                 && shared.table_bytes() + entry_bytes(field) <= limits::ENCODER_TABLE_BYTES
             {
@@ -93,34 +93,33 @@ impl SharedFields {
         self.fields.iter().map(entry_bytes).sum()
     }
 
-    /// The index of a shared field, once all are in the table: the one that was put last has the
-    /// first (§2.3.3).
+    /// The index of a shared field once all are in the table: the last one inserted has the lowest
+    /// (RFC 7541 §2.3.3).
     fn index(&self, field: &(Vec<u8>, Vec<u8>)) -> Option<usize> {
-        let at = self.fields.iter().position(|f| f == field)?;
-        Some(STATIC_ENTRIES + self.fields.len() - at)
+        let position = self.fields.iter().position(|f| f == field)?;
+        Some(STATIC_ENTRIES + self.fields.len() - position)
     }
 
-    /// Encodes fields, names in lower case, pseudo-header fields first. Shared ones come before the
-    /// others, in their own order, so that all requests fill the table alike.
+    /// Encodes fields, names in lower case, pseudo-header fields first. Shared fields come before
+    /// the others, in the order of `self`, so that every request fills the table in the same way.
     #[must_use]
     pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> EncodedBlock {
         let (mut first, mut later, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         let is_pseudo = |field: &&(Vec<u8>, Vec<u8>)| field.0.first() == Some(&b':');
         let is_shared = |field: &&(Vec<u8>, Vec<u8>)| self.fields.contains(field);
-        let of_kind = |pseudo: bool, shared: bool| {
-            // Shared ones in the order of the table, not of the request.
-            let own =
+        let select = |pseudo: bool, shared: bool| {
+            let other_fields =
                 fields.iter().filter(move |f| !shared && is_pseudo(f) == pseudo && !is_shared(f));
-            let common = self
+            let shared_fields = self
                 .fields
                 .iter()
                 .filter(move |f| shared && is_pseudo(f) == pseudo && fields.contains(f));
-            own.chain(common)
+            other_fields.chain(shared_fields)
         };
-        for field in of_kind(true, true)
-            .chain(of_kind(true, false))
-            .chain(of_kind(false, true))
-            .chain(of_kind(false, false))
+        for field in select(true, true)
+            .chain(select(true, false))
+            .chain(select(false, true))
+            .chain(select(false, false))
         {
             let (name, value) = field;
             hpack::put_field(name, value, Indexing::Without, &mut plain);
@@ -138,16 +137,17 @@ impl SharedFields {
     }
 }
 
-/// The beginning of a literal field that is not indexed, up to its value (RFC 7541 §6.2.2).
+/// Appends the beginning of a literal field that is not indexed, up to its value (RFC 7541 §6.2.2).
 pub fn put_name(name: &[u8], out: &mut Vec<u8>) {
-    // No value of the static table is this one, so the name alone is looked up.
-    let (_, known) = hpack::static_index(name, b"\0");
-    hpack::put_int(4, 0, known.unwrap_or(0), out);
-    if known.is_none() {
+    // The value is irrelevant: only the index of the name is used.
+    let (_, index) = hpack::static_index(name, b"\0");
+    hpack::put_int(4, 0, index.unwrap_or(0), out);
+    if index.is_none() {
         hpack::put_string(name, out);
     }
 }
 
+/// Bytes of a field as an entry of a table (RFC 7541 §4.1).
 fn entry_bytes(field: &(Vec<u8>, Vec<u8>)) -> u32 {
     (field.0.len() + field.1.len() + 32) as u32
 }
@@ -157,10 +157,10 @@ fn entry_bytes(field: &(Vec<u8>, Vec<u8>)) -> u32 {
 pub(super) struct TableUse {
     form: BlockForm,
     shared_bytes: u32,
-    /// Size of the table by the peer's reckoning, bytes.
+    /// Size of the table in the peer's decoder, bytes.
     size: u32,
-    /// The smallest and the last size that the peer has allowed since the last block: the next
-    /// block begins with updates to them (RFC 7541 §4.2). `None`: the size has not changed.
+    /// The smallest and the last size that the peer has allowed since the last block. The next
+    /// block begins with updates to both (RFC 7541 §4.2). `None`: the size has not changed.
     update: Option<(u32, u32)>,
 }
 
@@ -178,19 +178,18 @@ impl TableUse {
         self.form
     }
 
-    /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that
-    /// frame.
-    pub(super) fn note_settings(&mut self, payload: &[u8], peer: &PeerSettings) {
+    /// Applies the table sizes in a SETTINGS frame. `peer`: the peer's settings after that frame.
+    pub(super) fn apply_settings(&mut self, payload: &[u8], peer: &PeerSettings) {
         if let Some(smallest) = settings::smallest_table(payload) {
-            // Each value counts, though only the last one holds.
-            self.note_size(smallest);
-            self.note_size(peer.header_table_size);
+            // Only the last value applies from now on, but the smallest has evicted entries.
+            self.apply_size(smallest);
+            self.apply_size(peer.header_table_size);
         }
     }
 
-    /// Takes note of a table size that the peer has announced, bytes.
-    pub(super) fn note_size(&mut self, by_peer: u32) {
-        let size = by_peer.min(limits::ENCODER_TABLE_BYTES);
+    /// Applies a table size that the peer has announced, bytes.
+    pub(super) fn apply_size(&mut self, announced: u32) {
+        let size = announced.min(limits::ENCODER_TABLE_BYTES);
         let now = self.update.map_or(self.size, |(_, last)| last);
         if size == now {
             return;
@@ -198,19 +197,18 @@ impl TableUse {
         let smallest = self.update.map_or(size, |(smallest, _)| smallest.min(size));
         self.update = Some((smallest, size));
         if smallest < self.shared_bytes {
-            // The inserted entries are evicted, and inserting them again would cost more than it
-            // saves.
+            // The shared entries are evicted. Inserting them again would cost more than it saves.
             self.form = BlockForm::Plain;
         }
     }
 
     /// Whether the next block must begin with size updates.
-    pub(super) const fn owes_update(&self) -> bool {
+    pub(super) const fn has_pending_update(&self) -> bool {
         self.update.is_some()
     }
 
-    /// The bytes to send for `block`, which has the present form: with size updates before it where
-    /// they are owed. `updated` is memory for both together.
+    /// Returns the bytes to send for `block`, which has the current form, after any pending size
+    /// updates. `updated` is memory for updates and block.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
         if self.form == BlockForm::First {
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_request_becomes_a_few_bytes() {
+    fn later_block_of_single_request_has_5_bytes() {
         let request = list(&[
             (":method", "GET"),
             (":scheme", "http"),
@@ -271,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_one_name_keep_their_order() {
+    fn fields_with_same_name_keep_order() {
         let a = list(&[(":path", "/a"), ("cookie", "1"), ("x", "y"), ("cookie", "2")]);
         let b = list(&[(":path", "/b"), ("cookie", "2"), ("x", "y")]);
         let shared = SharedFields::from_requests(&[a.clone(), b]);
@@ -283,10 +281,10 @@ mod tests {
     }
 
     proptest! {
-        /// For any mix and order of requests, the peer reads the fields of each, even if it changes
-        /// the size of its table in between.
+        /// The peer decodes the fields of each request, for any mix and order of requests, and even
+        /// if it changes the size of its table in between.
         #[test]
-        fn every_request_is_read_as_it_is(
+        fn every_form_decodes_to_fields_of_request(
             requests in proptest::collection::vec(
                 proptest::collection::vec((0u8..4, 0u8..3), 0..5),
                 1..4,
@@ -307,16 +305,16 @@ mod tests {
                 requests.iter().map(|request| shared.encode(request)).collect();
             let mut table = TableUse::new(shared.table_bytes());
             let mut decoder = Decoder::new(4096);
-            for (which, size) in sent {
-                let which = which % requests.len();
+            for (index, size) in sent {
+                let index = index % requests.len();
                 if let Some(size) = size {
                     decoder.set_limit(size);
-                    table.note_size(size);
+                    table.apply_size(size);
                 }
                 let mut updated = Vec::new();
-                let block = table.begin(blocks[which].form(table.form()), &mut updated).to_vec();
+                let block = table.begin(blocks[index].form(table.form()), &mut updated).to_vec();
                 let decoded = sorted(decode(&mut decoder, &block));
-                prop_assert_eq!(decoded, sorted(requests[which].clone()));
+                prop_assert_eq!(decoded, sorted(requests[index].clone()));
             }
         }
     }

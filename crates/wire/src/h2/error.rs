@@ -1,3 +1,5 @@
+//! Violations of HTTP/2 by a peer: of a connection, or of one stream.
+
 use thiserror::Error;
 
 use super::ErrorCode;

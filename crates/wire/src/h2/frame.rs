@@ -1,10 +1,10 @@
-//! Frames (RFC 9113 §4, §6): their headers, and how to write the small ones.
+//! Reads frame headers, and writes the frames that need no state (RFC 9113 §4, §6).
 
 use alloc::vec::Vec;
 
 use super::{ErrorCode, Http2Error};
 
-/// The bytes with which a client's connection begins (RFC 9113 §3.4).
+/// The first bytes that a client sends on a connection (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Length of a frame's header.
@@ -51,7 +51,7 @@ impl Kind {
         *Kind::ALL.get(usize::from(number)).unwrap_or(&Kind::Unknown)
     }
 
-    /// The name of RFC 9113 §6.
+    /// The name in RFC 9113 §6.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub mod flag {
 /// A frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Bytes of payload behind it.
+    /// Bytes of payload after the header.
     pub length: u32,
     pub kind: Kind,
     pub flags: u8,
@@ -104,7 +104,7 @@ impl FrameHeader {
             length: u32::from_be_bytes([0, a, b, c]),
             kind: Kind::from_wire(kind),
             flags,
-            // The first bit is reserved, and to be ignored (§4.1).
+            // The first bit is reserved and ignored (§4.1).
             stream: u32::from_be_bytes([s0 & 0x7F, s1, s2, s3]),
         }
     }
@@ -135,30 +135,30 @@ pub fn put_go_away(last_stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
     out.extend_from_slice(&code.number().to_be_bytes());
 }
 
-pub fn put_window_update(stream: u32, by: u32, out: &mut Vec<u8>) {
+pub fn put_window_update(stream: u32, increment: u32, out: &mut Vec<u8>) {
     put_header(Kind::WindowUpdate, 0, stream, 4, out);
-    out.extend_from_slice(&by.to_be_bytes());
+    out.extend_from_slice(&increment.to_be_bytes());
 }
 
-/// Writes a header block as HEADERS and as many CONTINUATION frames as it takes (§6.2, §6.10).
-/// Returns how many.
+/// Writes a header block as HEADERS and as many CONTINUATION frames as needed (§6.2, §6.10).
+/// `max_payload`: bytes of the largest payload of a frame. Returns the number of CONTINUATIONs.
 pub fn put_block(
     stream: u32,
     block: &[u8],
     end_stream: bool,
-    most: usize,
+    max_payload: usize,
     out: &mut Vec<u8>,
 ) -> u64 {
     let end_stream = if end_stream { flag::END_STREAM } else { 0 };
-    if block.len() <= most {
+    if block.len() <= max_payload {
         put_header(Kind::Headers, flag::END_HEADERS | end_stream, stream, block.len(), out);
         out.extend_from_slice(block);
         return 0;
     }
-    let (first, rest) = block.split_at(most);
+    let (first, rest) = block.split_at(max_payload);
     put_header(Kind::Headers, end_stream, stream, first.len(), out);
     out.extend_from_slice(first);
-    let mut chunks = rest.chunks(most).peekable();
+    let mut chunks = rest.chunks(max_payload).peekable();
     let mut continuations = 0;
     while let Some(chunk) = chunks.next() {
         let flags = if chunks.peek().is_none() { flag::END_HEADERS } else { 0 };
@@ -169,7 +169,7 @@ pub fn put_block(
     continuations
 }
 
-/// The part of a header block that HEADERS has, without padding and priority (§6.2).
+/// The part of a header block in the payload of HEADERS, without padding and priority (§6.2).
 #[inline]
 pub fn fragment<'p>(header: &FrameHeader, payload: &'p [u8]) -> Result<&'p [u8], Http2Error> {
     let fixed =
@@ -180,18 +180,17 @@ pub fn fragment<'p>(header: &FrameHeader, payload: &'p [u8]) -> Result<&'p [u8],
     Ok(&rest[..length])
 }
 
-/// The part of a payload that padding leaves (§6.1). `None`: the padding is as long as the payload,
-/// or longer.
+/// The data of a padded payload (§6.1). `None`: the padding is as long as the payload, or longer.
 #[must_use]
 pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
     let (&pad, rest) = payload.split_first()?;
     rest.get(..rest.len().checked_sub(usize::from(pad))?)
 }
 
-/// Adds from `input` until `kept` holds `whole` bytes. Returns how many it took.
-pub(super) fn fill(kept: &mut Vec<u8>, whole: usize, input: &[u8]) -> usize {
-    let n = whole.saturating_sub(kept.len()).min(input.len());
-    kept.extend_from_slice(&input[..n]);
+/// Appends bytes of `input` until `buffer` has `length` bytes. Returns the number of bytes used.
+pub(super) fn fill(buffer: &mut Vec<u8>, length: usize, input: &[u8]) -> usize {
+    let n = length.saturating_sub(buffer.len()).min(input.len());
+    buffer.extend_from_slice(&input[..n]);
     n
 }
 
@@ -201,7 +200,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn headers_are_read_as_they_are_written() {
+    fn header_round_trip_keeps_every_field() {
         for kind in Kind::all().filter(|kind| *kind != Kind::Unknown) {
             let mut out = Vec::new();
             put_header(kind, 0x25, 0x7FFF_FFFF, 0x12_3456, &mut out);
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_may_fill_a_payload_but_for_its_length() {
+    fn without_padding_too_long_returns_none() {
         assert_eq!(without_padding(&[0, 1, 2]), Some(&[1, 2][..]));
         assert_eq!(without_padding(&[2, 0, 0]), Some(&[][..]));
         assert_eq!(without_padding(&[3, 0, 0]), None);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_stand_between_priority_and_padding() {
+    fn fragment_excludes_priority_and_padding() {
         let read = |flags, payload: &[u8]| {
             let header =
                 FrameHeader { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
@@ -237,7 +236,7 @@ mod tests {
         assert_eq!(read(flag::PRIORITY, &[0, 0, 0, 0, 0, 7]), Ok(vec![7]));
         assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 7, 9]), Ok(vec![7]));
         assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 9]), Ok(vec![]));
-        // Too short for what its flags promise (§4.2), or padded beyond the fragment (§6.2).
+        // Shorter than its flags require (§4.2), or with too much padding (§6.2).
         assert_eq!(read(flag::PADDED, &[]), Err(Http2Error::FrameLength));
         assert_eq!(read(flag::PRIORITY, &[0; 4]), Err(Http2Error::FrameLength));
         assert_eq!(read(both, &[0; 5]), Err(Http2Error::FrameLength));
@@ -246,22 +245,22 @@ mod tests {
     }
 
     #[test]
-    fn long_blocks_are_continued() {
+    fn put_block_long_writes_continuations() {
         let block = [7; 25];
         let mut out = Vec::new();
         assert_eq!(put_block(3, &block, true, 10, &mut out), 2);
         let mut rest = &out[..];
-        let mut seen = Vec::new();
+        let mut frames = Vec::new();
         let mut read = Vec::new();
         while let Some((header, payload)) = rest.split_first_chunk() {
             let header = FrameHeader::parse(header);
-            seen.push((header.kind, header.flags, header.length));
+            frames.push((header.kind, header.flags, header.length));
             read.extend_from_slice(&payload[..header.length as usize]);
             rest = &payload[header.length as usize..];
         }
         assert_eq!(read, block);
         assert_eq!(
-            seen,
+            frames,
             [
                 (Kind::Headers, flag::END_STREAM, 10),
                 (Kind::Continuation, 0, 10),

@@ -1,4 +1,4 @@
-//! Reads a response's header block and checks it as RFC 9113 §8 requires.
+//! Decodes the header blocks of responses and checks them as RFC 9113 §8 requires.
 
 use alloc::vec::Vec;
 
@@ -26,7 +26,7 @@ impl Fields {
         self.ends.push((name_end, self.bytes.len() as u32));
     }
 
-    /// Names and values in their order, `:status` among them.
+    /// Names and values in order, including `:status`.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let starts = core::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
         starts.zip(&self.ends).map(|(start, &(name_end, end))| {
@@ -38,7 +38,7 @@ impl Fields {
     }
 }
 
-/// The values of a header block that decide how its message is read, with the first fault in it.
+/// The values of a header block that decide how its message is read, and its first violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeadSummary {
     /// 100 to 999, or 0: none yet.
@@ -52,11 +52,11 @@ pub(super) struct HeadSummary {
 }
 
 impl HeadSummary {
-    /// Takes the next field into account.
-    pub(super) fn see(&mut self, name: &[u8], value: &[u8]) {
+    /// Checks and counts the next field.
+    pub(super) fn add_field(&mut self, name: &[u8], value: &[u8]) {
         self.field_bytes = self.field_bytes.saturating_add((name.len() + value.len()) as u32);
-        if let Err(why) = self.check(name, value) {
-            self.malformed.get_or_insert(why);
+        if let Err(violation) = self.check(name, value) {
+            self.malformed.get_or_insert(violation);
         }
     }
 
@@ -66,7 +66,7 @@ impl HeadSummary {
             return self.check_pseudo(name, value);
         }
         self.has_fields = true;
-        // RFC 9113 §8.2.1: what a recipient must refuse at least.
+        // The minimum that a recipient must refuse (RFC 9113 §8.2.1).
         if name.is_empty()
             || name.iter().any(|b| matches!(b, 0..=0x20 | b'A'..=b'Z' | b':' | 0x7F..))
         {
@@ -108,24 +108,25 @@ impl HeadSummary {
             core::str::from_utf8(value).ok().filter(|v| v.bytes().all(|b| b.is_ascii_digit()));
         let length = length.and_then(|v| v.parse().ok()).ok_or(Malformed::ContentLength)?;
         match self.content_length.replace(length) {
-            Some(other) if other != length => Err(Malformed::ContentLength),
+            Some(earlier) if earlier != length => Err(Malformed::ContentLength),
             _ => Ok(()),
         }
     }
 
-    /// The status of a response's head.
-    pub(super) fn head(&self) -> Result<u16, Malformed> {
+    /// Checks the block as a response's head. Returns the status.
+    pub(super) fn check_head(&self) -> Result<u16, Malformed> {
         match self.malformed {
-            Some(why) => Err(why),
+            Some(violation) => Err(violation),
             None if self.status == 0 => Err(Malformed::Status),
             None => Ok(self.status),
         }
     }
 
-    pub(super) fn trailers(&self) -> Result<(), Malformed> {
+    /// Checks the block as trailers.
+    pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
         match self.malformed {
             _ if self.has_pseudo => Err(Malformed::Trailers),
-            Some(why) => Err(why),
+            Some(violation) => Err(violation),
             None => Ok(()),
         }
     }
@@ -133,16 +134,16 @@ impl HeadSummary {
 
 /// Reads the header blocks of a connection's responses.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub(super) struct HeadDecoder {
     decoder: Decoder,
     cache: BlockCache,
     fields: Fields,
 }
 
-impl Heads {
-    /// `table_size`: bytes that the peer may use of the dynamic table.
-    pub(super) fn new(table_size: u32) -> Heads {
-        Heads {
+impl HeadDecoder {
+    /// `table_size`: bytes of the dynamic table that the peer may use.
+    pub(super) fn new(table_size: u32) -> HeadDecoder {
+        HeadDecoder {
             decoder: Decoder::new(table_size),
             cache: BlockCache::default(),
             fields: Fields::default(),
@@ -164,55 +165,55 @@ impl Heads {
         block: &[u8],
         wants_fields: bool,
     ) -> Result<HeadSummary, Http2Error> {
-        if !wants_fields && let Some(seen) = self.cache.find(block, self.decoder.generation()) {
-            return Ok(seen);
+        if !wants_fields && let Some(summary) = self.cache.find(block, self.decoder.generation()) {
+            return Ok(summary);
         }
         self.decode(block, wants_fields)
     }
 
     fn decode(&mut self, block: &[u8], wants_fields: bool) -> Result<HeadSummary, Http2Error> {
         let before = self.decoder.generation();
-        let mut seen = HeadSummary::default();
+        let mut summary = HeadSummary::default();
         let fields = &mut self.fields;
         fields.clear();
         self.decoder.decode(block, |name, value| {
-            seen.see(name, value);
+            summary.add_field(name, value);
             if wants_fields {
                 fields.push(name, value);
             }
         })?;
         if self.decoder.generation() == before {
-            self.cache.learn(block, before, seen);
+            self.cache.store(block, before, summary);
         }
-        Ok(seen)
+        Ok(summary)
     }
 }
 
-/// The last header block that left the dynamic table as it was, and the result of decoding it.
+/// The last header block that did not change the dynamic table, and the result of decoding it.
 ///
-/// Servers under load send the same block again and again; to compare it with the last one costs a
-/// fraction of decoding it. It says the same as long as the table is the same.
+/// Servers under load repeat the same block. Comparing it with the last one costs a fraction of
+/// decoding it. Equal blocks decode to the same fields as long as the table is the same.
 #[derive(Clone, Debug, Default)]
 struct BlockCache {
-    /// Empty: nothing is known.
+    /// Empty before the first such block.
     block: Vec<u8>,
     generation: u64,
-    seen: HeadSummary,
+    summary: HeadSummary,
 }
 
 impl BlockCache {
     #[inline]
     fn find(&self, block: &[u8], generation: u64) -> Option<HeadSummary> {
         (self.generation == generation && self.block == block && !block.is_empty())
-            .then_some(self.seen)
+            .then_some(self.summary)
     }
 
-    fn learn(&mut self, block: &[u8], generation: u64, seen: HeadSummary) {
+    fn store(&mut self, block: &[u8], generation: u64, summary: HeadSummary) {
         if block.len() <= limits::CACHED_BLOCK_BYTES {
             self.block.clear();
             self.block.extend_from_slice(block);
             self.generation = generation;
-            self.seen = seen;
+            self.summary = summary;
         }
     }
 }
@@ -221,27 +222,29 @@ impl BlockCache {
 mod tests {
     use super::*;
 
-    fn see(fields: &[(&str, &str)]) -> HeadSummary {
-        let mut seen = HeadSummary::default();
-        fields.iter().for_each(|(name, value)| seen.see(name.as_bytes(), value.as_bytes()));
-        seen
+    fn summarize(fields: &[(&str, &str)]) -> HeadSummary {
+        let mut summary = HeadSummary::default();
+        for (name, value) in fields {
+            summary.add_field(name.as_bytes(), value.as_bytes());
+        }
+        summary
     }
 
     #[test]
-    fn right_heads_are_read() {
-        let seen = see(&[
+    fn valid_head_gives_status_and_length() {
+        let summary = summarize(&[
             (":status", "204"),
             ("content-length", "12"),
             ("content-length", "12"),
             ("a", "b c"),
         ]);
-        assert_eq!((seen.head(), seen.content_length), (Ok(204), Some(12)));
-        assert_eq!(seen.field_bytes, 10 + 16 + 16 + 4);
+        assert_eq!((summary.check_head(), summary.content_length), (Ok(204), Some(12)));
+        assert_eq!(summary.field_bytes, 10 + 16 + 16 + 4);
     }
 
     #[test]
-    fn wrong_heads_are_named() {
-        for (fields, why) in [
+    fn invalid_head_gives_its_violation() {
+        for (fields, violation) in [
             (&[("a", "b")][..], Malformed::Status),
             (&[(":status", "200"), (":status", "200")], Malformed::Status),
             (&[(":status", "20")], Malformed::Status),
@@ -259,33 +262,36 @@ mod tests {
                 Malformed::ContentLength,
             ),
         ] {
-            assert_eq!(see(fields).head(), Err(why), "{fields:?}");
+            assert_eq!(summarize(fields).check_head(), Err(violation), "{fields:?}");
         }
-        assert_eq!(see(&[(":status", "200")]).trailers(), Err(Malformed::Trailers));
-        assert_eq!(see(&[("grpc-status", "0")]).trailers(), Ok(()));
+        assert_eq!(summarize(&[(":status", "200")]).check_trailers(), Err(Malformed::Trailers));
+        assert_eq!(summarize(&[("grpc-status", "0")]).check_trailers(), Ok(()));
     }
 
     #[test]
-    fn fields_are_kept_apart() {
+    fn fields_iter_returns_pushed_pairs() {
         let mut fields = Fields::default();
         fields.push(b":status", b"200");
         fields.push(b"a", b"");
         fields.push(b"bc", b"d");
-        let all: Vec<_> = fields.iter().collect();
-        assert_eq!(all, [(&b":status"[..], &b"200"[..]), (b"a", b""), (b"bc", b"d")]);
+        let pairs: Vec<_> = fields.iter().collect();
+        assert_eq!(pairs, [(&b":status"[..], &b"200"[..]), (b"a", b""), (b"bc", b"d")]);
     }
 
     #[test]
-    fn only_blocks_that_leave_the_table_as_it_was_are_remembered() {
-        let mut heads = Heads::new(4096);
+    fn cache_skips_blocks_that_change_the_table() {
+        let mut heads = HeadDecoder::new(4096);
         let status_200 = [0x88];
-        let indexed_from_now_on = [0x88, 0x40, 1, b'a', 1, b'b'];
-        heads.read(&indexed_from_now_on, false).unwrap();
+        let inserts_entry = [0x88, 0x40, 1, b'a', 1, b'b'];
+        heads.read(&inserts_entry, false).unwrap();
         let generation = heads.decoder.generation();
-        assert!(heads.cache.find(&indexed_from_now_on, generation).is_none());
+        assert!(heads.cache.find(&inserts_entry, generation).is_none());
         heads.read(&status_200, false).unwrap();
-        assert_eq!(heads.cache.find(&status_200, generation).map(|seen| seen.status), Some(200));
-        heads.read(&indexed_from_now_on, false).unwrap();
+        assert_eq!(
+            heads.cache.find(&status_200, generation).map(|summary| summary.status),
+            Some(200)
+        );
+        heads.read(&inserts_entry, false).unwrap();
         assert!(
             heads.cache.find(&status_200, heads.decoder.generation()).is_none(),
             "the table has changed"

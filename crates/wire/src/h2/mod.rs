@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) and HPACK (RFC 7541): the client half that the generator drives, and the
-//! server half that the null responder and the simulated servers speak.
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541): the client half for the generator, and the server half
+//! for the null responder and the simulated servers.
 //!
 //! ```text
 //!                     ┌─────────────────────── Client / Server ────────────────────────┐
@@ -8,9 +8,10 @@
 //!                     └────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The implementation is our own because a load generator must see what a library hides: where
-//! frames and segments end, what each direction consists of, and when a window holds a request up.
-//! Each action of a peer is a [`ClientEvent`] or an [`Http2Error`]; no input causes a panic.
+//! A library hides what a load generator measures: the ends of frames and segments, the frames of
+//! each direction, and the time for which a window delays a request. Therefore dyno has its own
+//! implementation. Each action of a peer is a [`ClientEvent`] or an [`Http2Error`]. No input causes
+//! a panic.
 
 mod block;
 pub mod client;

@@ -1,12 +1,11 @@
-//! The server half of a connection: what the null responder and the simulated servers need.
+//! The server half of a connection, for the null responder and the simulated servers.
 //!
-//! It keeps the rules that a client depends on (preface, settings, windows, PING, HPACK, GOAWAY)
-//! and takes its client, which is ours, at its word otherwise: it does not check requests as a
-//! server on the open net must.
+//! It follows the rules that a client depends on: preface, settings, windows, PING, HPACK, GOAWAY.
+//! Its clients are dyno's own, so it does not validate requests as a public server must.
 //!
-//! The response to a request without a body is written where the request is read, without any
-//! stored state. Only these streams have an entry: those with a body under way, those whose
-//! response is delayed by windows, and those that the caller [defers](Server::defer).
+//! A stream needs no stored state if its request has no body and its response is written at once.
+//! Only these streams have an entry: streams with a request body in progress, streams whose
+//! response is delayed by windows, and streams that the caller [defers](Server::defer).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -23,9 +22,9 @@ use super::streams::{StreamKey, StreamMap};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ErrorCode, Http2Error, limits};
 
-/// Whether a connection that begins with `bytes` speaks HTTP/2; `None`: too few bytes to decide.
+/// Whether a connection that begins with `bytes` uses HTTP/2; `None`: too few bytes to decide.
 #[must_use]
-pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
+pub fn is_http2(bytes: &[u8]) -> Option<bool> {
     let n = bytes.len().min(frame::PREFACE.len());
     if bytes[..n] != frame::PREFACE[..n] {
         return Some(false);
@@ -59,125 +58,133 @@ pub enum ServerEvent<'a> {
 
 /// Division of a response into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum FrameLayout {
     /// HEADERS, and DATA that ends the stream.
     Two,
-    /// HEADERS, DATA, and an empty DATA that ends the stream, as servers write that do not know a
-    /// body's end in advance.
+    /// HEADERS, DATA, and an empty DATA that ends the stream. Servers write this if they do not
+    /// know the end of a body in advance.
     Three,
 }
 
-/// A response for many streams. Its frames are encoded once, and lack only the stream's identifier.
+/// A response for many streams. Its frames are encoded once. Only the stream identifier differs.
 #[derive(Clone, Debug)]
-pub struct EncodedAnswer {
+pub struct EncodedResponse {
     block: Vec<u8>,
     body: Arc<[u8]>,
-    cut: Cut,
-    /// The frames as they are on stream 0. Empty: block or body is too long for one frame, and
-    /// frames are put together for each stream.
+    layout: FrameLayout,
+    /// The frames with stream identifier 0. Empty: block or body is too long for one frame, and
+    /// frames are encoded for each stream.
     frames: Vec<u8>,
     /// Offsets of the stream identifiers in `frames`.
-    ids: Vec<usize>,
+    id_offsets: Vec<usize>,
 }
 
-impl EncodedAnswer {
-    /// Encodes a response without use of the table, so that it is right on every connection.
-    /// `fields` begin with `:status`; their names are written as they are given.
+impl EncodedResponse {
+    /// Encodes a response without use of the table, so that it is valid on every connection.
+    /// `fields` begin with `:status`. Their names are not changed to lower case.
     #[must_use]
-    pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> EncodedAnswer {
+    pub fn new(fields: &[(&str, &str)], body: &[u8], layout: FrameLayout) -> EncodedResponse {
         let mut block = Vec::new();
         for (name, value) in fields {
             hpack::put_field(name.as_bytes(), value.as_bytes(), Indexing::Without, &mut block);
         }
-        let mut answer =
-            EncodedAnswer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
-        // Every peer takes frames of this size.
-        let most = limits::FRAME_BYTES as usize;
-        if answer.block.len() <= most && body.len() <= most {
-            answer.put_frames();
+        let mut response = EncodedResponse {
+            block,
+            body: body.into(),
+            layout,
+            frames: Vec::new(),
+            id_offsets: Vec::new(),
+        };
+        // Every peer accepts frames of this size.
+        let max_payload = limits::FRAME_BYTES as usize;
+        if response.block.len() <= max_payload && body.len() <= max_payload {
+            response.encode_frames();
         }
-        answer
+        response
     }
 
-    fn put_frames(&mut self) {
+    fn encode_frames(&mut self) {
         let mut frames = Vec::new();
         frame::put_block(0, &self.block, self.body.is_empty(), usize::MAX, &mut frames);
         if !self.body.is_empty() {
-            let end = if self.cut == Cut::Two { flag::END_STREAM } else { 0 };
+            let end = if self.layout == FrameLayout::Two { flag::END_STREAM } else { 0 };
             frame::put_header(Kind::Data, end, 0, self.body.len(), &mut frames);
             frames.extend_from_slice(&self.body);
-            if self.cut == Cut::Three {
+            if self.layout == FrameLayout::Three {
                 frame::put_header(Kind::Data, flag::END_STREAM, 0, 0, &mut frames);
             }
         }
         let mut at = 0;
         while let Some(header) = frames[at..].first_chunk().map(FrameHeader::parse) {
-            self.ids.push(at + HEADER_BYTES - 4);
+            self.id_offsets.push(at + HEADER_BYTES - 4);
             at += HEADER_BYTES + header.length as usize;
         }
         self.frames = frames;
     }
 }
 
-/// A server's connection. Call [`next`](Self::next) with the unread input until it says `NeedMore`.
+/// A server's connection. Call [`next`](Self::next) with the unread input until it returns
+/// `NeedMore`.
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
     peer: PeerSettings,
-    /// Bytes of the client's preface that have come.
+    /// Bytes of the client's preface that have arrived.
     preface: usize,
-    /// The beginning of a frame that has not arrived whole, or one that did and has been read.
-    kept: Vec<u8>,
-    is_kept_read: bool,
+    /// A frame that arrived in pieces: its beginning, or all of it once it has been handled.
+    buffer: Vec<u8>,
+    /// The frame in `buffer` has been handled.
+    is_buffer_handled: bool,
     decoder: Decoder,
     fields: Fields,
-    /// The header block that gave `fields`, and the generation of the table that it was decoded
-    /// with. Empty: there is none.
+    /// The header block of `fields`, and the generation of the table that decoded it. Empty: the
+    /// block cannot be reused.
     last_block: (Vec<u8>, u64),
-    /// The header block that is being continued.
+    /// A header block that CONTINUATION frames continue.
     block: Option<PartialBlock>,
     send: SendWindow,
     receive: ReceiveWindow,
     streams: StreamMap<Stream>,
     /// The highest stream that the client has opened.
     highest: u32,
-    /// The highest stream that is processed: any, until GOAWAY has announced one.
-    last: u32,
-    /// Streams with more body to send than a window allowed, in the order in which they were held
-    /// up.
+    /// The highest stream that is processed. There is no limit until GOAWAY has announced one.
+    last_processed: u32,
+    /// Streams whose remaining body waits for a window, longest wait first.
     blocked: VecDeque<u32>,
     table: TableUse,
 }
 
-/// A stream of which something must be remembered.
+/// A stream whose state must be stored.
 #[derive(Debug)]
 struct Stream {
     send: SendWindow,
     receive: ReceiveWindow,
-    /// The whole request has come.
-    is_asked: bool,
+    /// The whole request has arrived.
+    is_request_complete: bool,
     /// The rest of its response, which is delayed by windows.
-    held: Option<DeferredBody>,
+    blocked_body: Option<BlockedBody>,
 }
 
+/// The body of a response, of which windows did not allow all.
 #[derive(Debug)]
-struct DeferredBody {
+struct BlockedBody {
     body: Arc<[u8]>,
-    at: usize,
-    cut: Cut,
+    /// Bytes that have been queued.
+    queued: usize,
+    layout: FrameLayout,
 }
 
 // Reading.
 impl Server {
-    /// Begins a connection.
+    /// Creates the state of a connection, and appends our SETTINGS to `out`.
     pub fn new(settings: ServerSettings, out: &mut Vec<u8>) -> Server {
         settings.put_frame(out);
         Server {
             settings,
             peer: PeerSettings::default(),
             preface: 0,
-            kept: Vec::new(),
-            is_kept_read: false,
+            buffer: Vec::new(),
+            is_buffer_handled: false,
             decoder: Decoder::new(ClientSettings::default().header_table_size),
             fields: Fields::default(),
             last_block: (Vec::new(), 0),
@@ -186,7 +193,7 @@ impl Server {
             receive: ReceiveWindow::new(DEFAULT_WINDOW, DEFAULT_WINDOW),
             streams: StreamMap::default(),
             highest: 0,
-            last: u32::MAX,
+            last_processed: u32::MAX,
             blocked: VecDeque::new(),
             table: TableUse::new(0),
         }
@@ -198,9 +205,9 @@ impl Server {
         &self.fields
     }
 
-    /// The number of streams with an entry: their request or response is under way, or deferred.
+    /// The number of streams with an entry: their request or response is in progress or deferred.
     #[must_use]
-    pub fn open(&self) -> usize {
+    pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
@@ -215,21 +222,21 @@ impl Server {
         if self.preface < frame::PREFACE.len() {
             return self.read_preface(input);
         }
-        if self.is_kept_read {
-            self.is_kept_read = false;
-            self.kept.clear();
+        if self.is_buffer_handled {
+            self.is_buffer_handled = false;
+            self.buffer.clear();
         }
-        if self.kept.is_empty()
+        if self.buffer.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
         {
             let header = FrameHeader::parse(header);
-            self.check_begin(&header)?;
+            self.check_header(&header)?;
             if let Some(payload) = rest.get(..header.length as usize) {
-                let event = self.frame(&header, payload, out)?;
+                let event = self.handle_frame(&header, payload, out)?;
                 return Ok((HEADER_BYTES + payload.len(), with_data(event, &header, payload)?));
             }
         }
-        self.keep(input, out)
+        self.buffer_frame(input, out)
     }
 
     fn read_preface(&mut self, input: &[u8]) -> Result<(usize, ServerEvent<'static>), Http2Error> {
@@ -237,70 +244,72 @@ impl Server {
         let n = rest.iter().zip(input).take_while(|(expected, byte)| expected == byte).count();
         self.preface += n;
         if n < rest.len().min(input.len()) {
-            let began_like_it = self.preface >= b"PRI ".len();
-            return Err(if began_like_it { Http2Error::NoPreface } else { Http2Error::SpokeHttp1 });
+            let begins_like_preface = self.preface >= b"PRI ".len();
+            let error =
+                if begins_like_preface { Http2Error::NoPreface } else { Http2Error::SpokeHttp1 };
+            return Err(error);
         }
         Ok((n, if n == 0 { ServerEvent::NeedMore } else { ServerEvent::Handled }))
     }
 
-    /// Whether a frame may begin like this.
+    /// Checks whether a frame with this header may come now.
     #[inline]
-    fn check_begin(&self, header: &FrameHeader) -> Result<(), Http2Error> {
+    fn check_header(&self, header: &FrameHeader) -> Result<(), Http2Error> {
         if header.length > limits::FRAME_BYTES {
             return Err(Http2Error::FrameTooLong);
         }
         if self.block.is_some() && header.kind != Kind::Continuation {
             return Err(Http2Error::InterruptedBlock);
         }
-        let is_of_stream = matches!(
+        let needs_stream = matches!(
             header.kind,
             Kind::Headers | Kind::Data | Kind::Continuation | Kind::RstStream
         );
-        if is_of_stream && header.stream == 0 {
+        if needs_stream && header.stream == 0 {
             return Err(Http2Error::WrongStream);
         }
         Ok(())
     }
 
-    /// Keeps the beginning of a frame until the rest of it is there.
-    fn keep<'a>(
+    /// Collects a frame that arrives in pieces, and handles it once it is whole.
+    fn buffer_frame<'a>(
         &'a mut self,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, ServerEvent<'a>), Http2Error> {
-        let mut used = fill(&mut self.kept, HEADER_BYTES, input);
-        let Some(header) = self.kept.first_chunk().map(FrameHeader::parse) else {
+        let mut used = fill(&mut self.buffer, HEADER_BYTES, input);
+        let Some(header) = self.buffer.first_chunk().map(FrameHeader::parse) else {
             return Ok((used, ServerEvent::NeedMore));
         };
-        self.check_begin(&header)?;
-        let whole = HEADER_BYTES + header.length as usize;
-        used += fill(&mut self.kept, whole, &input[used..]);
-        if self.kept.len() < whole {
+        self.check_header(&header)?;
+        let length = HEADER_BYTES + header.length as usize;
+        used += fill(&mut self.buffer, length, &input[used..]);
+        if self.buffer.len() < length {
             return Ok((used, ServerEvent::NeedMore));
         }
-        // Taken and given back, so that its memory is allocated once.
-        let kept = core::mem::take(&mut self.kept);
-        let event = self.frame(&header, &kept[HEADER_BYTES..], out);
-        self.kept = kept;
-        self.is_kept_read = true;
-        Ok((used, with_data(event?, &header, &self.kept[HEADER_BYTES..])?))
+        // Taken and put back, so that its memory is allocated once.
+        let buffer = core::mem::take(&mut self.buffer);
+        let event = self.handle_frame(&header, &buffer[HEADER_BYTES..], out);
+        self.buffer = buffer;
+        self.is_buffer_handled = true;
+        Ok((used, with_data(event?, &header, &self.buffer[HEADER_BYTES..])?))
     }
 
     /// Handles a whole frame. The event of a DATA frame lacks its data: the caller adds it.
     #[inline]
-    fn frame(
+    fn handle_frame(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<ServerEvent<'static>, Http2Error> {
         match header.kind {
-            Kind::Headers => self.headers(header, payload),
-            Kind::Continuation => self.continuation(header, payload),
-            Kind::Data => self.data(header, out),
+            Kind::Headers => self.handle_headers(header, payload),
+            Kind::Continuation => self.handle_continuation(header, payload),
+            Kind::Data => self.handle_data(header, out),
             Kind::Settings if header.has(flag::ACK) => Ok(ServerEvent::Handled),
-            Kind::Settings => self.settings(payload, out),
-            Kind::WindowUpdate => self.window_update(header.stream, payload, out),
+            Kind::Settings => self.handle_settings(payload, out),
+            Kind::WindowUpdate => self.handle_window_update(header.stream, payload, out),
             Kind::Ping if payload.len() != 8 => Err(Http2Error::FrameLength),
             Kind::Ping if !header.has(flag::ACK) => {
                 frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), out);
@@ -308,7 +317,7 @@ impl Server {
                 Ok(ServerEvent::Handled)
             }
             Kind::RstStream => {
-                self.forget(header.stream);
+                self.remove_stream(header.stream);
                 Ok(ServerEvent::Reset { stream: header.stream })
             }
             Kind::PushPromise => Err(Http2Error::Push),
@@ -317,7 +326,7 @@ impl Server {
     }
 
     #[inline]
-    fn headers(
+    fn handle_headers(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
@@ -331,7 +340,7 @@ impl Server {
         Ok(ServerEvent::Handled)
     }
 
-    fn continuation(
+    fn handle_continuation(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
@@ -344,8 +353,8 @@ impl Server {
         Ok(ServerEvent::Handled)
     }
 
-    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
-    /// table is the connection's (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded even if its stream is not processed, because all
+    /// streams of the connection share the table (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,
@@ -353,18 +362,18 @@ impl Server {
         end: bool,
         block: &[u8],
     ) -> Result<ServerEvent<'static>, Http2Error> {
-        if stream <= self.highest || stream > self.last {
+        if stream <= self.highest || stream > self.last_processed {
             return self.read_other_block(stream, end, block);
         }
         let repeated = self.read_request(block)?;
         self.highest = stream;
         if !end {
-            self.enter(stream, false);
+            self.add_stream(stream, false);
         }
         Ok(ServerEvent::Request { stream, end, repeated })
     }
 
-    /// Reads a request's fields. Returns whether they are those of the request before.
+    /// Reads a request's fields. Returns whether they equal those of the previous request.
     #[inline]
     fn read_request(&mut self, block: &[u8]) -> Result<bool, Http2Error> {
         let generation = self.decoder.generation();
@@ -382,7 +391,7 @@ impl Server {
         Ok(false)
     }
 
-    /// Handles trailers, whose fields are unused, or the head of a stream that is not processed.
+    /// Handles trailers, whose fields are ignored, or the head of a stream that is not processed.
     fn read_other_block(
         &mut self,
         stream: u32,
@@ -391,17 +400,17 @@ impl Server {
     ) -> Result<ServerEvent<'static>, Http2Error> {
         self.decoder.decode(block, |_, _| {})?;
         self.highest = self.highest.max(stream);
-        let Some((_, entered)) = self.streams.find_mut(stream) else {
+        let Some((_, open_stream)) = self.streams.find_mut(stream) else {
             return Ok(ServerEvent::Handled);
         };
-        if entered.is_asked || !end {
+        if open_stream.is_request_complete || !end {
             return Err(Http2Error::StreamClosed);
         }
-        entered.is_asked = true;
+        open_stream.is_request_complete = true;
         Ok(ServerEvent::Body { stream, data: &[], end: true })
     }
 
-    fn data(
+    fn handle_data(
         &mut self,
         header: &FrameHeader,
         out: &mut Vec<u8>,
@@ -410,8 +419,8 @@ impl Server {
         if !self.receive.take(header.length) {
             return Err(Http2Error::WindowExceeded);
         }
-        give_back(&mut self.receive, 0, out);
-        let Some((_, entered)) = self.streams.find_mut(stream) else {
+        put_window_update(&mut self.receive, 0, out);
+        let Some((_, open_stream)) = self.streams.find_mut(stream) else {
             // The stream was refused, or GOAWAY announced that it is not processed.
             return if stream > self.highest {
                 Err(Http2Error::IdleStream)
@@ -419,46 +428,46 @@ impl Server {
                 Ok(ServerEvent::Handled)
             };
         };
-        if entered.is_asked {
+        if open_stream.is_request_complete {
             return Err(Http2Error::StreamClosed);
         }
-        if !entered.receive.take(header.length) {
+        if !open_stream.receive.take(header.length) {
             return Err(Http2Error::WindowExceeded);
         }
-        entered.is_asked = end;
+        open_stream.is_request_complete = end;
         if !end {
-            give_back(&mut entered.receive, stream, out);
+            put_window_update(&mut open_stream.receive, stream, out);
         }
         Ok(ServerEvent::Body { stream, data: &[], end })
     }
 
-    fn settings(
+    fn handle_settings(
         &mut self,
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<ServerEvent<'static>, Http2Error> {
         let before = self.peer.initial_window;
         self.peer.read(payload, Sender::Client)?;
-        let by = i64::from(self.peer.initial_window) - i64::from(before);
+        let difference = i64::from(self.peer.initial_window) - i64::from(before);
         for (_, stream) in self.streams.iter_mut() {
-            if !stream.send.change(by) {
+            if !stream.send.change(difference) {
                 return Err(Http2Error::WindowOverflow);
             }
         }
-        self.table.note_settings(payload, &self.peer);
+        self.table.apply_settings(payload, &self.peer);
         settings::put_ack(out);
-        self.resume(out);
+        self.queue_blocked_bodies(out);
         Ok(ServerEvent::Handled)
     }
 
-    fn window_update(
+    fn handle_window_update(
         &mut self,
         stream: u32,
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<ServerEvent<'static>, Http2Error> {
         let bytes: [u8; 4] = payload.try_into().map_err(|_| Http2Error::FrameLength)?;
-        let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
+        let increment = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
         let window = match stream {
             0 => &mut self.send,
             _ => match self.streams.find_mut(stream) {
@@ -467,18 +476,19 @@ impl Server {
                 None => return Ok(ServerEvent::Handled),
             },
         };
-        if !window.change(by) {
+        if !window.change(increment) {
             return Err(Http2Error::WindowOverflow);
         }
-        self.resume(out);
+        self.queue_blocked_bodies(out);
         Ok(ServerEvent::Handled)
     }
 
-    fn enter(&mut self, stream: u32, is_asked: bool) -> StreamKey {
+    fn add_stream(&mut self, stream: u32, is_request_complete: bool) -> StreamKey {
         let window = self.settings.stream_window;
         let send = SendWindow::new(self.peer.initial_window);
         let receive = ReceiveWindow::new(window, window);
-        self.streams.insert(stream, Stream { send, receive, is_asked, held: None })
+        self.streams
+            .insert(stream, Stream { send, receive, is_request_complete, blocked_body: None })
     }
 }
 
@@ -500,27 +510,28 @@ fn with_data<'a>(
     Ok(ServerEvent::Body { stream, data, end })
 }
 
-/// Sends a WINDOW_UPDATE if enough of the window has been used.
-fn give_back(window: &mut ReceiveWindow, stream: u32, out: &mut Vec<u8>) {
-    let by = window.give_back();
-    if by > 0 {
-        frame::put_window_update(stream, by, out);
+/// Appends a WINDOW_UPDATE if enough of the window has been used.
+fn put_window_update(window: &mut ReceiveWindow, stream: u32, out: &mut Vec<u8>) {
+    let increment = window.take_increment();
+    if increment > 0 {
+        frame::put_window_update(stream, increment, out);
     }
 }
 
-// Answering.
+// Responding.
 impl Server {
-    /// Announces that a response will come later, so that its stream is not forgotten until then.
+    /// Keeps a stream open until the caller responds later.
     pub fn defer(&mut self, stream: u32) {
         if self.streams.find(stream).is_none() {
-            self.enter(stream, true);
+            self.add_stream(stream, true);
         }
     }
 
-    /// Answers a request that is complete: at once as far as windows allow, the rest as they grow.
+    /// Responds to a complete request. Bytes of the body that windows do not allow now follow when
+    /// the windows grow.
     #[inline]
-    pub fn answer(&mut self, stream: u32, answer: &EncodedAnswer, out: &mut Vec<u8>) {
-        let bytes = answer.body.len();
+    pub fn respond(&mut self, stream: u32, response: &EncodedResponse, out: &mut Vec<u8>) {
+        let bytes = response.body.len();
         let key = if self.streams.len() == 0 { None } else { self.streams.find(stream) };
         let room = match key {
             None => self.peer.initial_window as usize,
@@ -528,15 +539,15 @@ impl Server {
         };
         if bytes > room
             || bytes > self.send.room()
-            || answer.frames.is_empty()
-            || self.table.owes_update()
+            || response.frames.is_empty()
+            || self.table.has_pending_update()
         {
-            return self.answer_in_parts(stream, answer, out);
+            return self.respond_in_parts(stream, response, out);
         }
-        let from = out.len();
-        out.extend_from_slice(&answer.frames);
-        for at in &answer.ids {
-            out[from + at..from + at + 4].copy_from_slice(&stream.to_be_bytes());
+        let start = out.len();
+        out.extend_from_slice(&response.frames);
+        for offset in &response.id_offsets {
+            out[start + offset..start + offset + 4].copy_from_slice(&stream.to_be_bytes());
         }
         self.send.take(bytes);
         if key.is_some() {
@@ -545,69 +556,70 @@ impl Server {
     }
 
     #[cold]
-    fn answer_in_parts(&mut self, stream: u32, answer: &EncodedAnswer, out: &mut Vec<u8>) {
-        let most = self.peer.max_frame_size as usize;
+    fn respond_in_parts(&mut self, stream: u32, response: &EncodedResponse, out: &mut Vec<u8>) {
+        let max_payload = self.peer.max_frame_size as usize;
         let mut updated = Vec::new();
-        let block = self.table.begin(&answer.block, &mut updated);
-        frame::put_block(stream, block, answer.body.is_empty(), most, out);
-        if answer.body.is_empty() {
+        let block = self.table.begin(&response.block, &mut updated);
+        frame::put_block(stream, block, response.body.is_empty(), max_payload, out);
+        if response.body.is_empty() {
             self.streams.remove(stream);
             return;
         }
-        let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
-        self.streams.get_mut(key).held =
-            Some(DeferredBody { body: answer.body.clone(), at: 0, cut: answer.cut });
+        let key = self.streams.find(stream).unwrap_or_else(|| self.add_stream(stream, true));
+        self.streams.get_mut(key).blocked_body =
+            Some(BlockedBody { body: response.body.clone(), queued: 0, layout: response.layout });
         self.queue_body(stream, out);
     }
 
     /// Ends a stream without a response, or refuses it.
     pub fn reset(&mut self, stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
-        self.forget(stream);
+        self.remove_stream(stream);
         frame::put_reset(stream, code, out);
     }
 
-    fn forget(&mut self, stream: u32) {
-        if self.streams.remove(stream).is_some_and(|stream| stream.held.is_some()) {
-            // A connection whose window stays shut would otherwise remember every stream that ever
-            // waited.
+    fn remove_stream(&mut self, stream: u32) {
+        if self.streams.remove(stream).is_some_and(|stream| stream.blocked_body.is_some()) {
+            // Otherwise the list would grow without limit on a connection whose window stays empty.
             self.blocked.retain(|blocked| *blocked != stream);
         }
     }
 
-    /// Announces to the client that only open streams are processed, with the reason.
+    /// Sends GOAWAY: later streams are not processed.
     pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
-        self.last = self.last.min(self.highest);
-        frame::put_go_away(self.last, code, out);
+        self.last_processed = self.last_processed.min(self.highest);
+        frame::put_go_away(self.last_processed, code, out);
     }
 
-    /// Queues as much of a held body as windows allow.
+    /// Queues as much of a blocked body as windows allow.
     fn queue_body(&mut self, stream: u32, out: &mut Vec<u8>) {
-        let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else {
+        let Some((_, Stream { send, blocked_body: Some(blocked), .. })) =
+            self.streams.find_mut(stream)
+        else {
             return;
         };
-        let most = self.peer.max_frame_size as usize;
-        while held.at < held.body.len() {
-            let rest = &held.body[held.at..];
-            let n = rest.len().min(most).min(send.room()).min(self.send.room());
+        let max_payload = self.peer.max_frame_size as usize;
+        while blocked.queued < blocked.body.len() {
+            let rest = &blocked.body[blocked.queued..];
+            let n = rest.len().min(max_payload).min(send.room()).min(self.send.room());
             if n == 0 {
                 self.blocked.push_back(stream);
                 return;
             }
-            let ends = n == rest.len() && held.cut == Cut::Two;
+            let ends = n == rest.len() && blocked.layout == FrameLayout::Two;
             frame::put_header(Kind::Data, if ends { flag::END_STREAM } else { 0 }, stream, n, out);
             out.extend_from_slice(&rest[..n]);
             send.take(n);
             self.send.take(n);
-            held.at += n;
+            blocked.queued += n;
         }
-        if held.cut == Cut::Three {
+        if blocked.layout == FrameLayout::Three {
             frame::put_header(Kind::Data, flag::END_STREAM, stream, 0, out);
         }
         self.streams.remove(stream);
     }
 
-    /// Queues more of the bodies that windows held up.
-    fn resume(&mut self, out: &mut Vec<u8>) {
+    /// Queues more of the blocked bodies, as far as windows allow now.
+    fn queue_blocked_bodies(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             let Some(stream) = self.blocked.pop_front() else { return };
             self.queue_body(stream, out);
@@ -620,15 +632,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+    fn removed_streams_do_not_wait_for_windows() {
         let mut out = Vec::new();
         let mut server = Server::new(ServerSettings::default(), &mut out);
         server.send = SendWindow::new(0);
-        let answer = EncodedAnswer::new(&[(":status", "200")], b"body", Cut::Two);
+        let response = EncodedResponse::new(&[(":status", "200")], b"body", FrameLayout::Two);
         for stream in [1, 3, 5, 7] {
-            server.answer(stream, &answer, &mut out);
+            server.respond(stream, &response, &mut out);
         }
-        assert_eq!((server.blocked.len(), server.open()), (4, 4));
+        assert_eq!((server.blocked.len(), server.open_streams()), (4, 4));
         server.reset(1, ErrorCode::Cancel, &mut out);
         let mut input = frame::PREFACE.to_vec();
         frame::put_reset(3, ErrorCode::Cancel, &mut input);
@@ -638,12 +650,12 @@ mod tests {
             let used = server.next(rest, &mut out).unwrap().0;
             rest = &rest[used..];
         }
-        // The window was enough for the oldest of those that are left.
-        assert_eq!((&server.blocked, server.open()), (&VecDeque::from([7]), 1));
+        // The window allowed the body of stream 5, and stream 7 still waits.
+        assert_eq!((&server.blocked, server.open_streams()), (&VecDeque::from([7]), 1));
     }
 
-    /// A server that has read a client's preface, and the first frame after it.
-    fn after_preface(
+    /// Sends a server the preface and one frame of the connection. Returns its event and output.
+    fn handle_after_preface(
         kind: Kind,
         flags: u8,
         payload: &[u8],
@@ -664,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_connection_are_handled_or_refused() {
+    fn connection_frames_handled_or_refused() {
         let mut pong = Vec::new();
         frame::put_header(Kind::Ping, flag::ACK, 0, 8, &mut pong);
         pong.extend_from_slice(b"12345678");
@@ -679,7 +691,7 @@ mod tests {
             (Kind::PushPromise, 0, b"1234", Err(Http2Error::Push), b""),
         ] {
             assert_eq!(
-                after_preface(kind, flags, payload),
+                handle_after_preface(kind, flags, payload),
                 (event, sent.to_vec()),
                 "{kind:?} {flags} {payload:?}"
             );

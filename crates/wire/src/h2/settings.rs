@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113 §6.5).
+//! Encodes our SETTINGS frames and reads those of the peer (RFC 9113 §6.5).
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 
-/// The window every stream and connection begins with (RFC 9113 §6.9.2).
+/// The initial window of each stream and connection, bytes (RFC 9113 §6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
 
 /// The settings that a client announces.
@@ -27,7 +27,7 @@ pub struct ClientSettings {
 }
 
 impl Default for ClientSettings {
-    /// The values that hold until others are announced (§6.5.2).
+    /// The values that apply until others are announced (§6.5.2).
     fn default() -> Self {
         ClientSettings {
             header_table_size: 4096,
@@ -38,8 +38,8 @@ impl Default for ClientSettings {
 }
 
 impl ClientSettings {
-    /// The payload of the SETTINGS frame. Push is always disabled: nothing would ask for what is
-    /// pushed.
+    /// Appends the payload of the SETTINGS frame. Push is always disabled: a pushed response would
+    /// not belong to a request of the load.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
         let mut put = |id: u16, value: u32| {
             out.extend_from_slice(&id.to_be_bytes());
@@ -63,7 +63,7 @@ impl ClientSettings {
 /// The settings that a server announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// Most streams that the client may have open at once; `None`: any number.
+    /// Largest number of streams that the client may have open at once; `None`: no limit.
     pub max_streams: Option<u32>,
     /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at
     /// most 2³¹ − 1.
@@ -80,9 +80,9 @@ impl ServerSettings {
     pub fn put_frame(&self, out: &mut Vec<u8>) {
         let window = (self.stream_window != DEFAULT_WINDOW).then_some(self.stream_window);
         let entries = [(MAX_CONCURRENT_STREAMS, self.max_streams), (INITIAL_WINDOW_SIZE, window)];
-        let said = || entries.iter().filter_map(|(id, value)| Some((*id, (*value)?)));
-        frame::put_header(Kind::Settings, 0, 0, 6 * said().count(), out);
-        for (id, value) in said() {
+        let announced = || entries.iter().filter_map(|(id, value)| Some((*id, (*value)?)));
+        frame::put_header(Kind::Settings, 0, 0, 6 * announced().count(), out);
+        for (id, value) in announced() {
             out.extend_from_slice(&id.to_be_bytes());
             out.extend_from_slice(&value.to_be_bytes());
         }
@@ -96,7 +96,7 @@ pub enum Sender {
     Server,
 }
 
-/// The peer's settings: at first the values that hold until it announces others (§6.5.2).
+/// The peer's settings, initially the values that apply until it announces others (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
     /// Bytes of the HPACK table that our blocks may use.
@@ -121,8 +121,8 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the
-    /// same setting win; unknown settings are ignored (§6.5).
+    /// Applies the settings in a frame of the peer, which is the `sender`. The last value of a
+    /// setting applies. Unknown settings are ignored (§6.5).
     pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Http2Error> {
         let (entries, []) = payload.as_chunks::<6>() else { return Err(Http2Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
@@ -130,8 +130,7 @@ impl PeerSettings {
             match u16::from_be_bytes([*i0, *i1]) {
                 HEADER_TABLE_SIZE => self.header_table_size = value,
                 MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
-                // Only a client may enable push, for the server; what it says else means nothing
-                // here.
+                // A client may enable push, a server must not (§6.5.2). dyno never pushes.
                 ENABLE_PUSH if value > u32::from(sender == Sender::Client) => {
                     return Err(Http2Error::SettingValue);
                 }
@@ -150,8 +149,8 @@ impl PeerSettings {
     }
 }
 
-/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame, which may have several: entries that did not
-/// fit the smallest are gone (RFC 7541 §4.2). `None`: it has none.
+/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame; `None`: it has none. A frame may have
+/// several, and the smallest decides which entries are evicted (RFC 7541 §4.2).
 pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
     let (entries, _) = payload.as_chunks::<6>();
     let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {

@@ -1,10 +1,12 @@
-//! The open streams of a connection, found by their identifier.
+//! A map of the open streams of a connection, by identifier.
+//!
+//! Every frame is looked up here, so a lookup is an index computation and not a search.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-/// Stands for a stream while it is open. Identifiers are not used twice on a connection (RFC 9113
-/// §5.1.1), so once the stream has been removed its key stands for nothing.
+/// The key of an open stream. A connection uses each identifier once (RFC 9113 §5.1.1), so the key
+/// of a removed stream never refers to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey {
     id: u32,
@@ -12,15 +14,15 @@ pub struct StreamKey {
 
 /// A map from stream identifiers to values.
 ///
-/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each
-/// identifier has an entry of its own in a ring, found without a search; the ring has at least
-/// twice as many entries as streams are open. A stream that is still open when the ring has come
-/// round keeps its entry; the newcomer goes to `overflow`.
+/// Identifiers rise by two, and the open ones are nearly always neighbours. Therefore the
+/// identifier determines the entry in a ring, which has at least twice as many entries as streams
+/// are open. If a stream is still open when a later one has the same entry, the later one is stored
+/// in `overflow`.
 #[derive(Debug)]
 pub struct StreamMap<S> {
     /// Ring buffer; its length is a power of two.
     ring: Box<[Option<Entry<S>>]>,
-    /// Open streams whose entry in the ring another one has, by identifier.
+    /// Open streams whose entry in the ring is occupied by another stream, by identifier.
     overflow: BTreeMap<u32, S>,
     len: usize,
 }
@@ -33,12 +35,12 @@ struct Entry<S> {
 
 impl<S> Default for StreamMap<S> {
     fn default() -> Self {
-        StreamMap { ring: Self::free(4), overflow: BTreeMap::new(), len: 0 }
+        StreamMap { ring: Self::empty_ring(4), overflow: BTreeMap::new(), len: 0 }
     }
 }
 
 impl<S> StreamMap<S> {
-    /// Makes room for this many open streams, so that opening them allocates nothing.
+    /// Allocates space for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         if streams * 2 > self.ring.len() {
             self.grow((streams * 2).next_power_of_two());
@@ -50,12 +52,12 @@ impl<S> StreamMap<S> {
         self.len
     }
 
-    /// Adds a stream. `id` must not be there already.
+    /// Adds a stream. `id` must not be in the map.
     #[inline]
     pub fn insert(&mut self, id: u32, stream: S) -> StreamKey {
         self.len += 1;
         self.reserve(self.len);
-        let entry = &mut self.ring[home(id, self.ring.len())];
+        let entry = &mut self.ring[ring_index(id, self.ring.len())];
         if entry.is_none() {
             *entry = Some(Entry { id, stream });
         } else {
@@ -97,13 +99,13 @@ impl<S> StreamMap<S> {
         self.remove(key.id).expect("a key is used while its stream is open")
     }
 
-    /// Removes a stream where it is, which costs less than handing it out.
+    /// Removes a stream without returning it, which costs less than [`take`](Self::take).
     ///
     /// # Panics
     /// If it has been removed.
     #[inline]
-    pub fn end(&mut self, key: StreamKey) {
-        let entry = &mut self.ring[home(key.id, self.ring.len())];
+    pub fn discard(&mut self, key: StreamKey) {
+        let entry = &mut self.ring[ring_index(key.id, self.ring.len())];
         match entry {
             Some(Entry { id, .. }) if *id == key.id => {
                 *entry = None;
@@ -114,9 +116,9 @@ impl<S> StreamMap<S> {
     }
 
     pub fn remove(&mut self, id: u32) -> Option<S> {
-        let entry = &mut self.ring[home(id, self.ring.len())];
-        let here = entry.take_if(|entry| entry.id == id);
-        let stream = here.map(|entry| entry.stream).or_else(|| self.overflow.remove(&id));
+        let entry = &mut self.ring[ring_index(id, self.ring.len())];
+        let from_ring = entry.take_if(|entry| entry.id == id);
+        let stream = from_ring.map(|entry| entry.stream).or_else(|| self.overflow.remove(&id));
         self.len -= usize::from(stream.is_some());
         stream
     }
@@ -124,13 +126,13 @@ impl<S> StreamMap<S> {
     /// The stream, unless it has been removed.
     #[inline]
     pub fn try_get_mut(&mut self, key: StreamKey) -> Option<&mut S> {
-        match &mut self.ring[home(key.id, self.ring.len())] {
+        match &mut self.ring[ring_index(key.id, self.ring.len())] {
             Some(entry) if entry.id == key.id => Some(&mut entry.stream),
             _ => self.overflow.get_mut(&key.id),
         }
     }
 
-    /// Returns all streams, in no order.
+    /// Returns all streams, in arbitrary order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut S)> {
         let entries = self
             .ring
@@ -140,7 +142,7 @@ impl<S> StreamMap<S> {
         entries.chain(self.overflow.iter_mut().map(|(id, stream)| (StreamKey { id: *id }, stream)))
     }
 
-    /// Returns all streams, in no order.
+    /// Returns all streams, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (StreamKey, &S)> {
         let entries =
             self.ring.iter().flatten().map(|entry| (StreamKey { id: entry.id }, &entry.stream));
@@ -149,7 +151,7 @@ impl<S> StreamMap<S> {
 
     #[inline]
     fn try_get(&self, id: u32) -> Option<&S> {
-        match &self.ring[home(id, self.ring.len())] {
+        match &self.ring[ring_index(id, self.ring.len())] {
             Some(entry) if entry.id == id => Some(&entry.stream),
             _ => self.overflow.get(&id),
         }
@@ -157,22 +159,21 @@ impl<S> StreamMap<S> {
 
     #[cold]
     fn grow(&mut self, entries: usize) {
-        let old = core::mem::replace(&mut self.ring, Self::free(entries));
+        let old = core::mem::replace(&mut self.ring, Self::empty_ring(entries));
         for entry in old.into_iter().flatten() {
-            // Identifiers with different entries in a shorter ring have different ones in a longer
-            // ring.
-            let at = home(entry.id, entries);
-            self.ring[at] = Some(entry);
+            // Identifiers that do not collide in a shorter ring do not collide in a longer one.
+            let index = ring_index(entry.id, entries);
+            self.ring[index] = Some(entry);
         }
     }
 
-    fn free(entries: usize) -> Box<[Option<Entry<S>>]> {
+    fn empty_ring(entries: usize) -> Box<[Option<Entry<S>>]> {
         core::iter::repeat_with(|| None).take(entries).collect()
     }
 }
 
 #[inline]
-const fn home(id: u32, entries: usize) -> usize {
+const fn ring_index(id: u32, entries: usize) -> usize {
     (id as usize >> 1) & (entries - 1)
 }
 
@@ -183,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn connection_itself_is_no_stream() {
+    fn find_stream_zero_returns_none() {
         let mut streams = StreamMap::default();
         streams.insert(1, ());
         assert_eq!((streams.find(0), streams.remove(0)), (None, None));
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn key_stands_for_its_stream_alone() {
+    fn key_of_removed_stream_finds_nothing() {
         let mut streams = StreamMap::default();
         let first = streams.insert(1, 'a');
         assert_eq!(streams.remove(1), Some('a'));
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_outlive_a_round_keep_their_places() {
+    fn old_stream_keeps_entry_and_ring_stays_small() {
         let mut streams = StreamMap::default();
         let old = streams.insert(1, 0);
         for id in (3..999).step_by(2) {
@@ -210,51 +211,51 @@ mod tests {
             assert_eq!((*streams.get(old), *streams.get(key), streams.len()), (0, id, 2));
             assert_eq!(streams.remove(id), Some(id));
         }
-        assert_eq!(streams.ring.len(), 4, "it is as long as streams are open, not as they are old");
+        assert_eq!(streams.ring.len(), 4, "the length depends on the open streams only");
     }
 
     #[test]
-    fn neighbours_have_places_of_their_own_and_room_is_made_at_once() {
+    fn neighbours_do_not_overflow_and_reserve_grows_once() {
         let mut streams = StreamMap::default();
         for open in 1..=100usize {
             streams.insert(2 * open as u32 - 1, ());
             assert!(streams.overflow.is_empty() && streams.ring.len() >= 2 * open, "{open}");
         }
         let mut reserved: StreamMap<()> = StreamMap::default();
-        for (room, places) in [(1, 4), (2, 4), (3, 8), (64, 128), (65, 256), (10, 256)] {
-            reserved.reserve(room);
-            assert_eq!(reserved.ring.len(), places, "{room}");
+        for (count, entries) in [(1, 4), (2, 4), (3, 8), (64, 128), (65, 256), (10, 256)] {
+            reserved.reserve(count);
+            assert_eq!(reserved.ring.len(), entries, "{count}");
         }
     }
 
     proptest! {
         #[test]
-        fn it_holds_what_a_map_holds(
+        fn stream_map_equals_btree_map(
             steps in proptest::collection::vec((any::<bool>(), 0u32..200), 1..400),
         ) {
             let mut streams = StreamMap::default();
-            let mut truth = BTreeMap::new();
+            let mut reference = BTreeMap::new();
             for (adds, n) in steps {
-                // Identifiers that lie far apart share places.
+                // Identifiers that lie far apart share entries.
                 let id = 1 + 2 * (n % 50) + 1024 * (n / 50);
-                if adds && !truth.contains_key(&id) {
+                if adds && !reference.contains_key(&id) {
                     let key = streams.insert(id, n);
                     prop_assert_eq!(*streams.get(key), n);
-                    truth.insert(id, n);
+                    reference.insert(id, n);
                 } else if !adds {
-                    prop_assert_eq!(streams.remove(id), truth.remove(&id));
+                    prop_assert_eq!(streams.remove(id), reference.remove(&id));
                 }
-                prop_assert_eq!(streams.len(), truth.len());
-                for (id, n) in &truth {
+                prop_assert_eq!(streams.len(), reference.len());
+                for (id, n) in &reference {
                     let key = streams.find(*id).unwrap();
                     prop_assert_eq!(streams.get_mut(key), n);
                 }
             }
-            let mut all: Vec<u32> = streams.iter().map(|(_, n)| *n).collect();
-            all.sort_unstable();
-            let mut expected: Vec<u32> = truth.values().copied().collect();
+            let mut values: Vec<u32> = streams.iter().map(|(_, n)| *n).collect();
+            values.sort_unstable();
+            let mut expected: Vec<u32> = reference.values().copied().collect();
             expected.sort_unstable();
-            prop_assert_eq!(all, expected);
+            prop_assert_eq!(values, expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn header_blocks_in_pieces() {
+fn header_block_in_pieces_must_not_be_interrupted() {
     let ok = block(&[(":status", "200"), ("server", "x")]);
     let (a, rest) = ok.split_at(1);
     let (b, c) = rest.split_at(1);
@@ -50,7 +50,7 @@ fn header_blocks_in_pieces() {
 }
 
 #[test]
-fn continuations_of_nothing() {
+fn continuation_without_block_refused() {
     let ok = block(&[(":status", "200"), ("server", "x")]);
     let (a, rest) = ok.split_at(1);
     run([
@@ -62,7 +62,7 @@ fn continuations_of_nothing() {
         )
         .with_requests(2),
         breaks(
-            "§6.10 CONTINUATION of nothing",
+            "§6.10 CONTINUATION without a block",
             [continuation(1, rest, END_HEADERS)],
             E::Continuation,
             PROTOCOL,
@@ -82,7 +82,7 @@ fn continuations_of_nothing() {
 }
 
 #[test]
-fn header_blocks_without_end() {
+fn header_block_above_limits_refused() {
     let ok = block(&[(":status", "200"), ("server", "x")]);
     let a = &ok[..1];
     let endless = std::iter::once(headers(1, a, 0)).chain((0..65).map(|_| continuation(1, &[], 0)));
@@ -91,7 +91,7 @@ fn header_blocks_without_end() {
         .chain([continuation(1, &[], END_HEADERS)]);
     let large = std::iter::once(headers(1, &[0; 16_384], 0))
         .chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
-    // One field of 16,380 bytes after the other, up to the limit.
+    // Fields of 16,380 bytes, up to the limit.
     let long = format!("{:0>16350}", 1);
     let piece = block(&[("x", &long)]);
     let full = std::iter::once(headers(1, &ok, END_STREAM))
@@ -105,7 +105,7 @@ fn header_blocks_without_end() {
             ErrorCode::EnhanceYourCalm,
         ),
         case(
-            "§10.5.1 as many CONTINUATIONs as there may be",
+            "§10.5.1 as many CONTINUATIONs as are allowed",
             sixty_four.collect::<Vec<_>>(),
             [Head(1, 200), End(1)],
         ),
@@ -124,7 +124,7 @@ fn header_blocks_without_end() {
 }
 
 #[test]
-fn header_blocks_that_cannot_be_decoded() {
+fn undecodable_header_block_refused() {
     run([
         breaks(
             "§4.3 a block that cannot be decoded",
@@ -153,13 +153,13 @@ fn header_blocks_that_cannot_be_decoded() {
 }
 
 #[test]
-fn every_block_counts_for_the_table() {
+fn ignored_header_block_updates_table() {
     run([
-        // The table is the connection's, so blocks of streams that are gone count.
+        // All streams share the table, so blocks of streams that have ended count.
         case(
             "§4.3 a block of a reset stream fills the table",
             [
-                Step::Cancels(1),
+                Step::Cancel(1),
                 headers(
                     1,
                     &block_with(&[(":status", "202"), ("a", "b")], Indexing::Incremental),
@@ -167,7 +167,7 @@ fn every_block_counts_for_the_table() {
                 ),
                 headers(3, &[0x80 | 63, 0x80 | 62], END_HEADERS | END_STREAM),
             ],
-            [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), Head(3, 202), End(3)],
+            [Observed::Sent(Sent::Reset(1, ErrorCode::Cancel)), Head(3, 202), End(3)],
         )
         .with_requests(2),
         case(
@@ -201,11 +201,11 @@ fn every_block_counts_for_the_table() {
 }
 
 #[test]
-fn blocks_that_are_remembered() {
+fn cached_block_invalid_after_table_change() {
     run([
         // A cached block is valid only while the table is unchanged.
         case(
-            "§4.3 the same block says something else once the table has changed",
+            "§4.3 a block decodes differently once the table has changed",
             [
                 headers(
                     1,
@@ -236,87 +236,92 @@ fn blocks_that_are_remembered() {
         )
         .with_requests(5),
         case(
-            "§8.1 the same block is a head and then no trailers",
+            "§8.1 a block that is a valid head is not valid as trailers",
             [head(1, 200, 0), head(1, 200, END_STREAM)],
             [Head(1, 200), Malformed(1, M::Trailers, PROTOCOL)],
         ),
     ]);
 }
 
-/// Our settings with a table of another size.
-fn own_table(size: u32) -> ClientSettings {
+/// Client settings with a table of another size.
+fn table_of_size(size: u32) -> ClientSettings {
     ClientSettings { header_table_size: size, ..LARGE }
 }
 
 /// A block that begins with an update of the table's size.
-fn sized(size: u32, rest: &[u8]) -> Vec<u8> {
+fn with_size_update(size: u32, rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put_size_update(size, &mut out);
     [&out, rest].concat()
 }
 
-fn compression(why: hpack::HpackError) -> Seen {
-    Error(E::Hpack(why), ErrorCode::CompressionError)
+fn compression(violation: hpack::HpackError) -> Observed {
+    Error(E::Hpack(violation), ErrorCode::CompressionError)
 }
 
-/// A connection's beginning with two requests, and what follows.
-fn greet(steps: &[Step]) -> Vec<Step> {
+/// The steps that begin a connection with two requests, and these steps.
+fn after_requests(steps: &[Step]) -> Vec<Step> {
     [&[settings(&[]), get(), get()], steps].concat()
 }
 
-fn greeted(seen: &[Seen]) -> Vec<Seen> {
-    [&[sent_ack(), Settings, sent_get(1), sent_get(3)], seen].concat()
+/// The events of [`after_requests`], and these events.
+fn events_after_requests(events: &[Observed]) -> Vec<Observed> {
+    [&[sent_ack(), Settings, sent_get(1), sent_get(3)], events].concat()
 }
 
-fn answer(stream: u32, block: &[u8]) -> Step {
+fn response(stream: u32, block: &[u8]) -> Step {
     headers(stream, block, END_HEADERS | END_STREAM)
 }
 
 /// The server's use of the table that the client offers.
 #[test]
-fn size_of_the_servers_table() {
+fn server_table_above_allowed_size_refused() {
     run([
         case(
             "RFC 7541 §4.2 a smaller table is acknowledged with a size update",
-            greet(&[ack(), answer(1, &sized(0, &[0x88])), answer(3, &[0x88])]),
-            greeted(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
+            after_requests(&[
+                ack(),
+                response(1, &with_size_update(0, &[0x88])),
+                response(3, &[0x88]),
+            ]),
+            events_after_requests(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
         )
         .bare()
-        .with_settings(own_table(0)),
+        .with_settings(table_of_size(0)),
         case(
             "RFC 7541 §4.2 a smaller table is not announced",
-            greet(&[ack(), answer(1, &[0x88])]),
-            greeted(&[compression(hpack::HpackError::SizeUpdateMissing)]),
+            after_requests(&[ack(), response(1, &[0x88])]),
+            events_after_requests(&[compression(hpack::HpackError::SizeUpdateMissing)]),
         )
         .bare()
-        .with_settings(own_table(0)),
+        .with_settings(table_of_size(0)),
         case(
             "RFC 7541 §4.2 a table is still larger than allowed",
-            greet(&[ack(), answer(1, &sized(101, &[0x88]))]),
-            greeted(&[compression(hpack::HpackError::SizeAboveLimit)]),
+            after_requests(&[ack(), response(1, &with_size_update(101, &[0x88]))]),
+            events_after_requests(&[compression(hpack::HpackError::SizeAboveLimit)]),
         )
         .bare()
-        .with_settings(own_table(100)),
+        .with_settings(table_of_size(100)),
     ]);
 }
 
 #[test]
-fn use_of_the_servers_table() {
+fn server_table_limit_applies_after_acknowledgement() {
     run([
         case(
-            "RFC 7541 §4.2 the usual table until the acknowledgement",
-            greet(&[
-                answer(1, &block_with(&[(":status", "299"), ("a", "b")], Indexing::Incremental)),
-                answer(3, &[0x80 | 63]),
+            "RFC 7541 §4.2 the default table applies until the acknowledgement",
+            after_requests(&[
+                response(1, &block_with(&[(":status", "299"), ("a", "b")], Indexing::Incremental)),
+                response(3, &[0x80 | 63]),
             ]),
-            greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
+            events_after_requests(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .with_settings(own_table(0)),
+        .with_settings(table_of_size(0)),
         case(
-            "RFC 7541 §4.3 what does not fit any more is evicted",
-            greet(&[
-                answer(
+            "RFC 7541 §4.3 entries that no longer fit are evicted",
+            after_requests(&[
+                response(
                     1,
                     &block_with(
                         &[(":status", "299"), ("a", &"b".repeat(60))],
@@ -324,31 +329,35 @@ fn use_of_the_servers_table() {
                     ),
                 ),
                 ack(),
-                answer(3, &sized(100, &[0x80 | 63])),
+                response(3, &with_size_update(100, &[0x80 | 63])),
             ]),
-            greeted(&[Head(1, 299), End(1), compression(hpack::HpackError::IndexBeyondTables)]),
+            events_after_requests(&[
+                Head(1, 299),
+                End(1),
+                compression(hpack::HpackError::IndexBeyondTables),
+            ]),
         )
         .bare()
-        .with_settings(own_table(100)),
+        .with_settings(table_of_size(100)),
         case(
             "RFC 7541 §6.3 a size update after a field",
-            greet(&[answer(1, &[0x88, 0x20])]),
-            greeted(&[compression(hpack::HpackError::SizeUpdateNotFirst)]),
+            after_requests(&[response(1, &[0x88, 0x20])]),
+            events_after_requests(&[compression(hpack::HpackError::SizeUpdateNotFirst)]),
         )
         .bare(),
     ]);
 }
 
 #[test]
-fn larger_table_of_the_server() {
+fn server_table_above_default_size_accepted() {
     run([
         case(
             "RFC 7541 §4.2 a larger table, used",
-            greet(&[
+            after_requests(&[
                 ack(),
-                answer(
+                response(
                     1,
-                    &sized(
+                    &with_size_update(
                         65_536,
                         &block_with(
                             &[(":status", "299"), ("a", &"b".repeat(9000))],
@@ -356,19 +365,19 @@ fn larger_table_of_the_server() {
                         ),
                     ),
                 ),
-                answer(3, &[0x80 | 63, 0x80 | 62]),
+                response(3, &[0x80 | 63, 0x80 | 62]),
             ]),
-            greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
+            events_after_requests(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .with_settings(own_table(65_536)),
+        .with_settings(table_of_size(65_536)),
         case(
             "RFC 7541 §4.2 a larger table, not used",
-            greet(&[ack(), answer(1, &[0x88])]),
-            greeted(&[Head(1, 200), End(1)]),
+            after_requests(&[ack(), response(1, &[0x88])]),
+            events_after_requests(&[Head(1, 200), End(1)]),
         )
         .bare()
-        .with_settings(own_table(65_536)),
+        .with_settings(table_of_size(65_536)),
     ]);
 }
 
@@ -378,69 +387,69 @@ fn table(size: u32) -> Step {
 }
 
 /// Size updates at the beginning of the client's next block.
-fn sizes(sizes: &[u32]) -> Seen {
-    Seen::Sent(Sent::Sizes(sizes.to_vec()))
+fn sizes(sizes: &[u32]) -> Observed {
+    Observed::Sent(Sent::Sizes(sizes.to_vec()))
 }
 
 /// The acknowledgement of settings.
-fn again() -> [Seen; 2] {
+fn acknowledged() -> [Observed; 2] {
     [sent_ack(), Settings]
 }
 
-/// The client's encoder uses the table that the server offers. The witness decodes with that table.
+/// The client's encoder uses the table that the server offers. The checker decodes with that table.
 #[test]
-fn our_table_as_it_is_offered() {
+fn client_table_has_offered_size() {
     run([
         case(
             "RFC 7541 §4.2 no table from the beginning",
             [table(0), get(), get()],
-            [&again()[..], &[sizes(&[0]), sent_get(1), sent_get(3)]].concat(),
+            [&acknowledged()[..], &[sizes(&[0]), sent_get(1), sent_get(3)]].concat(),
         )
         .bare(),
         case(
-            "RFC 7541 §4.2 a table too small for what requests share",
+            "RFC 7541 §4.2 a table too small for the shared fields",
             [table(60), get(), get()],
-            [&again()[..], &[sizes(&[60]), sent_get(1), sent_get(3)]].concat(),
+            [&acknowledged()[..], &[sizes(&[60]), sent_get(1), sent_get(3)]].concat(),
         )
         .bare(),
         case(
             "RFC 7541 §4.2 a table just large enough",
             [table(200), get(), get()],
-            [&again()[..], &[sizes(&[200]), sent_get(1), sent_get(3)]].concat(),
+            [&acknowledged()[..], &[sizes(&[200]), sent_get(1), sent_get(3)]].concat(),
         )
         .bare(),
         case(
             "RFC 7541 §4.2 a larger table is not needed",
             [table(1 << 20), get(), get()],
-            [&again()[..], &[sent_get(1), sent_get(3)]].concat(),
+            [&acknowledged()[..], &[sent_get(1), sent_get(3)]].concat(),
         )
         .bare(),
     ]);
 }
 
 #[test]
-fn our_table_as_it_changes() {
+fn client_table_change_sends_size_update() {
     run([
         case(
-            "RFC 7541 §4.2 a table that goes and comes back",
+            "RFC 7541 §4.2 a table that is removed and restored",
             [get(), table(0), get(), table(4096), get(), get()],
             [
                 &[sent_get(1)],
-                &again()[..],
+                &acknowledged()[..],
                 &[sizes(&[0]), sent_get(3)],
-                &again(),
+                &acknowledged(),
                 &[sizes(&[4096]), sent_get(5), sent_get(7)],
             ]
             .concat(),
         )
         .with_requests(0),
         case(
-            "RFC 7541 §4.2 a table that goes and comes back between two requests",
+            "RFC 7541 §4.2 a table that is removed and restored between two requests",
             [get(), table(0), table(4096), get(), get()],
             [
                 &[sent_get(1)],
-                &again()[..],
-                &again(),
+                &acknowledged()[..],
+                &acknowledged(),
                 &[sizes(&[0, 4096]), sent_get(3), sent_get(5)],
             ]
             .concat(),
@@ -450,36 +459,37 @@ fn our_table_as_it_changes() {
 }
 
 #[test]
-fn our_table_as_it_changes_more_than_once() {
+fn client_table_changes_send_smallest_and_last() {
     run([
         case(
             "RFC 7541 §4.2 the smallest and the last of many",
             [get(), table(3000), table(100), table(7000), table(900), get()],
             [
                 &[sent_get(1)],
-                &again()[..],
-                &again(),
-                &again(),
-                &again(),
+                &acknowledged()[..],
+                &acknowledged(),
+                &acknowledged(),
+                &acknowledged(),
                 &[sizes(&[100, 900]), sent_get(3)],
             ]
             .concat(),
         )
         .with_requests(0),
         case(
-            "RFC 7541 §4.2 a table that goes and comes back within one frame",
+            "RFC 7541 §4.2 a table that is removed and restored within one frame",
             [get(), settings(&[(HEADER_TABLE_SIZE, 0), (HEADER_TABLE_SIZE, 4096)]), get(), get()],
-            [&[sent_get(1)], &again()[..], &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
+            [&[sent_get(1)], &acknowledged()[..], &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]]
+                .concat(),
         )
         .with_requests(0),
         case(
-            "RFC 7541 §4.2 a smaller table that keeps what is in it",
+            "RFC 7541 §4.2 a smaller table that keeps all entries",
             [get(), table(300), get(), table(4096), get()],
             [
                 &[sent_get(1)],
-                &again()[..],
+                &acknowledged()[..],
                 &[sizes(&[300]), sent_get(3)],
-                &again(),
+                &acknowledged(),
                 &[sizes(&[4096]), sent_get(5)],
             ]
             .concat(),

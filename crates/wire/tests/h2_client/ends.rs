@@ -1,9 +1,9 @@
-//! Connections that go away, and what is counted.
+//! GOAWAY, and the counts of a connection.
 
 use super::*;
 
 #[test]
-fn connections_that_go_away() {
+fn go_away_returns_unprocessed_streams() {
     use ErrorCode::NoError;
     run([
         case(
@@ -32,7 +32,7 @@ fn connections_that_go_away() {
         .with_requests(2),
         case(
             "§6.8 debug data, and the reserved bit",
-            [frame(Kind::GoAway, 0, 0, &[&[0x80, 0, 0, 1, 0, 0, 0, 2][..], b"why"].concat())],
+            [frame(Kind::GoAway, 0, 0, &[&[0x80, 0, 0, 1, 0, 0, 0, 2][..], b"debug"].concat())],
             [GoAway(ErrorCode::InternalError, vec![])],
         ),
         case("§7 an unknown code", [go_away(1, 77)], [GoAway(ErrorCode::Unknown, vec![])]),
@@ -40,7 +40,7 @@ fn connections_that_go_away() {
 }
 
 #[test]
-fn streams_that_stay_while_a_connection_goes_away() {
+fn go_away_keeps_processed_streams_open() {
     use ErrorCode::NoError;
     run([
         case(
@@ -77,7 +77,7 @@ fn streams_that_stay_while_a_connection_goes_away() {
                 sent_ack(),
                 Settings,
                 Room(0),
-                Seen::Sent(Sent::Pong([0; 8])),
+                Observed::Sent(Sent::Pong([0; 8])),
             ],
         )
         .with_requests(2),
@@ -90,9 +90,8 @@ fn streams_that_stay_while_a_connection_goes_away() {
     ]);
 }
 
-/// The codes of all errors, as §7 and the sections that name them want it.
 #[test]
-fn what_is_counted() {
+fn counts_of_frames_and_header_bytes() {
     let mut talk = Talk::new(LARGE);
     talk.step(&settings(&[]), usize::MAX);
     (0..3).for_each(|_| talk.step(&get(), 3));
@@ -114,23 +113,23 @@ fn what_is_counted() {
     );
 }
 
-/// Bytes that the server makes us write: a frame's nine bytes and its payload each time. A request
-/// and its body do not count.
+/// Replies count with the nine bytes of their header and their payload. A request and its body do
+/// not count.
 #[test]
-fn replies_are_counted_in_bytes() {
+fn counts_of_reply_bytes() {
     let mut talk =
         Talk::new(ClientSettings { stream_window: 10, connection_window: 1 << 20, ..LARGE });
-    let mut replied = |step: Step| {
+    let mut reply_bytes = |step: Step| {
         let before = talk.counts.replies;
         talk.step(&step, usize::MAX);
         talk.counts.replies - before
     };
-    assert_eq!(replied(settings(&[])), 9, "SETTINGS are acknowledged");
-    assert_eq!(replied(post(5)), 0);
-    assert_eq!(replied(head(1, 200, 0)), 0);
-    assert_eq!(replied(data(1, "1234", 0)), 0);
-    assert_eq!(replied(data(1, "5", 0)), 9 + 4, "half of the window is given back");
-    assert_eq!(replied(ping(b"12345678", 0)), 9 + 8);
-    assert_eq!(replied(ping(b"12345678", ACK)), 0);
-    assert_eq!(replied(data(1, [0; 11], 0)), 9 + 4, "more than the window: RST_STREAM");
+    assert_eq!(reply_bytes(settings(&[])), 9, "SETTINGS are acknowledged");
+    assert_eq!(reply_bytes(post(5)), 0);
+    assert_eq!(reply_bytes(head(1, 200, 0)), 0);
+    assert_eq!(reply_bytes(data(1, "1234", 0)), 0);
+    assert_eq!(reply_bytes(data(1, "5", 0)), 9 + 4, "half of the window is used: WINDOW_UPDATE");
+    assert_eq!(reply_bytes(ping(b"12345678", 0)), 9 + 8);
+    assert_eq!(reply_bytes(ping(b"12345678", ACK)), 0);
+    assert_eq!(reply_bytes(data(1, [0; 11], 0)), 9 + 4, "more than the window: RST_STREAM");
 }

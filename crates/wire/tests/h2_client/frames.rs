@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn frames_too_long_or_unknown() {
+fn frame_too_long_refused_unknown_ignored() {
     run([
         breaks(
             "§4.2 a frame is too long",
@@ -58,23 +58,23 @@ fn frames_too_long_or_unknown() {
                 data(1, "y", END_STREAM | 0xF6),
                 ping(&[1; 8], 0xFE),
             ],
-            [Head(1, 200), body(1, "xy"), End(1), Seen::Sent(Sent::Pong([1; 8]))],
+            [Head(1, 200), body(1, "xy"), End(1), Observed::Sent(Sent::Pong([1; 8]))],
         ),
     ]);
 }
 
 #[test]
-fn ping_and_priority_of_the_wrong_length_or_stream() {
+fn invalid_ping_or_priority_refused() {
     run([
         case(
-            "§6.7 PING is answered alike",
+            "§6.7 PING is acknowledged with the same payload",
             [ping(b"12345678", 0)],
-            [Seen::Sent(Sent::Pong(*b"12345678"))],
+            [Observed::Sent(Sent::Pong(*b"12345678"))],
         ),
-        case("§6.7 an answer to PING is not answered", [ping(b"12345678", ACK)], []),
+        case("§6.7 an acknowledgement is not acknowledged", [ping(b"12345678", ACK)], []),
         breaks("§6.7 a short PING", [ping(&[0; 7], 0)], E::FrameLength, SIZE),
         breaks("§6.7 a long PING", [ping(&[0; 9], 0)], E::FrameLength, SIZE),
-        breaks("§6.7 a short answer to PING", [ping(&[], ACK)], E::FrameLength, SIZE),
+        breaks("§6.7 a short acknowledgement", [ping(&[], ACK)], E::FrameLength, SIZE),
         breaks(
             "§6.7 PING on a stream",
             [frame(Kind::Ping, 0, 1, &[0; 8])],
@@ -107,7 +107,7 @@ fn ping_and_priority_of_the_wrong_length_or_stream() {
 }
 
 #[test]
-fn other_frames_of_the_wrong_length_or_stream() {
+fn frame_of_wrong_length_or_stream_refused() {
     run([
         breaks("§6.1 DATA on stream 0", [data(0, "x", 0)], E::WrongStream, PROTOCOL),
         breaks("§6.2 HEADERS on stream 0", [head(0, 200, 0)], E::WrongStream, PROTOCOL),
@@ -208,15 +208,15 @@ fn padding_is_not_content() {
 }
 
 #[test]
-fn padding_that_does_not_fit() {
+fn padding_too_long_refused() {
     run([
         case(
-            "§6.1 DATA of nothing but its padding's length is too much",
+            "§6.1 padding without a byte of payload",
             [head(1, 200, 0), data(1, [1], PADDED)],
             [Head(1, 200), Error(E::Padding, PROTOCOL)],
         ),
         case(
-            "§6.1 padding that leaves nothing",
+            "§6.1 padding fills the payload",
             [head(1, 200, 0), data(1, [3, 0, 0, 0], PADDED | END_STREAM)],
             [Head(1, 200), End(1)],
         ),
@@ -264,19 +264,19 @@ fn padding_that_does_not_fit() {
 }
 
 #[test]
-fn our_frames() {
-    let long = |field| Step::Asks(Request { field, ..Request::get() });
+fn client_frames_respect_size_and_stream_order() {
+    let long = |field| Step::Send(Request { field, ..Request::get() });
     run([
         case(
             "§6.10 a long head is continued",
             [long(40_000)],
-            [Seen::Sent(Sent::Headers(1, 3, true))],
+            [Observed::Sent(Sent::Headers(1, 3, true))],
         )
         .with_requests(0),
         case(
             "§6.10 a long head before a body",
-            [Step::Asks(Request { field: 20_000, ..Request::post(3) })],
-            [Seen::Sent(Sent::Headers(1, 2, false)), sent_end(1, 3)],
+            [Step::Send(Request { field: 20_000, ..Request::post(3) })],
+            [Observed::Sent(Sent::Headers(1, 2, false)), sent_end(1, 3)],
         )
         .with_requests(0),
         case(
@@ -300,7 +300,7 @@ fn our_frames() {
                 sent_end(3, 10_000),
                 sent_ack(),
                 Settings,
-                Seen::Sent(Sent::Headers(5, 3, true)),
+                Observed::Sent(Sent::Headers(5, 3, true)),
                 sent_post(7),
                 sent_data(7, 16_384),
                 sent_end(7, 616),
@@ -309,13 +309,13 @@ fn our_frames() {
         .with_requests(0),
         case(
             "§5.1.1 streams are odd and rise",
-            [get(), head(1, 204, END_STREAM), get(), Step::Cancels(3), get()],
+            [get(), head(1, 204, END_STREAM), get(), Step::Cancel(3), get()],
             [
                 sent_get(1),
                 Head(1, 204),
                 End(1),
                 sent_get(3),
-                Seen::Sent(Sent::Reset(3, ErrorCode::Cancel)),
+                Observed::Sent(Sent::Reset(3, ErrorCode::Cancel)),
                 sent_get(5),
             ],
         )

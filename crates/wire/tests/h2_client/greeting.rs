@@ -1,9 +1,9 @@
-//! How connections begin, and what settings mean.
+//! The beginning of connections, and the effect of settings.
 
 use super::*;
 
 #[test]
-fn connections_begin() {
+fn connection_requires_settings_first() {
     run([
         case(
             "§3.4 settings come first, and are acknowledged",
@@ -12,7 +12,7 @@ fn connections_begin() {
         )
         .bare(),
         case(
-            "§3.4 nothing is asked before",
+            "§3.4 no room for requests before the settings",
             [Step::Room, settings(&[]), Step::Room],
             [Room(0), sent_ack(), Settings, Room(usize::MAX)],
         )
@@ -20,7 +20,7 @@ fn connections_begin() {
         breaks("§3.4 PING first", [ping(&[0; 8], 0)], E::NoPreface, PROTOCOL).bare(),
         breaks("§3.4 GOAWAY first", [go_away(0, 1)], E::NoPreface, PROTOCOL).bare(),
         breaks("§3.4 an acknowledgement first", [ack()], E::NoPreface, PROTOCOL).bare(),
-        breaks("§3.4 an answer first", [head(1, 200, END_STREAM)], E::NoPreface, PROTOCOL).bare(),
+        breaks("§3.4 a response first", [head(1, 200, END_STREAM)], E::NoPreface, PROTOCOL).bare(),
         breaks("§3.4 DATA first", [data(1, "x", 0)], E::NoPreface, PROTOCOL).bare(),
         breaks(
             "§3.4 an unknown frame first",
@@ -45,7 +45,7 @@ fn connections_begin() {
 }
 
 #[test]
-fn upgraded_connections_begin() {
+fn upgraded_connection_has_open_stream_1() {
     run([
         case(
             "RFC 7540 §3.2 stream 1 of an upgrade",
@@ -69,7 +69,7 @@ fn upgraded_connections_begin() {
         )
         .upgraded(RequestKind::Other),
         case(
-            "RFC 7540 §3.2 the upgrade was asked with HEAD",
+            "RFC 7540 §3.2 the upgrade was requested with HEAD",
             [settings(&[]), head_with(1, 200, &[("content-length", "5")], END_STREAM)],
             [sent_ack(), Settings, Head(1, 200), End(1)],
         )
@@ -82,7 +82,7 @@ fn upgraded_connections_begin() {
         )
         .upgraded(RequestKind::Other),
         case(
-            "RFC 7540 §3.2 no window for DATA on stream 1, whose request is whole",
+            "RFC 7540 §3.2 stream 1 needs no window, because its request is whole",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), window(1, STREAM), head(1, 200, END_STREAM)],
             [sent_ack(), Settings, Window, Head(1, 200), End(1)],
         )
@@ -91,11 +91,14 @@ fn upgraded_connections_begin() {
 }
 
 #[test]
-fn our_greeting() {
-    let greeting = |own| Talk::new(own).seen;
-    let settings = |list: &[(u16, u32)]| Seen::Sent(Sent::Settings(list.to_vec()));
-    let own = ClientSettings::default();
-    assert_eq!(greeting(own), [settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, 65_535)])]);
+fn greeting_announces_client_settings() {
+    let greeting = |client_settings| Talk::new(client_settings).events;
+    let settings = |list: &[(u16, u32)]| Observed::Sent(Sent::Settings(list.to_vec()));
+    let client_settings = ClientSettings::default();
+    assert_eq!(
+        greeting(client_settings),
+        [settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, 65_535)])]
+    );
     assert_eq!(
         greeting(ClientSettings { header_table_size: 0, ..LARGE }),
         [
@@ -107,14 +110,15 @@ fn our_greeting() {
             sent_window(0, (1 << 30) - 1 - 65_535),
         ]
     );
-    let most = ClientSettings { connection_window: STREAM, stream_window: STREAM, ..own };
-    assert_eq!(greeting(most)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
+    let largest =
+        ClientSettings { connection_window: STREAM, stream_window: STREAM, ..client_settings };
+    assert_eq!(greeting(largest)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
     // A window below the initial window of a connection cannot be set at once (§6.9.2).
-    assert_eq!(greeting(ClientSettings { connection_window: 1023, ..own }).len(), 1);
+    assert_eq!(greeting(ClientSettings { connection_window: 1023, ..client_settings }).len(), 1);
 }
 
 #[test]
-fn settings_are_acknowledged() {
+fn valid_settings_acknowledged_invalid_refused() {
     let setting = |id, value| [settings(&[(id, value)])];
     run([
         case("§6.5.2 unknown settings are ignored", setting(0xABCD, 7), [sent_ack(), Settings]),
@@ -124,11 +128,15 @@ fn settings_are_acknowledged() {
             [sent_ack(), Settings],
         ),
         case(
-            "§6.5 the last of equal settings holds",
+            "§6.5 the last value of a repeated setting applies",
             [settings(&[(MAX_CONCURRENT_STREAMS, 0), (MAX_CONCURRENT_STREAMS, 5)]), Step::Room],
             [sent_ack(), Settings, Room(4)],
         ),
-        case("§4.2 as many as fit", [settings(&[(7, 7); 2730])], [sent_ack(), Settings]),
+        case(
+            "§4.2 as many settings as fit into a frame",
+            [settings(&[(7, 7); 2730])],
+            [sent_ack(), Settings],
+        ),
         case(
             "§6.5.3 each is acknowledged",
             [settings(&[]), settings(&[])],
@@ -141,7 +149,7 @@ fn settings_are_acknowledged() {
             SIZE,
         ),
         breaks(
-            "§6.5 no multiple of six",
+            "§6.5 length is not a multiple of six",
             [frame(Kind::Settings, 0, 0, &[0; 5])],
             E::FrameLength,
             SIZE,
@@ -158,16 +166,12 @@ fn settings_are_acknowledged() {
 }
 
 #[test]
-fn values_of_settings() {
+fn setting_value_out_of_range_refused() {
     let setting = |id, value| [settings(&[(id, value)])];
     run([
-        case(
-            "§6.5.2 push is not what a server enables: 0",
-            setting(ENABLE_PUSH, 0),
-            [sent_ack(), Settings],
-        ),
+        case("§6.5.2 a server may disable push", setting(ENABLE_PUSH, 0), [sent_ack(), Settings]),
         breaks(
-            "§6.5.2 push is not what a server enables: 1",
+            "§6.5.2 a server must not enable push",
             setting(ENABLE_PUSH, 1),
             E::SettingValue,
             PROTOCOL,
@@ -206,7 +210,7 @@ fn values_of_settings() {
 }
 
 #[test]
-fn streams_that_the_server_allows() {
+fn max_concurrent_streams_limits_room() {
     run([
         case(
             "§6.5.2 no stream is allowed, then two",

@@ -1,6 +1,6 @@
-//! The HTTP/2 client against scripted servers: the states of streams (RFC 9113 §5.1), framing (§4),
-//! streams (§5), frames (§6), and messages (§8). Every script is read whole and in pieces, and must
-//! be seen alike.
+//! Tests the HTTP/2 client with scripted servers: framing (RFC 9113 §4), the states of streams
+//! (§5), frames (§6), and messages (§8). Every script arrives whole and in pieces, and must give
+//! the same events.
 
 mod blocks;
 mod ends;
@@ -19,11 +19,11 @@ use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
 use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{ErrorCode, Http2Error as E, hpack, limits};
-use talk::Seen::*;
+use talk::Observed::*;
 use talk::frames::*;
-use talk::{Request, Seen, Sent, Talk};
+use talk::{Observed, Request, Sent, Talk};
 
-/// As large as the engine's are by default.
+/// The default windows of the engine.
 const LARGE: ClientSettings = ClientSettings {
     header_table_size: 4096,
     stream_window: (1 << 30) - 1,
@@ -33,35 +33,41 @@ const STREAM: u32 = (1 << 31) - 1;
 
 struct Case {
     name: &'static str,
-    own: ClientSettings,
+    client_settings: ClientSettings,
     start: Start,
     steps: Vec<Step>,
-    seen: Vec<Seen>,
+    events: Vec<Observed>,
 }
 
 #[derive(Clone, Copy)]
 enum Start {
-    /// Nothing has been said.
+    /// The server has sent nothing.
     Bare,
-    /// Settings are exchanged, and so many requests asked.
+    /// Settings are exchanged, and this number of requests has been sent.
     Requests(u32),
-    /// Stream 1 is there, and nothing has been said in HTTP/2.
+    /// Stream 1 is open, and the server has sent nothing in HTTP/2.
     Upgraded(RequestKind),
 }
 
-/// One request has been asked.
-fn case(name: &'static str, steps: impl Into<Vec<Step>>, seen: impl Into<Vec<Seen>>) -> Case {
-    Case { name, own: LARGE, start: Start::Requests(1), steps: steps.into(), seen: seen.into() }
+/// A case that begins after one request.
+fn case(name: &'static str, steps: impl Into<Vec<Step>>, events: impl Into<Vec<Observed>>) -> Case {
+    Case {
+        name,
+        client_settings: LARGE,
+        start: Start::Requests(1),
+        steps: steps.into(),
+        events: events.into(),
+    }
 }
 
-/// One request has been asked, and the connection breaks.
-fn breaks(name: &'static str, steps: impl Into<Vec<Step>>, why: E, code: ErrorCode) -> Case {
-    case(name, steps, [Error(why, code)])
+/// A case that begins after one request, and ends with an error of the connection.
+fn breaks(name: &'static str, steps: impl Into<Vec<Step>>, violation: E, code: ErrorCode) -> Case {
+    case(name, steps, [Error(violation, code)])
 }
 
-/// One request has been asked, and its response is malformed.
-fn malformed(name: &'static str, steps: impl Into<Vec<Step>>, why: M) -> Case {
-    case(name, steps, [Malformed(1, why, ErrorCode::ProtocolError)])
+/// A case that begins after one request, and whose response is malformed.
+fn malformed(name: &'static str, steps: impl Into<Vec<Step>>, violation: M) -> Case {
+    case(name, steps, [Malformed(1, violation, ErrorCode::ProtocolError)])
 }
 
 impl Case {
@@ -77,34 +83,34 @@ impl Case {
         Case { start: Start::Upgraded(kind), ..self }
     }
 
-    fn with_settings(self, own: ClientSettings) -> Case {
-        Case { own, ..self }
+    fn with_settings(self, client_settings: ClientSettings) -> Case {
+        Case { client_settings, ..self }
     }
 
     /// Plays the script with the server's bytes in pieces of at most `cut`.
-    fn play(&self, cut: usize) -> Vec<Seen> {
+    fn play(&self, cut: usize) -> Vec<Observed> {
         let mut talk = match self.start {
-            Start::Upgraded(kind) => Talk::upgraded(self.own, kind),
-            Start::Bare | Start::Requests(_) => Talk::new(self.own),
+            Start::Upgraded(kind) => Talk::upgraded(self.client_settings, kind),
+            Start::Bare | Start::Requests(_) => Talk::new(self.client_settings),
         };
         if let Start::Requests(requests) = self.start {
             talk.step(&settings(&[]), cut);
             talk.step(&ack(), cut);
             (0..requests).for_each(|_| talk.step(&get(), cut));
         }
-        talk.seen.clear();
-        for step in self.joined() {
+        talk.events.clear();
+        for step in self.joined_steps() {
             talk.step(&step, cut);
         }
-        talk.seen
+        talk.events
     }
 
     /// Joins consecutive server outputs into one.
-    fn joined(&self) -> Vec<Step> {
+    fn joined_steps(&self) -> Vec<Step> {
         let mut joined: Vec<Step> = Vec::new();
         for step in &self.steps {
             match (joined.last_mut(), step) {
-                (Some(Step::Says(all)), Step::Says(more)) => all.extend_from_slice(more),
+                (Some(Step::Receive(all)), Step::Receive(more)) => all.extend_from_slice(more),
                 _ => joined.push(step.clone()),
             }
         }
@@ -116,13 +122,13 @@ fn run(cases: impl IntoIterator<Item = Case>) {
     let mut failures = String::new();
     for case in cases {
         for cut in [usize::MAX, 1, 2, 7, 4096] {
-            let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.play(cut)));
-            match seen {
-                Ok(seen) if seen == case.seen => {}
-                Ok(seen) => {
+            let events = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case.play(cut)));
+            match events {
+                Ok(events) if events == case.events => {}
+                Ok(events) => {
                     failures += &format!(
-                        "{} (pieces of {cut}):\n  {seen:?}\n  {:?}\n",
-                        case.name, case.seen
+                        "{} (pieces of {cut}):\n  {events:?}\n  {:?}\n",
+                        case.name, case.events
                     );
                     break;
                 }
@@ -133,36 +139,36 @@ fn run(cases: impl IntoIterator<Item = Case>) {
             }
         }
     }
-    assert!(failures.is_empty(), "seen, and expected:\n{failures}");
+    assert!(failures.is_empty(), "observed events, then expected ones:\n{failures}");
 }
 
-fn body(stream: u32, bytes: impl AsRef<[u8]>) -> Seen {
+fn body(stream: u32, bytes: impl AsRef<[u8]>) -> Observed {
     Body(stream, bytes.as_ref().to_vec())
 }
 
-fn sent_data(stream: u32, length: usize) -> Seen {
-    Seen::Sent(Sent::Data(stream, length, false))
+fn sent_data(stream: u32, length: usize) -> Observed {
+    Observed::Sent(Sent::Data(stream, length, false))
 }
 
-fn sent_end(stream: u32, length: usize) -> Seen {
-    Seen::Sent(Sent::Data(stream, length, true))
+fn sent_end(stream: u32, length: usize) -> Observed {
+    Observed::Sent(Sent::Data(stream, length, true))
 }
 
 /// A request's head in one frame.
-fn sent_get(stream: u32) -> Seen {
-    Seen::Sent(Sent::Headers(stream, 1, true))
+fn sent_get(stream: u32) -> Observed {
+    Observed::Sent(Sent::Headers(stream, 1, true))
 }
 
-fn sent_post(stream: u32) -> Seen {
-    Seen::Sent(Sent::Headers(stream, 1, false))
+fn sent_post(stream: u32) -> Observed {
+    Observed::Sent(Sent::Headers(stream, 1, false))
 }
 
-fn sent_window(stream: u32, by: u32) -> Seen {
-    Seen::Sent(Sent::Window(stream, by))
+fn sent_window(stream: u32, increment: u32) -> Observed {
+    Observed::Sent(Sent::Window(stream, increment))
 }
 
-fn sent_ack() -> Seen {
-    Seen::Sent(Sent::Ack)
+fn sent_ack() -> Observed {
+    Observed::Sent(Sent::Ack)
 }
 
 const PROTOCOL: ErrorCode = ErrorCode::ProtocolError;

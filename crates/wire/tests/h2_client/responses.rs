@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn responses() {
     run([
-        case("§8.1 a head that is all", [head(1, 200, END_STREAM)], [Head(1, 200), End(1)]),
+        case("§8.1 a head without a body", [head(1, 200, END_STREAM)], [Head(1, 200), End(1)]),
         case(
             "§8.1 a head and a body",
             [head(1, 200, 0), data(1, "Hello, ", 0), data(1, "World!", END_STREAM)],
@@ -27,7 +27,7 @@ fn responses() {
             [Head(1, 200), Trailers(1)],
         ),
         case(
-            "§8.1 trailers of nothing",
+            "§8.1 empty trailers",
             [head(1, 200, 0), fields(1, &[], END_STREAM)],
             [Head(1, 200), Trailers(1)],
         ),
@@ -76,7 +76,7 @@ fn interim_responses() {
             [Head(1, 200), Malformed(1, M::Trailers, PROTOCOL)],
         ),
         case(
-            "§8.1 as many interim responses as there may be",
+            "§8.1 as many interim responses as are allowed",
             interim(32, END_STREAM),
             [vec![Interim(1, 102); 32], vec![Head(1, 200), End(1)]].concat(),
         ),
@@ -90,7 +90,7 @@ fn interim_responses() {
 }
 
 #[test]
-fn responses_in_the_wrong_order() {
+fn response_out_of_order_is_malformed() {
     run([
         malformed("§8.1 DATA before the head", [data(1, "x", 0)], M::DataBeforeHead),
         malformed(
@@ -118,7 +118,7 @@ fn responses_in_the_wrong_order() {
             [head(1, 200, 0), fields(1, &[("A", "b")], END_STREAM)],
             [Head(1, 200), Malformed(1, M::FieldName, PROTOCOL)],
         ),
-        // A finished response is left alone: the stream is closed on both sides.
+        // The stream is closed on both sides.
         case(
             "§5.1 no RST_STREAM after a finished response",
             [head(1, 200, 0), data(1, "x", END_STREAM), get()],
@@ -132,17 +132,17 @@ fn interim(times: usize, flags: u8) -> Vec<Step> {
 }
 
 /// A malformed response with these fields.
-fn wrong(name: &'static str, list: &[(&str, &str)], why: M) -> Case {
-    malformed(name, [fields(1, list, END_STREAM)], why)
+fn wrong(name: &'static str, list: &[(&str, &str)], violation: M) -> Case {
+    malformed(name, [fields(1, list, END_STREAM)], violation)
 }
 
 #[test]
-fn fields_of_responses() {
+fn invalid_response_field_is_malformed() {
     run([
         wrong("§8.3.2 no status", &[("a", "b")], M::Status),
         wrong("§8.3.2 two statuses", &[(":status", "200"), (":status", "200")], M::Status),
         wrong("RFC 9110 §15 a status has three digits", &[(":status", "20")], M::Status),
-        wrong("RFC 9110 §15 a status is no word", &[(":status", "abc")], M::Status),
+        wrong("RFC 9110 §15 a status is a number", &[(":status", "abc")], M::Status),
         wrong(
             "§8.3 a pseudo-header field of requests",
             &[(":status", "200"), (":path", "/")],
@@ -179,7 +179,7 @@ fn fields_of_responses() {
 }
 
 #[test]
-fn connection_and_length_fields_of_responses() {
+fn connection_or_length_field_is_malformed() {
     run([
         wrong(
             "§8.2.2 connection",
@@ -199,7 +199,7 @@ fn connection_and_length_fields_of_responses() {
             M::ConnectionField,
         ),
         wrong(
-            "RFC 9110 §8.6 no number",
+            "RFC 9110 §8.6 not a number",
             &[(":status", "200"), ("content-length", "x")],
             M::ContentLength,
         ),
@@ -219,7 +219,7 @@ fn connection_and_length_fields_of_responses() {
             M::ContentLength,
         ),
         case(
-            "§8.2.1 what may be in a value",
+            "§8.2.1 characters that are allowed in a value",
             [head_with(1, 200, &[("a", "\u{e9}\x7f b\tc"), ("b", "")], END_STREAM)],
             [Head(1, 200), End(1)],
         ),
@@ -232,11 +232,11 @@ fn connection_and_length_fields_of_responses() {
 }
 
 #[test]
-fn fields_are_shown_to_those_who_want_them() {
+fn wanted_fields_are_stored() {
     let mut talk = Talk::new(LARGE);
     talk.step(&settings(&[]), 5);
     for wants_fields in [true, false, true] {
-        talk.ask(Request { wants_fields, ..Request::get() });
+        talk.send_request(Request { wants_fields, ..Request::get() });
     }
     let list = [(":status", "200"), ("server", "x"), ("a", ""), ("a", "b")];
     talk.step(&fields(1, &list, END_STREAM), 5);
@@ -249,29 +249,29 @@ fn fields_are_shown_to_those_who_want_them() {
 }
 
 #[test]
-fn lengths_of_bodies() {
-    let long = |n| head_with(1, 200, &[("content-length", n)], 0);
+fn body_length_mismatch_is_malformed() {
+    let head_with_length = |n| head_with(1, 200, &[("content-length", n)], 0);
     let wrong = |name, steps: &[Step]| {
         case(
             name,
-            [&[long("3")], steps].concat(),
+            [&[head_with_length("3")], steps].concat(),
             [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL)],
         )
     };
     run([
         case(
-            "§8.1.1 as long as it says",
-            [long("3"), data(1, "a", 0), data(1, padded("bc", 3), PADDED | END_STREAM)],
+            "§8.1.1 as long as declared",
+            [head_with_length("3"), data(1, "a", 0), data(1, padded("bc", 3), PADDED | END_STREAM)],
             [Head(1, 200), body(1, "abc"), End(1)],
         ),
         case(
-            "§8.1.1 as long as it says, and trailers",
-            [long("3"), data(1, "abc", 0), fields(1, &[], END_STREAM)],
+            "§8.1.1 as long as declared, and trailers",
+            [head_with_length("3"), data(1, "abc", 0), fields(1, &[], END_STREAM)],
             [Head(1, 200), body(1, "abc"), Trailers(1)],
         ),
         case(
-            "§8.1.1 a body of nothing",
-            [long("0"), data(1, "", END_STREAM)],
+            "§8.1.1 an empty body",
+            [head_with_length("0"), data(1, "", END_STREAM)],
             [Head(1, 200), End(1)],
         ),
         malformed(
@@ -290,12 +290,12 @@ fn lengths_of_bodies() {
         wrong("§8.1.1 trailers too early", &[fields(1, &[], END_STREAM)]),
         case(
             "§8.1.1 a body that becomes too long",
-            [long("3"), data(1, "abc", 0), data(1, "d", 0)],
+            [head_with_length("3"), data(1, "abc", 0), data(1, "d", 0)],
             [Head(1, 200), body(1, "abc"), Malformed(1, M::BodyLength, PROTOCOL)],
         ),
         case(
-            "§8.1.1 what is left of a frame that is too long is passed over",
-            [long("3"), data(1, "abcdef", 0), head(3, 204, END_STREAM)],
+            "§8.1.1 the rest of a frame that is too long is skipped",
+            [head_with_length("3"), data(1, "abcdef", 0), head(3, 204, END_STREAM)],
             [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL), Head(3, 204), End(3)],
         )
         .with_requests(2),
@@ -303,28 +303,28 @@ fn lengths_of_bodies() {
 }
 
 #[test]
-fn answers_without_a_body() {
-    let head_answer = |name, steps: &[Step], seen: &[Seen]| {
-        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], seen].concat())
+fn bodiless_response_with_data_is_malformed() {
+    let head_case = |name, steps: &[Step], events: &[Observed]| {
+        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], events].concat())
             .with_requests(0)
     };
     run([
-        head_answer(
+        head_case(
             "RFC 9110 §9.3.2 HEAD has no body, whatever its length",
             &[head_with(1, 200, &[("content-length", "3")], END_STREAM)],
             &[Head(1, 200), End(1)],
         ),
-        head_answer(
+        head_case(
             "RFC 9110 §9.3.2 HEAD, ended by an empty DATA",
             &[head_with(1, 200, &[("content-length", "3")], 0), data(1, "", END_STREAM)],
             &[Head(1, 200), End(1)],
         ),
-        head_answer(
+        head_case(
             "RFC 9110 §9.3.2 HEAD, ended by trailers",
             &[head_with(1, 200, &[("content-length", "3")], 0), fields(1, &[], END_STREAM)],
             &[Head(1, 200), Trailers(1)],
         ),
-        head_answer(
+        head_case(
             "RFC 9110 §9.3.2 HEAD with a body",
             &[head(1, 200, 0), data(1, "x", END_STREAM)],
             &[Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL)],

@@ -2,9 +2,8 @@
 
 use super::*;
 
-/// How much we send.
 #[test]
-fn windows_of_the_server() {
+fn send_windows_limit_request_bodies() {
     let posted =
         |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
     run([
@@ -22,7 +21,7 @@ fn windows_of_the_server() {
         )
         .with_requests(0),
         case(
-            "§6.9.1 the connection's window is for all",
+            "§6.9.1 all streams share the connection's window",
             [post(65_535), post(2), window(0, 1), window(0, 9)],
             [
                 &posted(1)[..],
@@ -49,10 +48,10 @@ fn windows_of_the_server() {
 }
 
 #[test]
-fn initial_windows_of_the_server() {
+fn initial_window_applies_to_open_streams() {
     run([
         case(
-            "§6.9.2 windows of nothing",
+            "§6.9.2 empty initial windows",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), post(3), window(1, 2), window(1, 7)],
             [
                 sent_ack(),
@@ -67,7 +66,7 @@ fn initial_windows_of_the_server() {
         )
         .with_requests(0),
         case(
-            "§6.9.2 a raised initial window is for open streams, too",
+            "§6.9.2 a raised initial window applies to open streams",
             [
                 settings(&[(INITIAL_WINDOW_SIZE, 1)]),
                 post(5),
@@ -96,7 +95,7 @@ fn initial_windows_of_the_server() {
 }
 
 #[test]
-fn lowered_initial_window() {
+fn lowered_initial_window_makes_window_negative() {
     run([case(
         "§6.9.2 a lowered initial window makes windows negative",
         [
@@ -127,12 +126,12 @@ fn lowered_initial_window() {
 }
 
 #[test]
-fn windows_that_overflow() {
+fn window_overflow_refused() {
     let posted =
         |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
     run([
         case(
-            "§6.9.2 the connection's window is not the settings' business",
+            "§6.9.2 settings do not change the connection's window",
             [post(65_535), settings(&[(INITIAL_WINDOW_SIZE, STREAM)]), post(1), window(0, 1)],
             [
                 &posted(1)[..],
@@ -155,7 +154,7 @@ fn windows_that_overflow() {
             [Window, Error(E::WindowOverflow, FLOW)],
         ),
         case(
-            "§6.9.1 the largest windows there may be",
+            "§6.9.1 the largest windows",
             [window(1, STREAM - 65_535), window(0, STREAM - 65_535)],
             [Window, Window],
         ),
@@ -171,16 +170,12 @@ fn windows_that_overflow() {
             [Malformed(1, M::Window, FLOW)],
         ),
         breaks(
-            "§6.9 the connection's window is raised by nothing",
+            "§6.9 the connection's window is raised by 0",
             [window(0, 0)],
             E::WindowByNothing,
             PROTOCOL,
         ),
-        malformed(
-            "§6.9 a stream's window is raised by nothing",
-            [window(1, 0)],
-            M::WindowByNothing,
-        ),
+        malformed("§6.9 a stream's window is raised by 0", [window(1, 0)], M::WindowByNothing),
         case("§6.9 the reserved bit is ignored", [window(1, 1 << 31 | 5)], [Window]),
         case(
             "§5.1 WINDOW_UPDATE on a stream that has ended",
@@ -191,9 +186,9 @@ fn windows_that_overflow() {
 }
 
 #[test]
-fn bodies_go_on_in_turn() {
+fn blocked_bodies_resume_in_order() {
     run([case(
-        "§6.9 bodies go on in turn",
+        "§6.9 blocked bodies resume in order",
         [
             settings(&[(INITIAL_WINDOW_SIZE, 0)]),
             post(2),
@@ -222,22 +217,21 @@ fn bodies_go_on_in_turn() {
     .with_requests(0)]);
 }
 
-/// How much we let the server send.
 #[test]
-fn windows_of_ours() {
-    let own = |stream_window, connection_window| ClientSettings {
+fn receive_window_exceeded_is_malformed() {
+    let client_settings = |stream_window, connection_window| ClientSettings {
         stream_window,
         connection_window,
         ..LARGE
     };
-    let small_answers =
+    let small_responses =
         (0..100).flat_map(|i| [head(1 + 2 * i, 200, 0), data(1 + 2 * i, [b'x'; 1000], END_STREAM)]);
     let small_seen = (0..100)
         .flat_map(|i| [Head(1 + 2 * i, 200), body(1 + 2 * i, [b'x'; 1000]), End(1 + 2 * i)]);
     run([
         case(
-            "§6.9 small answers need no WINDOW_UPDATE",
-            small_answers.collect::<Vec<_>>(),
+            "§6.9 small responses need no WINDOW_UPDATE",
+            small_responses.collect::<Vec<_>>(),
             small_seen.collect::<Vec<_>>(),
         )
         .with_requests(100),
@@ -246,32 +240,32 @@ fn windows_of_ours() {
             [head(1, 200, 0), data(1, [0; 11], 0)],
             [Head(1, 200), Malformed(1, M::WindowExceeded, FLOW)],
         )
-        .with_settings(own(10, 1 << 20)),
+        .with_settings(client_settings(10, 1 << 20)),
         case(
             "§6.9.1 padding counts, and its length",
             [head(1, 200, 0), data(1, padded("x", 9), PADDED)],
             [Head(1, 200), Malformed(1, M::WindowExceeded, FLOW)],
         )
-        .with_settings(own(10, 1 << 20)),
+        .with_settings(client_settings(10, 1 << 20)),
         case(
             "§6.9.1 a window may be used up",
             [head(1, 200, 0), data(1, padded("x", 8), PADDED | END_STREAM)],
             [Head(1, 200), body(1, "x"), End(1)],
         )
-        .with_settings(own(10, 1 << 20)),
+        .with_settings(client_settings(10, 1 << 20)),
     ]);
 }
 
 #[test]
-fn windows_of_ours_are_given_back() {
-    let own = |stream_window, connection_window| ClientSettings {
+fn receive_window_of_stream_raised_at_half() {
+    let client_settings = |stream_window, connection_window| ClientSettings {
         stream_window,
         connection_window,
         ..LARGE
     };
     run([
         case(
-            "§6.9 half of a stream's window is given back",
+            "§6.9 a stream's window is raised at half",
             [
                 head(1, 200, 0),
                 data(1, "1234", 0),
@@ -281,13 +275,13 @@ fn windows_of_ours_are_given_back() {
             ],
             [Head(1, 200), body(1, "1234"), sent_window(1, 5), body(1, "56789012345"), End(1)],
         )
-        .with_settings(own(10, 1 << 20)),
+        .with_settings(client_settings(10, 1 << 20)),
         case(
-            "§6.9 padding is given back as well",
+            "§6.9 padding counts, too",
             [head(1, 200, 0), data(1, padded("", 9), PADDED), data(1, "", END_STREAM)],
             [Head(1, 200), sent_window(1, 10), End(1)],
         )
-        .with_settings(own(10, 1 << 20)),
+        .with_settings(client_settings(10, 1 << 20)),
         case(
             "§6.9 a smallest window",
             [head(1, 200, 0), data(1, "1", 0), data(1, "2", 0), data(1, "3", END_STREAM)],
@@ -300,7 +294,7 @@ fn windows_of_ours_are_given_back() {
                 End(1),
             ],
         )
-        .with_settings(own(1, 1 << 20)),
+        .with_settings(client_settings(1, 1 << 20)),
         case(
             "§6.9 a window that is odd",
             [
@@ -312,29 +306,29 @@ fn windows_of_ours_are_given_back() {
             ],
             [Head(1, 200), body(1, "1"), sent_window(1, 2), body(1, "234"), End(1)],
         )
-        .with_settings(own(3, 1 << 20)),
+        .with_settings(client_settings(3, 1 << 20)),
     ]);
 }
 
 #[test]
-fn our_window_of_the_connection() {
-    let own = |stream_window, connection_window| ClientSettings {
+fn receive_window_of_connection_counts_all_data() {
+    let client_settings = |stream_window, connection_window| ClientSettings {
         stream_window,
         connection_window,
         ..LARGE
     };
     run([
         case(
-            "§6.9.1 DATA of streams that are gone counts for the connection",
+            "§6.9.1 DATA of cancelled streams counts for the connection",
             [
-                Step::Cancels(1),
+                Step::Cancel(1),
                 data(1, [0; 16_384], 0),
                 data(1, [0; 16_384], 0),
                 data(1, [0; 16_384], 0),
             ],
-            [Seen::Sent(Sent::Reset(1, ErrorCode::Cancel)), sent_window(0, 32_768)],
+            [Observed::Sent(Sent::Reset(1, ErrorCode::Cancel)), sent_window(0, 32_768)],
         )
-        .with_settings(own(1 << 20, 65_535)),
+        .with_settings(client_settings(1 << 20, 65_535)),
         case(
             "§6.9 the connection's window is exceeded",
             [
@@ -346,9 +340,9 @@ fn our_window_of_the_connection() {
             ],
             [Head(1, 200), body(1, [0; 3 * 16_384]), Error(E::WindowExceeded, FLOW)],
         )
-        .with_settings(own(1 << 20, 1023)),
+        .with_settings(client_settings(1 << 20, 1023)),
         case(
-            "§6.9 a stream that breaks its window leaves the connection's alone",
+            "§6.9 a stream that exceeds its window does not affect the connection's",
             [
                 head(1, 200, 0),
                 data(1, [0; 16_384], 0),
@@ -364,6 +358,6 @@ fn our_window_of_the_connection() {
             ],
         )
         .with_requests(2)
-        .with_settings(own(10, 65_535)),
+        .with_settings(client_settings(10, 65_535)),
     ]);
 }

@@ -1,4 +1,4 @@
-//! Frames that a server may send, valid or invalid.
+//! Steps of scripted conversations, most of them frames that a server may send, valid or invalid.
 
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
@@ -9,12 +9,13 @@ use super::Request;
 /// A part of a script.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The server says something.
-    Says(Vec<u8>),
-    Asks(Request),
-    /// We give a stream up.
-    Cancels(u32),
-    /// How many streams may be opened is noted.
+    /// The client receives bytes of the server.
+    Receive(Vec<u8>),
+    /// The client sends a request.
+    Send(Request),
+    /// The client cancels a stream.
+    Cancel(u32),
+    /// The number of streams that may be opened is recorded.
     Room,
 }
 
@@ -40,19 +41,19 @@ pub fn raw_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 pub fn frame(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Step {
-    Step::Says(raw_frame(kind as u8, flags, stream, payload))
+    Step::Receive(raw_frame(kind as u8, flags, stream, payload))
 }
 
 pub fn raw(bytes: impl AsRef<[u8]>) -> Step {
-    Step::Says(bytes.as_ref().to_vec())
+    Step::Receive(bytes.as_ref().to_vec())
 }
 
-/// The beginning of a frame that claims to be so long.
+/// The header of a frame whose payload has this length, without the payload.
 pub fn only_header(kind: Kind, stream: u32, length: usize) -> Step {
     let mut out = (length as u32).to_be_bytes()[1..].to_vec();
     out.extend_from_slice(&[kind as u8, 0]);
     out.extend_from_slice(&stream.to_be_bytes());
-    Step::Says(out)
+    Step::Receive(out)
 }
 
 pub fn settings(list: &[(u16, u32)]) -> Step {
@@ -68,7 +69,7 @@ pub fn ack() -> Step {
     frame(Kind::Settings, ACK, 0, &[])
 }
 
-/// A header block that leaves the dynamic table alone.
+/// A header block that does not change the dynamic table.
 pub fn block(list: &[(&str, &str)]) -> Vec<u8> {
     block_with(list, Indexing::Without)
 }
@@ -110,7 +111,7 @@ pub fn data(stream: u32, payload: impl AsRef<[u8]>, flags: u8) -> Step {
     frame(Kind::Data, flags, stream, payload.as_ref())
 }
 
-/// A payload with so much padding.
+/// A payload with `padding` bytes of padding.
 pub fn padded(payload: impl AsRef<[u8]>, padding: u8) -> Vec<u8> {
     [&[padding], payload.as_ref(), &vec![0; usize::from(padding)]].concat()
 }
@@ -119,8 +120,8 @@ pub fn reset(stream: u32, code: u32) -> Step {
     frame(Kind::RstStream, 0, stream, &code.to_be_bytes())
 }
 
-pub fn window(stream: u32, by: u32) -> Step {
-    frame(Kind::WindowUpdate, 0, stream, &by.to_be_bytes())
+pub fn window(stream: u32, increment: u32) -> Step {
+    frame(Kind::WindowUpdate, 0, stream, &increment.to_be_bytes())
 }
 
 pub fn ping(payload: &[u8], flags: u8) -> Step {
@@ -132,13 +133,13 @@ pub fn go_away(last: u32, code: u32) -> Step {
 }
 
 pub fn get() -> Step {
-    Step::Asks(Request::get())
+    Step::Send(Request::get())
 }
 
 pub fn head_request() -> Step {
-    Step::Asks(Request { kind: RequestKind::Head, ..Request::get() })
+    Step::Send(Request { kind: RequestKind::Head, ..Request::get() })
 }
 
 pub fn post(body: usize) -> Step {
-    Step::Asks(Request::post(body))
+    Step::Send(Request::post(body))
 }

@@ -1,15 +1,16 @@
-//! Conversations between the HTTP/2 client and a scripted server: what the server says goes in, in
-//! any pieces, and what the client saw and said comes out in one order. A witness holds the client
-//! to RFC 9113 and RFC 7541 all the while.
+//! Conversations between the HTTP/2 client and a scripted server. The server's bytes arrive in any
+//! pieces, and the client's events and frames are recorded. A checker asserts that the client
+//! follows RFC 9113 and RFC 7541.
 
-// Each test uses its part.
+// Each test uses a part of this module.
 #![allow(dead_code)]
 
+mod checker;
 pub mod frames;
-mod witness;
 
 use std::collections::VecDeque;
 
+use checker::ProtocolChecker;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::encode::SharedFields;
 use dyno_wire::h2::settings::ClientSettings;
@@ -18,25 +19,24 @@ use dyno_wire::h2::{
     StreamKey,
 };
 pub use frames::Step;
-use witness::Witness;
 
-/// Events, in an order that does not depend on how the bytes were cut.
+/// An event or a frame of the client. Their order does not depend on the pieces of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Observed {
     Settings,
     Window,
     Interim(u32, u16),
     Head(u32, u16),
-    /// All that came until something else happened.
+    /// All bytes until another event.
     Body(u32, Vec<u8>),
     /// The head or the body ended the response.
     End(u32),
-    /// Trailers did.
+    /// Trailers ended the response.
     Trailers(u32),
     Reset(u32, ErrorCode),
     /// A malformed stream, with the code that was sent to the peer.
     Malformed(u32, Malformed, ErrorCode),
-    /// GOAWAY, with the streams that count as not processed.
+    /// GOAWAY, with the streams that were not processed.
     GoAway(ErrorCode, Vec<u32>),
     /// A connection error, with the code that was sent to the peer.
     Error(Http2Error, ErrorCode),
@@ -54,7 +54,7 @@ pub enum Sent {
     Pong([u8; 8]),
     /// Size updates that begin the next header block.
     Sizes(Vec<u32>),
-    /// A header block in so many frames. `true`: it ends the stream.
+    /// A header block: stream, number of frames, and whether it ends the stream.
     Headers(u32, usize, bool),
     Data(u32, usize, bool),
     Reset(u32, ErrorCode),
@@ -68,12 +68,12 @@ pub fn fields(list: &[(&str, &str)]) -> Vec<Field> {
     list.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect()
 }
 
-/// A request as tests make it.
+/// A request of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub kind: RequestKind,
     pub body: usize,
-    /// Length of one more field's value.
+    /// Length of the value of an additional field; 0: no such field.
     pub field: usize,
     pub wants_fields: bool,
 }
@@ -107,49 +107,54 @@ impl Request {
     }
 }
 
-/// A conversation between the client and the caller of [`Talk::hear`], which acts as the server.
+/// A conversation between the client and the caller of [`Talk::receive`], which acts as the server.
 pub struct Talk {
     pub client: Client<u32>,
     pub counts: FrameCounts,
-    pub seen: Vec<Seen>,
-    witness: Witness,
+    pub events: Vec<Observed>,
+    checker: ProtocolChecker,
     shared: SharedFields,
     out: Vec<u8>,
     /// All bytes that the client wrote.
     pub written: Vec<u8>,
     next_id: u32,
-    /// Made one after the other, whenever there is room.
+    /// Sent one after the other, whenever another stream may be opened.
     pub requests: VecDeque<Request>,
-    /// And fewer than these are open.
-    pub under_way: usize,
-    /// This stream is given up when its head has come.
-    pub gives_up: Option<u32>,
+    /// Largest number of streams that are open at once.
+    pub max_open: usize,
+    /// This stream is cancelled when its head has arrived.
+    pub cancelled_stream: Option<u32>,
     pub is_over: bool,
-    /// Fields of the last head of a stream that wanted them.
+    /// Fields of the last head whose request has `wants_fields`.
     pub head: Vec<Field>,
 }
 
 impl Talk {
-    pub fn new(own: ClientSettings) -> Talk {
+    pub fn new(client_settings: ClientSettings) -> Talk {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let shared = shared();
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let client = Client::new(own, shared.table_bytes(), &mut io);
-        Talk::from_client(client, own, out, counts, 1)
+        let client = Client::new(client_settings, shared.table_bytes(), &mut io);
+        Talk::from_client(client, client_settings, out, counts, 1)
     }
 
-    /// A connection that was upgraded, and whose stream 1 is there.
-    pub fn upgraded(own: ClientSettings, kind: RequestKind) -> Talk {
+    /// A connection that was upgraded, with stream 1 open.
+    pub fn upgraded(client_settings: ClientSettings, kind: RequestKind) -> Talk {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let (client, _) =
-            Client::from_upgrade(own, shared().table_bytes(), (kind, false), 1, &mut io);
-        Talk::from_client(client, own, out, counts, 3)
+        let (client, _) = Client::from_upgrade(
+            client_settings,
+            shared().table_bytes(),
+            (kind, false),
+            1,
+            &mut io,
+        );
+        Talk::from_client(client, client_settings, out, counts, 3)
     }
 
     fn from_client(
         client: Client<u32>,
-        own: ClientSettings,
+        client_settings: ClientSettings,
         out: Vec<u8>,
         counts: FrameCounts,
         next_id: u32,
@@ -157,23 +162,23 @@ impl Talk {
         let mut talk = Talk {
             client,
             counts,
-            seen: Vec::new(),
-            witness: Witness::new(own, next_id),
+            events: Vec::new(),
+            checker: ProtocolChecker::new(client_settings, next_id),
             shared: shared(),
             out,
             written: Vec::new(),
             next_id,
             requests: VecDeque::new(),
-            under_way: 4,
-            gives_up: None,
+            max_open: 4,
+            cancelled_stream: None,
             is_over: false,
             head: Vec::new(),
         };
-        talk.overhear();
+        talk.check_output();
         talk
     }
 
-    /// The server's bytes arrive, as one piece.
+    /// Passes bytes of the server to the client in one piece.
     pub fn receive(&mut self, mut bytes: &[u8]) {
         while !self.is_over && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
@@ -181,12 +186,12 @@ impl Talk {
             let event = match self.client.next(&mut rest, &mut io) {
                 Ok(event) => event,
                 Err(error) => {
-                    self.witness.server_fails(bytes);
-                    return self.give_up(error);
+                    self.checker.read_failed_bytes(bytes);
+                    return self.handle_error(error);
                 }
             };
             let (used_bytes, rest) = bytes.split_at(bytes.len() - rest.len());
-            self.witness.server(used_bytes);
+            self.checker.read_server(used_bytes);
             assert!(
                 event != ClientEvent::NeedMore || rest.is_empty(),
                 "{} bytes were left unread",
@@ -194,77 +199,77 @@ impl Talk {
             );
             assert!(
                 event == ClientEvent::NeedMore || !used_bytes.is_empty(),
-                "{event:?} came out of nothing"
+                "{event:?} without a byte of input"
             );
             bytes = rest;
-            self.overhear();
-            self.take(event);
-            self.overhear();
-            while self.client.open() < self.under_way
+            self.check_output();
+            self.handle_event(event);
+            self.check_output();
+            while self.client.open_streams() < self.max_open
                 && self.client.room() > 0
                 && let Some(request) = self.requests.pop_front()
             {
-                self.ask(request);
+                self.send_request(request);
             }
         }
     }
 
-    /// Does with an event what the contract asks for.
-    fn take(&mut self, event: ClientEvent<'_>) {
+    /// Handles an event as the documentation of the client requires.
+    fn handle_event(&mut self, event: ClientEvent<'_>) {
         match event {
             ClientEvent::NeedMore | ClientEvent::Handled => {}
             ClientEvent::Settings => {
-                self.seen.push(Seen::Settings);
+                self.events.push(Observed::Settings);
                 self.resume();
             }
             ClientEvent::Window => {
-                self.seen.push(Seen::Window);
+                self.events.push(Observed::Window);
                 self.resume();
             }
             ClientEvent::Informational { stream, status } => {
                 let id = self.id(stream);
-                self.seen.push(Seen::Interim(id, status));
+                self.events.push(Observed::Interim(id, status));
             }
             ClientEvent::Head { stream, status, end } => {
                 let (id, fields) = self.client.data_and_fields(stream);
                 self.head = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
                 let id = *id;
-                self.seen.push(Seen::Head(id, status));
+                self.events.push(Observed::Head(id, status));
                 if end {
-                    self.finish(stream, Seen::End);
-                } else if self.gives_up == Some(id) {
+                    self.finish(stream, Observed::End);
+                } else if self.cancelled_stream == Some(id) {
                     self.cancel(id);
                 }
             }
             ClientEvent::Body { stream, data, end } => {
                 let id = self.id(stream);
-                match self.seen.last_mut() {
-                    Some(Seen::Body(last, body)) if *last == id => body.extend_from_slice(data),
+                match self.events.last_mut() {
+                    Some(Observed::Body(last, body)) if *last == id => body.extend_from_slice(data),
                     _ if data.is_empty() => {}
-                    _ => self.seen.push(Seen::Body(id, data.to_vec())),
+                    _ => self.events.push(Observed::Body(id, data.to_vec())),
                 }
                 if end {
-                    self.finish(stream, Seen::End);
+                    self.finish(stream, Observed::End);
                 }
             }
-            ClientEvent::End { stream } => self.finish(stream, Seen::Trailers),
+            ClientEvent::End { stream } => self.finish(stream, Observed::Trailers),
             ClientEvent::Reset { stream, code } => {
                 let id = self.client.take(stream);
-                self.seen.push(Seen::Reset(id, code));
+                self.events.push(Observed::Reset(id, code));
             }
-            ClientEvent::Malformed { stream, why } => {
+            ClientEvent::Malformed { stream, violation } => {
                 let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-                let id = self.client.cancel(stream, why.code(), &mut io);
-                self.overhear();
-                let Some(Seen::Sent(Sent::Reset(reset, code))) = self.seen.pop() else {
+                let id = self.client.cancel(stream, violation.code(), &mut io);
+                self.check_output();
+                let Some(Observed::Sent(Sent::Reset(reset, code))) = self.events.pop() else {
                     panic!("no RST_STREAM")
                 };
                 assert_eq!(reset, id);
-                self.seen.push(Seen::Malformed(id, why, code));
+                self.events.push(Observed::Malformed(id, violation, code));
             }
             ClientEvent::GoAway { code } => {
                 let unprocessed = self.client.take_unprocessed();
-                self.seen.push(Seen::GoAway(code, unprocessed));
+                self.events.push(Observed::GoAway(code, unprocessed));
             }
         }
     }
@@ -273,13 +278,13 @@ impl Talk {
         *self.client.data(stream).expect("events are of open streams")
     }
 
-    fn finish(&mut self, stream: StreamKey, seen: fn(u32) -> Seen) {
-        self.overhear();
+    fn finish(&mut self, stream: StreamKey, event: fn(u32) -> Observed) {
+        self.check_output();
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         let id = *self.client.data(stream).unwrap();
         self.client.finish(stream, &mut io);
-        self.seen.push(seen(id));
-        if self.witness.has_sent_all(id) {
+        self.events.push(event(id));
+        if self.checker.has_sent_all(id) {
             assert!(
                 self.out.is_empty(),
                 "a stream that is closed on both sides is left alone (§5.1)"
@@ -291,29 +296,31 @@ impl Talk {
         let mut whole = Vec::new();
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         self.client.resume(&mut io, &mut |id| whole.push(*id));
-        self.overhear();
-        self.seen.extend(whole.into_iter().map(Seen::Whole));
+        self.check_output();
+        self.events.extend(whole.into_iter().map(Observed::Whole));
     }
 
-    fn give_up(&mut self, error: Http2Error) {
-        self.overhear();
+    fn handle_error(&mut self, error: Http2Error) {
+        self.check_output();
         self.client.go_away(error.code(), &mut Io { out: &mut self.out, counts: &mut self.counts });
-        self.overhear();
-        let Some(Seen::Sent(Sent::GoAway(code))) = self.seen.pop() else { panic!("no GOAWAY") };
-        self.seen.push(Seen::Error(error, code));
+        self.check_output();
+        let Some(Observed::Sent(Sent::GoAway(code))) = self.events.pop() else {
+            panic!("no GOAWAY")
+        };
+        self.events.push(Observed::Error(error, code));
         self.is_over = true;
-        let open = self.client.open();
+        let open = self.client.open_streams();
         assert_eq!(self.client.take_all().len(), open);
     }
 
-    /// Makes a request. There must be room. Returns its stream.
-    pub fn ask(&mut self, request: Request) -> u32 {
+    /// Sends a request. The client must have room for a stream. Returns the stream.
+    pub fn send_request(&mut self, request: Request) -> u32 {
         assert!(self.client.room() > 0, "no room for a stream");
         let id = self.next_id;
         self.next_id += 2;
         let fields = request.fields();
         let block = self.shared.encode(&fields);
-        self.witness.expect(fields, request.body);
+        self.checker.expect(fields, request.body);
         let body = vec![b'x'; request.body];
         let request = EncodedRequest {
             block: block.form(self.client.form()),
@@ -326,37 +333,37 @@ impl Talk {
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         let (key, is_whole) = self.client.request(&request, id, &mut io);
         assert_eq!(self.client.data(key), Some(&mut id.clone()));
-        self.overhear();
-        assert_eq!(self.witness.has_sent_all(id), is_whole);
+        self.check_output();
+        assert_eq!(self.checker.has_sent_all(id), is_whole);
         id
     }
 
-    /// How much DATA the server may send on an open stream.
+    /// Bytes of DATA that the server may send on an open stream.
     pub fn room_for(&self, id: u32) -> usize {
-        self.witness.room_for(id)
+        self.checker.room_for(id)
     }
 
-    /// Gives a stream up. It must be open.
+    /// Cancels a stream. It must be open.
     pub fn cancel(&mut self, id: u32) {
         let (key, _) =
             self.client.iter().find(|(_, open)| **open == id).expect("the stream is open");
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
         assert_eq!(self.client.cancel(key, ErrorCode::Cancel, &mut io), id);
-        self.overhear();
+        self.check_output();
     }
 
     pub fn step(&mut self, step: &Step, cut: usize) {
         match step {
-            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.receive(piece)),
-            Step::Asks(request) => drop(self.ask(*request)),
-            Step::Cancels(id) => self.cancel(*id),
-            Step::Room => self.seen.push(Seen::Room(self.client.room())),
+            Step::Receive(bytes) => bytes.chunks(cut).for_each(|piece| self.receive(piece)),
+            Step::Send(request) => drop(self.send_request(*request)),
+            Step::Cancel(id) => self.cancel(*id),
+            Step::Room => self.events.push(Observed::Room(self.client.room())),
         }
     }
 
-    /// Reads what the client wrote.
-    fn overhear(&mut self) {
-        self.witness.client(&self.out, &mut self.seen);
+    /// Checks the client's output, and records its frames.
+    fn check_output(&mut self) {
+        self.checker.read_client(&self.out, &mut self.events);
         self.written.append(&mut self.out);
     }
 }

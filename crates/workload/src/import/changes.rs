@@ -1,16 +1,16 @@
-//! The parts of imported requests that are left out or sent in another form.
+//! Counts the parts of imported requests that are left out or sent in another form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::ImportChange;
 
-/// The most names that a kind of change keeps; all are counted.
-const NAMES: usize = 64;
+/// Most names that are stored for a kind of change. All changes are counted.
+const STORED_NAMES: usize = 64;
 
-/// The most names that a line shows.
-const SHOWN_NAMES: usize = 12;
+/// Most names in a line.
+const LINE_NAMES: usize = 12;
 
-/// A way in which an import differs from what the other tool sent or recorded.
+/// A difference between an import and the requests that the other tool sends or recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
     Entry,
@@ -38,7 +38,7 @@ pub enum ChangeKind {
     Timing,
 }
 
-/// The kind in JSON, and the words for the change with its reason, in the order of [`ChangeKind`].
+/// The kind in JSON, and the text for the change with its reason, in the order of [`ChangeKind`].
 const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
     ("entry", "entries left out, because they are not over http or https"),
     ("pseudo-header", "pseudo-header fields left out, because dyno writes them itself"),
@@ -72,34 +72,34 @@ const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
 ];
 
 impl ChangeKind {
-    /// Returns the kind in JSON, and the words for the change with its reason.
+    /// Returns the kind in JSON, and the text for the change with its reason.
     const fn key_and_text(self) -> (&'static str, &'static str) {
         WORDS[self as usize]
     }
 }
 
-/// All changes of an import: of each kind how many, and their names.
+/// All changes of an import: by kind, their number and their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes(BTreeMap<ChangeKind, (u64, BTreeSet<String>)>);
 
 impl Changes {
-    /// Counts a change. `name`: a header, an option, or a place; several changes may share one.
+    /// Counts a change. `name`: a header, an option, or a line; several changes may have the same.
     pub fn add(&mut self, change: ChangeKind, name: &str) {
         let (count, names) = self.0.entry(change).or_default();
         *count += 1;
-        if names.len() < NAMES && !name.is_empty() {
+        if names.len() < STORED_NAMES && !name.is_empty() {
             names.insert(name.into());
         }
     }
 
-    /// Adds those of another part of the import.
+    /// Adds the changes of another part of the import.
     pub fn extend(&mut self, other: Changes) {
         for (change, (count, names)) in other.0 {
-            let (own, known) = self.0.entry(change).or_default();
-            *own += count;
-            known.extend(names);
-            while known.len() > NAMES {
-                known.pop_last();
+            let (total, stored) = self.0.entry(change).or_default();
+            *total += count;
+            stored.extend(names);
+            while stored.len() > STORED_NAMES {
+                stored.pop_last();
             }
         }
     }
@@ -123,14 +123,14 @@ impl Changes {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let line = |change: ImportChange| {
-            let shown: Vec<&str> =
-                change.names.iter().take(SHOWN_NAMES).map(String::as_str).collect();
-            let more = change.names.len() - shown.len();
+            let names: Vec<&str> =
+                change.names.iter().take(LINE_NAMES).map(String::as_str).collect();
+            let more = change.names.len() - names.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names = if shown.is_empty() {
+            let names = if names.is_empty() {
                 String::new()
             } else {
-                format!(": {}{more}", shown.join(", "))
+                format!(": {}{more}", names.join(", "))
             };
             format!("import: {} {}{names}", change.count, change.what)
         };
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_count_each_kind_once() {
+    fn lines_have_count_and_names_per_kind() {
         let mut changes = Changes::default();
         for name in ["te", "connection", "te"] {
             changes.add(ChangeKind::ConnectionHeader, name);
@@ -163,6 +163,6 @@ mod tests {
             lines[1]
         );
         assert!(lines[1].ends_with("--011 and 52 more"), "{}", lines[1]);
-        assert_eq!((lines.len(), changes.list()[1].names.len()), (2, NAMES));
+        assert_eq!((lines.len(), changes.list()[1].names.len()), (2, STORED_NAMES));
     }
 }

@@ -1,4 +1,4 @@
-//! The formats from which requests are imported.
+//! The formats from which requests are imported, and the detection of a file's format.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ pub enum ImportFormat {
 }
 
 impl ImportFormat {
-    /// Guesses the format of a file, by its name if that ends in `.har`, else by how it begins:
-    /// JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are vegeta's, lines
-    /// that begin with `curl` are commands, and everything else is a list.
+    /// Guesses the format of a file. A name that ends in `.har`, or JSON with a `log`, means HAR.
+    /// Other JSON, and blocks with headers or bodies, are vegeta's. A text that begins with `curl`
+    /// has commands. Anything else is a list of URLs.
     #[must_use]
     pub fn guess(path: &Path, text: &str) -> ImportFormat {
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {
@@ -41,7 +41,7 @@ impl ImportFormat {
         if lines().all(is_url_line) { ImportFormat::Urls } else { ImportFormat::Vegeta }
     }
 
-    /// Its name, in small letters.
+    /// The name of the format, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_detected_by_their_beginning() {
+    fn guess_depends_on_first_line() {
         for (text, format) in [
             ("{\"log\":{\"entries\":[]}}", ImportFormat::Har),
             ("{\"method\":\"GET\",\"url\":\"http://h/\"}\n", ImportFormat::Vegeta),
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_called_a_har_is_one_and_says_what_it_lacks() {
+    fn guess_by_har_extension_and_error_names_field() {
         assert_eq!(ImportFormat::guess(Path::new("x.HAR"), "{}"), ImportFormat::Har);
         assert!(har("{}").unwrap_err().contains("not a HAR file: missing field `log`"));
     }
 
     #[test]
-    fn each_format_reads_its_own() {
-        let none = |_: &str| Err("no files here".to_string());
+    fn read_accepts_example_of_each_format() {
+        let no_files = |_: &str| Err("no files here".to_string());
         for (format, text) in [
             (ImportFormat::Curl, "curl http://h/"),
             (
@@ -104,7 +104,7 @@ mod tests {
         ] {
             assert_eq!(ImportFormat::guess(Path::new("-"), text), format);
             let requests = format
-                .read(text, &none)
+                .read(text, &no_files)
                 .unwrap_or_else(|error| panic!("{}: {error}", format.name()))
                 .requests;
             assert_eq!(

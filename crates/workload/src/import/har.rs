@@ -1,24 +1,25 @@
-//! HAR 1.2, as browsers and proxies save it (<http://www.softwareishard.com/blog/har-12-spec/>).
+//! Imports HAR 1.2 files of browsers and proxies
+//! (<http://www.softwareishard.com/blog/har-12-spec/>).
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::har_body::{PostData, body};
 use super::{
-    ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error, require_requests,
+    ChangeKind, Changes, ImportedRequest, Imports, Url, is_one_of, json_error_text,
+    require_requests,
 };
 
-/// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110
-/// §7.6.1).
+/// Headers that belong to the recorded connection, not to the request (RFC 9110 §7.6.1).
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings"];
 
-/// Reads the requests of a HAR in their order. Requests to other schemes than http and https (data,
-/// ws, extensions) are left out, but count in "entry 2". `Err`: it is no HAR, an entry is wrong, or
-/// no request is left.
+/// Reads the requests of a HAR in order. Requests with other schemes than http and https (data, ws,
+/// extensions) are left out, but count in positions such as "entry 2". `Err`: the text is not a
+/// HAR, an entry is invalid, or no request is left.
 pub fn har(text: &str) -> Result<Imports, String> {
     let har: Har = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
-        let (line, column, message) = (error.line(), error.column(), json_error(&error));
+        let (line, column, message) = (error.line(), error.column(), json_error_text(&error));
         format!(
             "line {line}, column {column}: not a HAR file: {message}\nhint: save one from the \
              browser's network tab"
@@ -52,8 +53,7 @@ struct Log {
 struct Entry {
     /// Read separately, so that an error can name its entry.
     request: Value,
-    /// The recorded response. It is read leniently: a request without a response has anything
-    /// here.
+    /// The recorded response. It is read leniently: without a response its content is arbitrary.
     #[serde(default)]
     response: Value,
 }
@@ -66,7 +66,7 @@ struct Request {
     #[serde(default)]
     headers: Vec<NameValue>,
     post_data: Option<PostData>,
-    // Read leniently: the headers and the URL have these too, mostly.
+    // Read leniently: the headers and the URL usually have the same data.
     #[serde(default)]
     cookies: Value,
     #[serde(default)]
@@ -84,14 +84,14 @@ pub(super) struct NameValue {
     pub(super) value: String,
 }
 
-/// Returns a request; `None`: it is left out.
+/// Returns the request of an entry; `None`: it is left out.
 fn import_entry(
     place: &str,
     entry: Entry,
     changes: &mut Changes,
 ) -> Result<Option<ImportedRequest>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
-        format!("{place}: not a request: {}\nhint: save the HAR again", json_error(&error))
+        format!("{place}: not a request: {}\nhint: save the HAR again", json_error_text(&error))
     })?;
     let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
     if !is_one_of(scheme, &["http", "https"]) {
@@ -101,7 +101,7 @@ fn import_entry(
         );
         return Ok(None);
     }
-    // A proxy's tunnel, and no request to the server.
+    // A tunnel through a proxy, not a request to the server.
     if request.method.eq_ignore_ascii_case("CONNECT") {
         changes.add(ChangeKind::Entry, &format!("{place} (CONNECT)"));
         return Ok(None);
@@ -114,20 +114,21 @@ fn import_entry(
         imported.changes.add(ChangeKind::MissingStatus, &format!("{place} (status {status})"));
     }
     let sent_bytes = sent_bytes(&request);
-    put_headers(&mut imported, &request);
+    add_headers(&mut imported, &request);
     let data = request.post_data.unwrap_or_default();
     imported.body =
         body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
-    if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
+    if imported.body.is_some() && !imported.has_header("content-type") && !data.mime_type.is_empty()
+    {
         imported.changes.add(ChangeKind::TypeHeader, &data.mime_type);
         imported.headers.push(("Content-Type".into(), data.mime_type));
     }
     imported.normalize().map(Some)
 }
 
-/// Puts the headers into the request, without those of its connection, and counts what the entry
-/// has besides.
-fn put_headers(imported: &mut ImportedRequest, request: &Request) {
+/// Adds the headers to the request, without those of the connection. Counts the data of the entry
+/// that is added or left out.
+fn add_headers(imported: &mut ImportedRequest, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
     // Headers that are derived from the URL are sent anyway.
     let is_derived = |pair: &&NameValue| {
@@ -135,16 +136,16 @@ fn put_headers(imported: &mut ImportedRequest, request: &Request) {
     };
     let headers = request.headers.iter().filter(|pair| !is_derived(pair));
     imported.headers = headers.map(|pair| (pair.name.clone(), pair.value.clone())).collect();
-    imported.leave_out(ChangeKind::PseudoHeader, |name, _| name.starts_with(':'));
-    imported.leave_out(ChangeKind::ConnectionHeader, |name, _| is_one_of(name, &HOP_BY_HOP));
+    imported.remove_headers(ChangeKind::PseudoHeader, |name, _| name.starts_with(':'));
+    imported.remove_headers(ChangeKind::ConnectionHeader, |name, _| is_one_of(name, &HOP_BY_HOP));
     let cookies: Vec<NameValue> =
         serde_json::from_value(request.cookies.clone()).unwrap_or_default();
-    if !cookies.is_empty() && !imported.has("cookie") {
+    if !cookies.is_empty() && !imported.has_header("cookie") {
         cookies
             .iter()
             .for_each(|cookie| imported.changes.add(ChangeKind::CookieHeader, &cookie.name));
         let pairs: Vec<String> =
-            cookies.iter().map(|own| format!("{}={}", own.name, own.value)).collect();
+            cookies.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
         imported.headers.push(("Cookie".into(), pairs.join("; ")));
     }
     let query: Vec<NameValue> =
@@ -161,7 +162,7 @@ fn put_headers(imported: &mut ImportedRequest, request: &Request) {
     }
 }
 
-/// Returns the length of the body as it was sent; `None`: it is not recorded.
+/// Returns the recorded length of the body in bytes; `None`: it is not recorded.
 fn sent_bytes(request: &Request) -> Option<u64> {
     let header =
         request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));
@@ -170,7 +171,8 @@ fn sent_bytes(request: &Request) -> Option<u64> {
     header.or_else(|| request.body_size.as_u64().filter(|size| *size > 0))
 }
 
-/// `None`: no response, which browsers record as a status of 0.
+/// Returns the status of the recorded response; `None`: no response, which browsers record as a
+/// status of 0.
 fn recorded_status(response: &Value) -> Option<u16> {
     let status = response.get("status")?.as_u64()?;
     u16::try_from(status).ok().filter(|status| (200..600).contains(status))
@@ -180,12 +182,12 @@ fn recorded_status(response: &Value) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Returns a HAR with these requests.
-    fn har_of(requests: &[&str]) -> Result<Vec<ImportedRequest>, String> {
-        imports_of(requests).map(|imports| imports.requests)
+    /// Imports a HAR with these requests.
+    fn import_requests(requests: &[&str]) -> Result<Vec<ImportedRequest>, String> {
+        import_har(requests).map(|imports| imports.requests)
     }
 
-    fn imports_of(requests: &[&str]) -> Result<Imports, String> {
+    fn import_har(requests: &[&str]) -> Result<Imports, String> {
         let entries: Vec<_> =
             requests.iter().map(|r| format!(r#"{{"time": 1, "request": {r}}}"#)).collect();
         har(&format!(
@@ -194,10 +196,11 @@ mod tests {
         ))
     }
 
-    /// Headers and body of a request with these members.
-    fn read(members: &str) -> Result<String, String> {
-        let mut all =
-            har_of(&[&format!(r#"{{"method": "POST", "url": "https://A.b:1/x", {members}}}"#)])?;
+    /// Imports a request with these members. Returns its headers and body.
+    fn import_members(members: &str) -> Result<String, String> {
+        let mut all = import_requests(&[&format!(
+            r#"{{"method": "POST", "url": "https://A.b:1/x", {members}}}"#
+        )])?;
         let ImportedRequest { headers, body, .. } = all.remove(0);
         let headers: Vec<_> = headers.into_iter().map(|(n, v)| format!("{n}={v}")).collect();
         Ok(format!(
@@ -208,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_connection_does_not_decide_is_kept() {
+    fn connection_and_derived_headers_removed() {
         let names =
             "host :method accept-encoding Connection content-length Transfer-Encoding X-A TE";
         let with = |value: &str| {
             let pair = |name: &str| format!(r#"{{"name": "{name}", "value": "{value}"}}"#);
-            read(&format!(
+            import_members(&format!(
                 r#""headers": [{}]"#,
                 names.split(' ').map(pair).collect::<Vec<_>>().join(",")
             ))
@@ -223,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_text_base64_or_params() {
+    fn body_from_text_base64_or_params() {
         let params =
             r#""params": [{"name": "a b", "value": "ü&"}, {"name": "c", "fileName": "d"}]"#;
-        let posted = |data: &str| read(&format!(r#""headers": [], "postData": {data}"#));
+        let posted = |data: &str| import_members(&format!(r#""headers": [], "postData": {data}"#));
         assert_eq!(posted(r#"{"text": "ä"}"#).unwrap(), r#" Some("ä")"#);
         assert_eq!(posted(r#"{"text": "4oKs", "encoding": "base64"}"#).unwrap(), r#" Some("€")"#);
         assert_eq!(posted(&format!("{{{params}}}")).unwrap(), r#" Some("a+b=%C3%BC%26&c=")"#);
@@ -246,15 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn type_of_a_body_stands_in_for_a_missing_header() {
+    fn body_type_replaces_missing_header() {
         let data = r#""postData": {"mimeType": "text/x", "text": "1"}"#;
-        assert_eq!(read(data).unwrap(), r#"Content-Type=text/x Some("1")"#);
+        assert_eq!(import_members(data).unwrap(), r#"Content-Type=text/x Some("1")"#);
         let own = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
-        assert_eq!(read(&format!("{own}, {data}")).unwrap(), r#"content-type=text/y Some("1")"#);
+        assert_eq!(
+            import_members(&format!("{own}, {data}")).unwrap(),
+            r#"content-type=text/y Some("1")"#
+        );
     }
 
     #[test]
-    fn other_schemes_are_left_out_but_counted() {
+    fn other_schemes_left_out_and_counted() {
         let urls = [
             "data:text/plain,x",
             "wss://a/",
@@ -265,18 +271,18 @@ mod tests {
         let requests =
             urls.map(|url| format!(r#"{{"method": "GET", "url": "{url}", "headers": []}}"#));
         let requests = requests.each_ref().map(String::as_str);
-        let read = har_of(&requests).unwrap();
+        let imported = import_requests(&requests).unwrap();
         assert_eq!(
-            (read.len(), read[0].place.as_str(), read[0].url.as_str()),
+            (imported.len(), imported[0].place.as_str(), imported[0].url.as_str()),
             (1, "entry 3", "http://a/")
         );
-        assert!(har_of(&requests[..2]).unwrap_err().contains("no requests over http"));
+        assert!(import_requests(&requests[..2]).unwrap_err().contains("no requests over http"));
         let tunnel = r#"{"method": "CONNECT", "url": "https://a:443/", "headers": []}"#;
-        assert_eq!(har_of(&[tunnel, requests[2]]).unwrap().len(), 1);
+        assert_eq!(import_requests(&[tunnel, requests[2]]).unwrap().len(), 1);
     }
 
     #[test]
-    fn recorded_status_is_kept_if_there_was_one() {
+    fn recorded_status_imported_if_valid() {
         let entry = |response: &str| {
             let entry =
                 format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn unrecorded_status_is_listed() {
+    fn unrecorded_status_listed_as_change() {
         let lines = |status: &str| {
             let entry = format!(
                 r#"{{"request": {{"method": "GET", "url": "http://a/"}}, "response": {{"status": {status}}}}}"#
@@ -305,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_har_is_said_with_its_place() {
+    fn invalid_har_error_has_position() {
         assert!(
             har("{\n\"log\": 3}")
                 .unwrap_err()
@@ -313,24 +319,29 @@ mod tests {
         );
         assert!(har("curl http://a/").unwrap_err().contains("network tab"));
         let error =
-            har_of(&[r#"{"method": "GET", "url": "data:"}"#, r#"{"method": "GET"}"#]).unwrap_err();
+            import_requests(&[r#"{"method": "GET", "url": "data:"}"#, r#"{"method": "GET"}"#])
+                .unwrap_err();
         assert!(error.starts_with("entry 2: not a request: missing field `url`"), "{error}");
         assert!(
-            har_of(&[r#"{"method": "GET", "url": "http://a/ b"}"#])
+            import_requests(&[r#"{"method": "GET", "url": "http://a/ b"}"#])
                 .unwrap_err()
                 .contains("percent-encode")
         );
     }
 
-    /// Returns the lines of what changed in requests with these members.
+    /// Returns the lines of the changes to requests with these members.
     fn changes(members: &[&str]) -> Vec<String> {
-        let request = |own: &&str| format!(r#"{{"method": "POST", "url": "https://a/x", {own}}}"#);
-        let all: Vec<String> = members.iter().map(request).collect();
-        imports_of(&all.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().changes.lines()
+        let request =
+            |members: &&str| format!(r#"{{"method": "POST", "url": "https://a/x", {members}}}"#);
+        let requests: Vec<String> = members.iter().map(request).collect();
+        import_har(&requests.iter().map(String::as_str).collect::<Vec<_>>())
+            .unwrap()
+            .changes
+            .lines()
     }
 
     #[test]
-    fn headers_that_are_left_out_are_listed_once_per_kind() {
+    fn removed_headers_listed_per_kind() {
         let one = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
             {"name": "Connection", "value": "close"}, {"name": "Content-Length", "value": "0"}, {"name": "Host", "value": "a"}]"#;
         assert_eq!(
@@ -349,10 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn facts_besides_headers_and_url_are_used_or_listed() {
+    fn cookies_query_and_version_used_or_listed() {
         let one = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
             "queryString": [{"name": "q", "value": "1"}], "httpVersion": "h3""#;
-        assert_eq!(read(one).unwrap(), "Cookie=a=1; b=2=3 None");
+        assert_eq!(import_members(one).unwrap(), "Cookie=a=1; b=2=3 None");
         let lines = changes(&[one]);
         for (line, words) in
             lines.iter().zip(["made from `cookies`", "URL does not have them: q", "not speak: h3"])
@@ -366,7 +377,7 @@ mod tests {
             r#"{"method": "GET", "url": "wss://a/"}"#,
             r#"{"method": "GET", "url": "http://a/#b"}"#,
         ];
-        let lines = imports_of(&urls).unwrap().changes.lines();
+        let lines = import_har(&urls).unwrap().changes.lines();
         assert!(lines[0].ends_with("not over http or https: entry 1 (wss)"), "{lines:?}");
         assert!(lines[1].contains("1 URL fragments left out") && lines.len() == 2, "{lines:?}");
     }

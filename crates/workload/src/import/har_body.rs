@@ -1,10 +1,10 @@
-//! The bodies of a HAR's requests: the recorded bytes, as far as the file holds them.
+//! Restores the bodies of a HAR's requests: the recorded bytes, as far as the file has them.
 
 use base64::Engine as _;
 use serde::Deserialize;
 
 use super::har::NameValue;
-use super::{BASE64, ChangeKind, ImportedRequest, form_encoded};
+use super::{BASE64, ChangeKind, ImportedRequest, encode_form_value};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,7 +18,7 @@ pub(super) struct PostData {
     params: Vec<NameValue>,
 }
 
-/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: nothing was posted.
+/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: it has no body.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,
@@ -43,14 +43,17 @@ pub(super) fn body(
             ));
         }
     };
-    note_length(body.as_deref(), sent_bytes, imported);
+    count_length_difference(body.as_deref(), sent_bytes, imported);
     Ok(body)
 }
 
-/// Counts a body that cannot be the recorded one, because it is longer or shorter. This finds files
-/// that are not in a form's text, compressed bodies that were unpacked, and charsets that were read
-/// as another.
-fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut ImportedRequest) {
+/// Counts a body whose length differs from the recorded one. Causes are files that are missing from
+/// a form's text, compressed bodies that were unpacked, and a wrong charset.
+fn count_length_difference(
+    body: Option<&[u8]>,
+    sent_bytes: Option<u64>,
+    imported: &mut ImportedRequest,
+) {
     let place = imported.place.clone();
     match (body, sent_bytes) {
         (None, Some(1..)) => imported.changes.add(ChangeKind::MissingBody, &place),
@@ -64,7 +67,8 @@ fn note_length(body: Option<&[u8]>, sent_bytes: Option<u64>, imported: &mut Impo
     }
 }
 
-/// Returns the bytes of a text in a HAR. They are known if the length or the charset is known.
+/// Returns the bytes of a text in a HAR. The recorded length or the charset determines the
+/// encoding, and UTF-8 is the default.
 fn from_text(
     text: &str,
     data: &PostData,
@@ -91,43 +95,44 @@ fn from_text(
     utf8
 }
 
-/// Returns the charset of the body, in small letters; empty: none is named.
+/// Returns the charset of the body in lower case; empty: none is named.
 fn charset(data: &PostData, imported: &ImportedRequest) -> String {
     let header =
         imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    let kind = header.map_or(data.mime_type.as_str(), |(_, value)| value).to_ascii_lowercase();
-    let charset = kind.split(';').find_map(|part| part.trim().strip_prefix("charset="));
+    let media_type =
+        header.map_or(data.mime_type.as_str(), |(_, value)| value).to_ascii_lowercase();
+    let charset = media_type.split(';').find_map(|part| part.trim().strip_prefix("charset="));
     charset.unwrap_or_default().trim_matches(['"', '\'', ' ']).to_string()
 }
 
 /// Encoding of the names and values of a form in a HAR: tools differ, and the format does not
 /// specify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// As they were sent.
+enum FormEncoding {
+    /// Percent-encoded, as they were sent.
     Encoded,
-    /// As a person typed them.
+    /// Not encoded, as a person typed them.
     Decoded,
     /// Both forms are equal, except for a `+`.
     Either,
 }
 
-impl Form {
-    fn detect(params: &[NameValue]) -> Form {
+impl FormEncoding {
+    fn detect(params: &[NameValue]) -> FormEncoding {
         let texts = || params.iter().flat_map(|pair| [pair.name.as_bytes(), pair.value.as_bytes()]);
         let has_escape = |text: &[u8]| (0..text.len()).any(|i| is_escape(&text[i..]));
-        let is_odd_percent =
+        let has_bare_percent =
             |text: &[u8]| (0..text.len()).any(|i| text[i] == b'%' && !is_escape(&text[i..]));
         // Every form encoder encodes all other characters.
         let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"*-._~+".contains(b);
-        if texts().any(is_odd_percent) {
-            Form::Decoded
+        if texts().any(has_bare_percent) {
+            FormEncoding::Decoded
         } else if texts().any(has_escape) {
-            Form::Encoded
+            FormEncoding::Encoded
         } else if texts().flatten().all(is_plain) {
-            Form::Either
+            FormEncoding::Either
         } else {
-            Form::Decoded
+            FormEncoding::Decoded
         }
     }
 }
@@ -137,25 +142,25 @@ fn is_escape(text: &[u8]) -> bool {
 }
 
 fn from_params(params: &[NameValue], imported: &mut ImportedRequest) -> Vec<u8> {
-    let form = Form::detect(params);
+    let encoding = FormEncoding::detect(params);
     let has_plus = params.iter().any(|pair| pair.name.contains('+') || pair.value.contains('+'));
-    let how = match form {
-        Form::Encoded => " (assumed to be encoded)",
-        Form::Decoded => " (assumed to be unencoded)",
-        Form::Either if has_plus => " (+ is sent unchanged)",
-        Form::Either => "",
+    let note = match encoding {
+        FormEncoding::Encoded => " (assumed to be encoded)",
+        FormEncoding::Decoded => " (assumed to be unencoded)",
+        FormEncoding::Either if has_plus => " (+ is sent unchanged)",
+        FormEncoding::Either => "",
     };
-    imported.changes.add(ChangeKind::FormParams, &format!("{}{how}", imported.place.clone()));
-    let text = |text: &str, extra: &[u8]| match form {
-        Form::Decoded => form_encoded(text.as_bytes()),
-        Form::Encoded | Form::Either => escape_encoded(text, extra),
+    imported.changes.add(ChangeKind::FormParams, &format!("{}{note}", imported.place.clone()));
+    let encode = |text: &str, extra: &[u8]| match encoding {
+        FormEncoding::Decoded => encode_form_value(text.as_bytes()),
+        FormEncoding::Encoded | FormEncoding::Either => escape_encoded(text, extra),
     };
-    let pair = |pair: &NameValue| format!("{}={}", text(&pair.name, b"="), text(&pair.value, b""));
+    let pair =
+        |pair: &NameValue| format!("{}={}", encode(&pair.name, b"="), encode(&pair.value, b""));
     params.iter().map(pair).collect::<Vec<_>>().join("&").into_bytes()
 }
 
-/// A text that is encoded already. Only bytes that cannot stand in a form are encoded, and those in
-/// `extra`.
+/// Encodes the bytes that a form cannot have, and those in `extra`. The text is already encoded.
 fn escape_encoded(text: &str, extra: &[u8]) -> String {
     let byte = |&b: &u8| match b {
         b' ' => "+".into(),
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn params_that_are_encoded_are_not_encoded_again() {
+    fn encoded_params_not_encoded_again() {
         let form = |pairs: &[(&str, &str)]| {
             let params: Vec<_> =
                 pairs.iter().map(|(n, v)| serde_json::json!({ "name": n, "value": v })).collect();
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_sent_in_the_bytes_that_were_recorded() {
+    fn text_becomes_recorded_bytes() {
         let text = r#"{"text": "\u00e4\u00ff"}"#;
         assert_eq!(posted(text, &[], Some(2)), (vec![0xe4, 0xff], String::new()));
         assert_eq!(posted(text, &[], Some(4)).0, "\u{e4}\u{ff}".as_bytes());
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_another_length_are_named() {
+    fn body_of_other_length_listed_as_change() {
         let (_, note) = posted(r#"{"text": "{}"}"#, &[("content-encoding", "gzip")], Some(22));
         assert!(note.ends_with("entry 1 (22 bytes recorded, 2 sent)"), "{note}");
         let (_, note) = posted(r#"{"text": "e30=", "encoding": "base64"}"#, &[], Some(3));

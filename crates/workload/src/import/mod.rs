@@ -1,9 +1,8 @@
-//! Requests from other tools' formats: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
+//! Imports requests from other tools: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
 //!
-//! Pure: text goes in and [`ImportedRequest`]s come out; files that a format refers to are read by
-//! the caller's closure. Parts that dyno cannot send like the tool are refused by name, or left out
-//! and listed ([`Changes`]). Errors are sentences that name the line or the entry and end with what
-//! to do next.
+//! The functions convert text to [`ImportedRequest`]s. Files that a text refers to are read by a
+//! function of the caller. A part that dyno cannot send as the tool does is an error, or it is left
+//! out and listed ([`Changes`]). An error names the line or the entry, and ends with a hint.
 
 mod changes;
 mod curl;
@@ -28,10 +27,10 @@ use dyno_archive::hint;
 use crate::ReadFile;
 use crate::compile::is_framing;
 
-/// One request as another tool described it.
+/// A request of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedRequest {
-    /// Its place in the text: "line 3", "line 3, URL 2", "entry 2".
+    /// Its position in the text: "line 3", "line 3, URL 2", "entry 2".
     pub place: String,
     pub method: String,
     /// Absolute URL as written, without fragment, scheme http or https.
@@ -39,9 +38,8 @@ pub struct ImportedRequest {
     /// Headers without `Content-Length` and `Transfer-Encoding`: the sender of the body frames it.
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// Options that affect a load, by curl's long name and value; a flag's value is empty. Times
-    /// are in seconds, possibly with a fraction. Each occurs once; only `resolve` may occur several
-    /// times.
+    /// Options that affect a load: curl's long name, and the value, which is empty for a flag.
+    /// Times are in seconds, possibly with a fraction. Only `resolve` may occur several times.
     pub options: Vec<(String, String)>,
     /// Status of the recorded response; `None`: no recorded response.
     pub status: Option<u16>,
@@ -49,10 +47,10 @@ pub struct ImportedRequest {
     pub changes: Changes,
 }
 
-/// The requests of an import, and what it left out or changed.
+/// The requests of an import, and its changes to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
-    /// At least one. Their own changes are moved into those of the import.
+    /// At least one. Their own `changes` are empty: they are in those of the import.
     pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
 }
@@ -73,7 +71,7 @@ impl ImportedRequest {
     }
 
     /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
-    /// its place.
+    /// its position.
     fn normalize(mut self) -> Result<ImportedRequest, String> {
         let place = self.place.clone();
         self.check().map_err(|error| format!("{place}: {error}"))?;
@@ -87,42 +85,42 @@ impl ImportedRequest {
                 self.method
             ));
         }
-        self.leave_out(ChangeKind::FramingHeader, |name, _| is_framing(name));
+        self.remove_headers(ChangeKind::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
         if self.url.contains('#') {
             self.changes.add(ChangeKind::Fragment, &self.place);
         }
-        self.url = Url::parse(&self.url)?.text();
+        self.url = Url::parse(&self.url)?.to_text();
         Ok(())
     }
 
-    /// Leaves headers out, and counts them as this change.
-    pub fn leave_out(&mut self, change: ChangeKind, is_left_out: impl Fn(&str, &str) -> bool) {
+    /// Removes headers, and counts each as this change.
+    pub fn remove_headers(&mut self, change: ChangeKind, is_removed: impl Fn(&str, &str) -> bool) {
         let changes = &mut self.changes;
         self.headers.retain(|(name, value)| {
-            let is_out = is_left_out(name, value);
-            if is_out {
+            let is_removed = is_removed(name, value);
+            if is_removed {
                 changes.add(change, &name.to_ascii_lowercase());
             }
-            !is_out
+            !is_removed
         });
     }
 
-    /// Counts the headers that a tool adds to each request that does not have them.
-    fn note_tool_headers(&mut self, names: &[&str]) {
-        for name in names.iter().filter(|name| !self.has(name)).collect::<Vec<_>>() {
+    /// Counts the headers that the tool would add, because the request does not have them.
+    fn count_tool_headers(&mut self, names: &[&str]) {
+        for name in names.iter().filter(|name| !self.has_header(name)).collect::<Vec<_>>() {
             self.changes.add(ChangeKind::ToolHeader, name);
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
     }
 }
 
-/// `METHOD URL`, as a line of its own.
-fn method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> {
-    let like = match line.split_whitespace().collect::<Vec<_>>()[..] {
+/// Reads the line `METHOD URL`.
+fn read_method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> {
+    let example = match line.split_whitespace().collect::<Vec<_>>()[..] {
         [method, url] if is_token(method) && !method.bytes().any(|b| b.is_ascii_lowercase()) => {
             return Ok(ImportedRequest::new(place, method, url));
         }
@@ -132,7 +130,7 @@ fn method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> 
     };
     Err(format!(
         "{place}: expected a method in capitals and a URL, found {line:?}\nhint: write it like \
-         {like}"
+         {example}"
     ))
 }
 
@@ -150,7 +148,7 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// RFC 9110 §5.6.2.
+/// Returns whether a text is a token (RFC 9110 §5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
@@ -160,7 +158,7 @@ fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|n| n.eq_ignore_ascii_case(name))
 }
 
-/// The parts of an absolute URL that matter here.
+/// The parts of an absolute URL.
 struct Url<'a> {
     scheme: String,
     /// Host and port as written.
@@ -203,27 +201,28 @@ impl<'a> Url<'a> {
         Ok(Url { scheme, authority, rest })
     }
 
-    /// Returns the URL as text, with the path that a query needs before it.
-    fn text(&self) -> String {
+    /// Returns the URL as text. A query without a path gets the path `/`.
+    fn to_text(&self) -> String {
         let root = if self.rest.starts_with('?') { "/" } else { "" };
         format!("{}://{}{root}{}", self.scheme, self.authority, self.rest)
     }
 }
 
-fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
+/// Reads a file that a text names. `Err`: a sentence with a hint.
+fn read_file(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     if matches!(path, "-" | ".") {
         return Err(
             "standard input cannot be read here\nhint: put its contents into a file, and name that \
              file".into()
         );
     }
-    let failed =
-        |why| hint::with_default(format!("{path}: cannot be read: {why}"), "check the path");
-    read(path).map_err(failed)
+    read(path).map_err(|reason| {
+        hint::with_default(format!("{path}: cannot be read: {reason}"), "check the path")
+    })
 }
 
-/// As in a form: `application/x-www-form-urlencoded`.
-fn form_encoded(bytes: &[u8]) -> String {
+/// Encodes a value of a form: `application/x-www-form-urlencoded`.
+fn encode_form_value(bytes: &[u8]) -> String {
     let encode = |&b: &u8| match b {
         b' ' => "+".into(),
         b if b.is_ascii_alphanumeric() || b"-._~".contains(&b) => char::from(b).to_string(),
@@ -232,21 +231,20 @@ fn form_encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// Says what is wrong with some JSON, without serde's own position: lines are counted by the
-/// caller.
-fn json_error(error: &serde_json::Error) -> String {
+/// Returns the message of a JSON error without serde's position: the caller counts the lines.
+fn json_error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
 }
 
-/// Returns the requests, if there are any, with the changes of all.
+/// Returns the requests and the changes of all. `Err`: `message`, if there are no requests.
 fn require_requests(
     mut requests: Vec<ImportedRequest>,
     mut changes: Changes,
-    otherwise: &str,
+    message: &str,
 ) -> Result<Imports, String> {
     for request in &mut requests {
         changes.extend(std::mem::take(&mut request.changes));
     }
-    if requests.is_empty() { Err(otherwise.into()) } else { Ok(Imports { requests, changes }) }
+    if requests.is_empty() { Err(message.into()) } else { Ok(Imports { requests, changes }) }
 }

@@ -1,4 +1,4 @@
-//! Conversion of imported requests to those of a workload: equal ones are counted as a weight.
+//! Converts imported requests to requests of a workload. Equal requests become one with a weight.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use super::ImportedRequest;
 use crate::command_line::request;
 use crate::template::{literal, literal_text};
 
-/// How braces in an imported request are read.
+/// The meaning of braces in an imported request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Braces {
-    /// Text of the tool that wrote it; nothing is taken for a placeholder.
+    /// Literal text, never a placeholder.
     Text,
     Placeholders,
 }
 
 impl ImportedRequest {
-    /// Returns the request for `path`, which is path and query of its URL. The recorded status is
+    /// Returns the request of a workload. `path`: path and query of its URL. The recorded status is
     /// expected.
     #[must_use]
-    pub fn request(self, path: &str, braces: Braces) -> Request {
+    pub fn into_request(self, path: &str, braces: Braces) -> Request {
         let expect = Expect { status: self.status, ..Expect::default() };
         let name = format!("{} {path}", self.method);
         if braces == Braces::Placeholders {
@@ -36,15 +36,15 @@ impl ImportedRequest {
     }
 }
 
-/// The parts in which two requests must agree to count as the same.
+/// The parts that are equal in equal requests: method, path, headers and body.
 type Identity = (String, String, Vec<(String, String)>, Option<Vec<u8>>);
 
-fn identity(r: &Request) -> Identity {
+fn identity(request: &Request) -> Identity {
     (
-        r.method.clone(),
-        r.path.clone(),
-        r.headers.clone(),
-        r.body.as_ref().map(|body| body.0.clone()),
+        request.method.clone(),
+        request.path.clone(),
+        request.headers.clone(),
+        request.body.as_ref().map(|body| body.0.clone()),
     )
 }
 
@@ -53,19 +53,19 @@ fn identity(r: &Request) -> Identity {
 #[derive(Debug, Default)]
 pub struct UniqueRequests {
     requests: Vec<Request>,
-    seen: HashMap<Identity, usize>,
+    indexes: HashMap<Identity, usize>,
 }
 
 impl UniqueRequests {
     pub fn add(&mut self, request: Request) {
         let next = self.requests.len();
-        let known = *self.seen.entry(identity(&request)).or_insert(next);
-        match self.requests.get_mut(known) {
-            Some(known) => {
-                known.weight += 1;
+        let index = *self.indexes.entry(identity(&request)).or_insert(next);
+        match self.requests.get_mut(index) {
+            Some(first) => {
+                first.weight += 1;
                 // If the same request has two recorded statuses, neither is expected.
-                known.expect.status =
-                    known.expect.status.filter(|status| request.expect.status == Some(*status));
+                first.expect.status =
+                    first.expect.status.filter(|status| request.expect.status == Some(*status));
             }
             None => self.requests.push(request),
         }
@@ -89,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn equal_requests_add_weight_and_expect_the_common_status() {
-        let mut alike = UniqueRequests::default();
+    fn equal_requests_add_weight_and_keep_common_status() {
+        let mut unique = UniqueRequests::default();
         for (path, status) in [
             ("/a", Some(200)),
             ("/b", Some(200)),
@@ -98,24 +98,27 @@ mod tests {
             ("/b", Some(404)),
             ("/b", Some(200)),
         ] {
-            alike.add(imported(path, status).request(path, Braces::Text));
+            unique.add(imported(path, status).into_request(path, Braces::Text));
         }
-        let requests = alike.into_requests();
-        let seen: Vec<_> =
+        let requests = unique.into_requests();
+        let summary: Vec<_> =
             requests.iter().map(|r| (r.name.as_str(), r.weight, r.expect.status)).collect();
-        assert_eq!(seen, [("GET /a", 2, Some(200)), ("GET /b", 3, None)]);
+        assert_eq!(summary, [("GET /a", 2, Some(200)), ("GET /b", 3, None)]);
     }
 
     #[test]
-    fn braces_are_text_unless_the_user_wants_placeholders() {
-        let mut one = imported("/{seq}", None);
-        one.headers.push(("X".into(), "{uuid}".into()));
-        one.body = Some(b"{seq}".to_vec());
-        let text = one.clone().request("/{seq}", Braces::Text);
+    fn braces_are_literal_unless_placeholders_requested() {
+        let mut original = imported("/{seq}", None);
+        original.headers.push(("X".into(), "{uuid}".into()));
+        original.body = Some(b"{seq}".to_vec());
+        let text = original.clone().into_request("/{seq}", Braces::Text);
         assert_eq!((text.name.as_str(), text.path.as_str()), ("GET /{seq}", "/{{seq}}"));
         assert_eq!(text.headers, [("X".to_string(), "{{uuid}}".to_string())]);
         assert_eq!(text.body.unwrap().0, b"{{seq}}");
-        let made = one.request("/{seq}", Braces::Placeholders);
-        assert_eq!((made.path.as_str(), made.body.unwrap().0), ("/{seq}", b"{seq}".to_vec()));
+        let template = original.into_request("/{seq}", Braces::Placeholders);
+        assert_eq!(
+            (template.path.as_str(), template.body.unwrap().0),
+            ("/{seq}", b"{seq}".to_vec())
+        );
     }
 }

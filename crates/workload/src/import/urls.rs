@@ -1,20 +1,20 @@
-//! A URL per line, with an optional method before it.
+//! Imports a list of URLs: one per line, with an optional method before it.
 
-use super::{Changes, ImportedRequest, Imports, method_and_url, require_requests};
+use super::{Changes, ImportedRequest, Imports, read_method_and_url, require_requests};
 
-/// Reads a list of URLs: `URL` or `METHOD URL` a line; empty lines, and all after a `#` that begins
-/// a word, do not count. `Err`: a line is neither, or there is none.
+/// Reads a list of URLs, each line `URL` or `METHOD URL`. Empty lines, and the rest of a line after
+/// a word that begins with `#`, are ignored. `Err`: a line is neither, or the list is empty.
 pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let place = format!("line {}", i + 1);
-        // A URL holds no blanks, so that a # after one cannot be a fragment.
+        // A URL has no blanks, so a # after a blank cannot begin its fragment.
         let words: Vec<&str> =
             line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
         requests.push(match words[..] {
             [] => continue,
             [url] => ImportedRequest::new(place, "GET", url).normalize()?,
-            _ => method_and_url(place, &words.join(" "))?.normalize()?,
+            _ => read_method_and_url(place, &words.join(" "))?.normalize()?,
         });
     }
     require_requests(
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_is_a_url_with_or_without_a_method() {
+    fn urls_accepts_lines_with_and_without_method() {
         let text = "\u{feff}# these\r\nhttp://a/\r\n\n  POST\tHTTPS://b:1?y=#z  # why\n";
         let read: Vec<_> = urls(text)
             .unwrap()
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_named_with_the_right_spelling() {
+    fn urls_error_has_line_and_hint() {
         let wrong = r#"
 localhost:80/x → line 2: URL "localhost:80/x": not an absolute URL⏎hint: write http://localhost:80/x
 htp://a/b → line 2: URL "htp://a/b": htp:// is not supported⏎hint: write http://a/b or https://a/b
@@ -54,7 +54,7 @@ A http://a b → line 2: expected a method in capitals and a URL, found "A http:
         for case in wrong.trim().lines() {
             let (line, begin) = case.split_once(" → ").unwrap();
             let error = urls(&format!("\n{line}\n")).unwrap_err();
-            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{line} says {error}");
+            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{line}: {error}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The targets of vegeta, in both of its formats (<https://github.com/tsenart/vegeta#-format>).
+//! Imports the targets of vegeta, in both of its formats
+//! (<https://github.com/tsenart/vegeta#-format>).
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 use super::{
-    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error, load, method_and_url,
-    require_requests,
+    BASE64, Changes, ImportedRequest, Imports, ReadFile, json_error_text, read_file,
+    read_method_and_url, require_requests,
 };
 
 /// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of
@@ -15,11 +16,14 @@ use super::{
 /// are no targets.
 pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     let text = text.trim_start_matches('\u{feff}');
-    let mut targets =
-        if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
+    let mut targets = if text.trim_start().starts_with('{') {
+        read_json_lines(text)?
+    } else {
+        read_blocks(text, read)?
+    };
     targets
         .iter_mut()
-        .for_each(|target| target.note_tool_headers(&["User-Agent", "Accept-Encoding"]));
+        .for_each(|target| target.count_tool_headers(&["User-Agent", "Accept-Encoding"]));
     require_requests(
         targets,
         Changes::default(),
@@ -27,23 +31,24 @@ pub fn vegeta(text: &str, read: ReadFile) -> Result<Imports, String> {
     )
 }
 
-fn http(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
-    let (mut done, mut open) = (Vec::new(), None);
+/// Reads blocks of `METHOD URL`, headers and `@body-file`.
+fn read_blocks(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
+    let (mut targets, mut current) = (Vec::new(), None);
     for (i, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
     {
         let place = format!("line {}", i + 1);
-        match open.as_mut() {
-            _ if line.is_empty() => done.extend(open.take()),
-            // As in vegeta, a target may follow the one before without an empty line.
+        match current.as_mut() {
+            _ if line.is_empty() => targets.extend(current.take()),
+            // As in vegeta, a target may follow another one without an empty line.
             Some(target) if !begins_with_method(line) => {
-                add(target, line, read).map_err(|error| format!("{place}: {error}"))?;
+                add_line(target, line, read).map_err(|error| format!("{place}: {error}"))?;
             }
-            _ => done.extend(open.replace(method_and_url(place, line)?)),
+            _ => targets.extend(current.replace(read_method_and_url(place, line)?)),
         }
     }
-    done.extend(open);
-    done.into_iter().map(ImportedRequest::normalize).collect()
+    targets.extend(current);
+    targets.into_iter().map(ImportedRequest::normalize).collect()
 }
 
 fn begins_with_method(line: &str) -> bool {
@@ -51,13 +56,13 @@ fn begins_with_method(line: &str) -> bool {
         .is_some_and(|(word, _)| word.bytes().all(|b| b.is_ascii_uppercase()))
 }
 
-/// Adds a header, or the body.
-fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), String> {
+/// Adds the header or the body of a line.
+fn add_line(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), String> {
     if let Some(path) = line.strip_prefix('@') {
         if target.body.is_some() {
             return Err(format!("the target has a second body\nhint: remove @{path}"));
         }
-        target.body = Some(load(path, read)?);
+        target.body = Some(read_file(path, read)?);
         return Ok(());
     }
     match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
@@ -77,17 +82,18 @@ fn add(target: &mut ImportedRequest, line: &str, read: ReadFile) -> Result<(), S
     Ok(())
 }
 
-fn json(text: &str) -> Result<Vec<ImportedRequest>, String> {
+fn read_json_lines(text: &str) -> Result<Vec<ImportedRequest>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
-            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
+            read_json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
         })
         .collect()
 }
 
-/// Vegeta ignores unknown keys, so that the setting of a misspelt key is missing from its load.
+/// A line of JSON. Unknown keys are refused, although vegeta ignores them: a misspelt key would
+/// silently change the load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Target {
@@ -97,10 +103,13 @@ struct Target {
     body: Option<String>,
 }
 
-fn json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
+fn read_json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
     let wrong = |error| {
-        let like = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
-        format!("not a target: {}\nhint: write one per line, such as {like}", json_error(&error))
+        let example = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
+        format!(
+            "not a target: {}\nhint: write one per line, such as {example}",
+            json_error_text(&error)
+        )
     };
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
     let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
@@ -132,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_headers_bodies_and_comments() {
+    fn blocks_accept_headers_bodies_and_comments() {
         let text = "# all\n\n GET http://a:1/ \r\n X-A: 1:2\n# between\nx-a:2\n\n\n\
                     SUBSCRIBE https://b\nPOST http://c/d\n@dir/body.bin\n";
         let expected = [
@@ -144,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_have_lists_of_headers_and_base64_bodies() {
+    fn json_lines_accept_header_lists_and_base64_bodies() {
         let text = "\n \
                     {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n{\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
         assert_eq!(
@@ -154,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn framing_is_left_to_who_sends() {
+    fn framing_headers_removed() {
         let text = "POST http://a/\nContent-Length: 9\ntransfer-encoding: chunked\nHost: b";
         assert_eq!(show_requests(text), ["line 1: POST http://a/ Host=b None"]);
     }
 
     #[test]
-    fn wrong_lines_are_named_with_what_to_write() {
+    fn vegeta_error_has_line_and_hint() {
         let wrong = r#"
 ⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
 http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"⏎hint: write it like GET http://a/
@@ -187,7 +196,7 @@ FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: 
                 .replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#)
                 .replace('⏎', "\n");
             let error = vegeta(&text, &read).unwrap_err();
-            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{text} says {error}");
+            assert!(error.starts_with(&begin.replace('⏎', "\n")), "{text}: {error}");
         }
     }
 }

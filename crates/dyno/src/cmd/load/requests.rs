@@ -296,7 +296,7 @@ fn import_requests(
         applied.report_ignored(&request, is_https, args, &mut changes);
         apply_settings(&request, is_https, args, files)?;
         let path = std::mem::take(&mut url.target);
-        requests.add(request.request(&path, braces));
+        requests.add(request.into_request(&path, braces));
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| {

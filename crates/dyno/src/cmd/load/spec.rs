@@ -449,7 +449,7 @@ fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
 
 fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOptions> {
     let trust = match &args.cacert {
-        _ if args.insecure => TrustedCertificates::Anybody,
+        _ if args.insecure => TrustedCertificates::Any,
         Some(file) => TrustedCertificates::File(file.clone()),
         None => TrustedCertificates::System,
     };

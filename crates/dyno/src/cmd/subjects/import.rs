@@ -22,7 +22,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let name =
         folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
-    let ImportedSubject { toml, left } =
+    let ImportedSubject { toml, remaining_steps: left } =
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
             .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());

@@ -107,7 +107,7 @@ impl ChosenSubjects {
             ([], 1..) if scope == FolderScope::Named => {
                 Folders(folders.0[..named_count].to_vec()).in_folders()?
             }
-            _ => folders.all()?,
+            _ => folders.definitions()?,
         };
         let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
         for (name, read) in found {

@@ -1,4 +1,4 @@
-//! Every frame but DATA: what it does to the connection and its streams.
+//! Handles all frames except DATA.
 
 use alloc::boxed::Box;
 
@@ -12,49 +12,49 @@ use crate::h2::{ErrorCode, Http2Error, Malformed};
 impl<T> Client<T> {
     /// Handles a whole frame other than DATA.
     #[inline]
-    pub(super) fn frame(
+    pub(super) fn handle_frame(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'static>, Http2Error> {
         if header.kind == Kind::Headers {
-            return self.headers(header, payload, io);
+            return self.handle_headers(header, payload, io);
         }
-        self.rare_frame(header, payload, io)
+        self.handle_rare_frame(header, payload, io)
     }
 
-    /// Handles a whole frame other than DATA and HEADERS, which nearly every response consists of.
-    fn rare_frame(
+    /// Handles a whole frame other than DATA and HEADERS, of which nearly every response consists.
+    fn handle_rare_frame(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'static>, Http2Error> {
         io.counts.received.count(header.kind);
-        let is_of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
-        let may_be_both = matches!(header.kind, Kind::WindowUpdate | Kind::Unknown);
-        if !may_be_both && is_of_connection != (header.stream == 0) {
+        let needs_stream_zero = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        let allows_any_stream = matches!(header.kind, Kind::WindowUpdate | Kind::Unknown);
+        if !allows_any_stream && needs_stream_zero != (header.stream == 0) {
             return Err(Http2Error::WrongStream);
         }
         match header.kind {
-            Kind::Continuation => self.continuation(header, payload, io),
-            Kind::Settings => self.settings(header, payload, io),
-            Kind::WindowUpdate => self.window_update(header.stream, payload),
-            Kind::RstStream => self.reset_by_peer(header.stream, payload, io),
-            Kind::GoAway => self.go_away_by_peer(payload, io),
-            Kind::Ping => ping(header, payload, io),
+            Kind::Continuation => self.handle_continuation(header, payload, io),
+            Kind::Settings => self.handle_settings(header, payload, io),
+            Kind::WindowUpdate => self.handle_window_update(header.stream, payload),
+            Kind::RstStream => self.handle_reset(header.stream, payload, io),
+            Kind::GoAway => self.handle_go_away(payload, io),
+            Kind::Ping => handle_ping(header, payload, io),
             Kind::PushPromise => Err(Http2Error::Push),
-            // Deprecated, but for its length (§6.3).
+            // PRIORITY is deprecated, but its length is still checked (§6.3).
             Kind::Priority if payload.len() != 5 => Err(Http2Error::FrameLength),
-            // DATA and HEADERS do not come here.
+            // DATA and HEADERS are handled elsewhere.
             Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(ClientEvent::Handled),
         }
     }
 
     /// HEADERS (RFC 9113 §6.2).
     #[inline]
-    fn headers(
+    fn handle_headers(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
@@ -74,7 +74,7 @@ impl<T> Client<T> {
     }
 
     /// CONTINUATION (RFC 9113 §6.10).
-    fn continuation(
+    fn handle_continuation(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
@@ -88,8 +88,8 @@ impl<T> Client<T> {
         Ok(ClientEvent::Handled)
     }
 
-    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the
-    /// table is the connection's (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded even if its stream has ended, because all
+    /// streams of the connection share the table (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,
@@ -100,29 +100,31 @@ impl<T> Client<T> {
     ) -> Result<ClientEvent<'static>, Http2Error> {
         let found = self.streams.find_mut(id);
         let wants_fields = found.as_ref().is_some_and(|(_, stream)| stream.wants_fields);
-        let seen = self.heads.read(block, wants_fields)?;
+        let summary = self.heads.read(block, wants_fields)?;
         io.counts.received.block_bytes += block.len() as u64;
-        io.counts.received.field_bytes += u64::from(seen.field_bytes);
+        io.counts.received.field_bytes += u64::from(summary.field_bytes);
         let Some((key, stream)) = found else {
-            self.check_gone(id, end)?;
+            self.check_closed_stream(id, end)?;
             return Ok(ClientEvent::Handled);
         };
-        let malformed = |why| ClientEvent::Malformed { stream: key, why };
+        let malformed = |violation| ClientEvent::Malformed { stream: key, violation };
         Ok(match stream.phase {
-            StreamPhase::Head { informational } => match stream.head(&seen, informational, end) {
-                Ok(status @ ..200) => ClientEvent::Informational { stream: key, status },
-                Ok(status) => ClientEvent::Head { stream: key, status, end },
-                Err(why) => malformed(why),
-            },
-            StreamPhase::Body => match stream.trailers(&seen, end) {
+            StreamPhase::Head { informational } => {
+                match stream.apply_head(&summary, informational, end) {
+                    Ok(status @ ..200) => ClientEvent::Informational { stream: key, status },
+                    Ok(status) => ClientEvent::Head { stream: key, status, end },
+                    Err(violation) => malformed(violation),
+                }
+            }
+            StreamPhase::Body => match stream.check_trailers(&summary, end) {
                 Ok(()) => ClientEvent::End { stream: key },
-                Err(why) => malformed(why),
+                Err(violation) => malformed(violation),
             },
         })
     }
 
     /// SETTINGS (RFC 9113 §6.5).
-    fn settings(
+    fn handle_settings(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
@@ -139,16 +141,16 @@ impl<T> Client<T> {
         }
         let before = self.peer;
         self.peer.read(payload, Sender::Server)?;
-        let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
-        if by != 0 {
-            // The new initial window holds for the streams that are open, too (§6.9.2).
+        let difference = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
+        if difference != 0 {
+            // The change of the initial window applies to open streams, too (§6.9.2).
             for (_, stream) in self.streams.iter_mut() {
-                if !stream.send.change(by) {
+                if !stream.send.change(difference) {
                     return Err(Http2Error::WindowOverflow);
                 }
             }
         }
-        self.table.note_settings(payload, &self.peer);
+        self.table.apply_settings(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.replies += HEADER_BYTES as u64;
@@ -157,18 +159,18 @@ impl<T> Client<T> {
     }
 
     /// WINDOW_UPDATE (RFC 9113 §6.9).
-    fn window_update(
+    fn handle_window_update(
         &mut self,
         id: u32,
         payload: &[u8],
     ) -> Result<ClientEvent<'static>, Http2Error> {
         let bytes: [u8; 4] = payload.try_into().map_err(|_| Http2Error::FrameLength)?;
-        let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
+        let increment = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
         if id == 0 {
-            if by == 0 {
+            if increment == 0 {
                 return Err(Http2Error::WindowByNothing);
             }
-            return if self.send.change(by) {
+            return if self.send.change(increment) {
                 Ok(ClientEvent::Window)
             } else {
                 Err(Http2Error::WindowOverflow)
@@ -181,17 +183,20 @@ impl<T> Client<T> {
                 Ok(ClientEvent::Handled)
             };
         };
-        if by == 0 {
-            return Ok(ClientEvent::Malformed { stream: key, why: Malformed::WindowByNothing });
+        if increment == 0 {
+            return Ok(ClientEvent::Malformed {
+                stream: key,
+                violation: Malformed::WindowByNothing,
+            });
         }
-        if !stream.send.change(by) {
-            return Ok(ClientEvent::Malformed { stream: key, why: Malformed::Window });
+        if !stream.send.change(increment) {
+            return Ok(ClientEvent::Malformed { stream: key, violation: Malformed::Window });
         }
         Ok(ClientEvent::Window)
     }
 
     /// RST_STREAM (RFC 9113 §6.4).
-    fn reset_by_peer(
+    fn handle_reset(
         &mut self,
         id: u32,
         payload: &[u8],
@@ -203,7 +208,7 @@ impl<T> Client<T> {
         }
         let code = ErrorCode::from_wire(u32::from_be_bytes(bytes));
         io.counts.received.resets[code as usize] += 1;
-        self.reset.remove(&id);
+        self.reset_streams.remove(&id);
         // RST_STREAM after the stream's end has no effect (§5.1).
         Ok(self
             .streams
@@ -212,7 +217,7 @@ impl<T> Client<T> {
     }
 
     /// GOAWAY (RFC 9113 §6.8).
-    fn go_away_by_peer(
+    fn handle_go_away(
         &mut self,
         payload: &[u8],
         io: &mut Io<'_>,
@@ -228,24 +233,25 @@ impl<T> Client<T> {
         Ok(ClientEvent::GoAway { code })
     }
 
-    /// Checks whether DATA or HEADERS may come for a stream that is not open (RFC 9113 §5.1).
-    pub(super) fn check_gone(&mut self, id: u32, end: bool) -> Result<(), Http2Error> {
+    /// Checks whether DATA or HEADERS may come on a stream that is not open (RFC 9113 §5.1).
+    pub(super) fn check_closed_stream(&mut self, id: u32, end: bool) -> Result<(), Http2Error> {
         if self.is_idle(id) {
             return Err(Http2Error::IdleStream);
         }
         // Frames that were in transit when we reset the stream are ignored.
-        let was_reset = if end { self.reset.remove(&id) } else { self.reset.contains(&id) };
+        let was_reset =
+            if end { self.reset_streams.remove(&id) } else { self.reset_streams.contains(&id) };
         if was_reset { Ok(()) } else { Err(Http2Error::StreamClosed) }
     }
 
-    /// Whether this stream has never been opened. The peer can open none: push is disabled.
+    /// Whether this stream has never been opened. The peer cannot open streams: push is disabled.
     fn is_idle(&self, id: u32) -> bool {
         id.is_multiple_of(2) || id >= self.next_id
     }
 }
 
 /// PING (RFC 9113 §6.7).
-fn ping(
+fn handle_ping(
     header: &FrameHeader,
     payload: &[u8],
     io: &mut Io<'_>,

@@ -1,7 +1,7 @@
-//! The client half of a connection: what is asked on it, and how its streams end.
+//! The client half of a connection: opens streams, sends requests, and ends streams.
 //!
-//! `read` takes frames off the input, DATA as it comes; `frames` deals with all others; `stream`
-//! judges what comes on one stream.
+//! `read` splits the input into frames and handles DATA. `frames` handles all other frames.
+//! `stream` checks the responses of each stream.
 
 mod frames;
 mod read;
@@ -15,14 +15,14 @@ use super::block::PartialBlock;
 use super::counts::FrameCounts;
 use super::encode::{BlockForm, TableUse};
 use super::frame::{self, HEADER_BYTES, Kind, flag};
-use super::head::{Fields, Heads};
+use super::head::{Fields, HeadDecoder};
 use super::settings::{ClientSettings, DEFAULT_WINDOW, PeerSettings};
 use super::streams::{StreamKey, StreamMap};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{ErrorCode, Malformed, limits};
 use crate::h1::response::{MissingPart, RequestKind};
-use read::Reading;
-use stream::{Stream, StreamPhase, Unsent};
+use read::ReadState;
+use stream::{Stream, StreamPhase, UnsentBody};
 
 /// The outputs of a connection: bytes for the peer, and counts.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Io<'a> {
 /// A request that is ready to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodedRequest<'a> {
-    /// The header block, encoded in the form that [`Client::form`] asks for.
+    /// The header block, encoded in the form that [`Client::form`] returns.
     pub block: &'a [u8],
     /// Bytes of the names and values in the block.
     pub field_bytes: u32,
@@ -70,13 +70,13 @@ pub enum ClientEvent<'i> {
     /// The peer ended the stream. The caller must [take](Client::take) it.
     Reset { stream: StreamKey, code: ErrorCode },
     /// The peer violated the protocol on this stream. The caller must [cancel](Client::cancel) it.
-    Malformed { stream: StreamKey, why: Malformed },
-    /// No more streams are to be opened. Those that the peer did not and will not deal with are to
-    /// be [taken](Client::take_unprocessed).
+    Malformed { stream: StreamKey, violation: Malformed },
+    /// The connection takes no more streams. The caller must
+    /// [take](Client::take_unprocessed) the streams that the peer will not process.
     GoAway { code: ErrorCode },
 }
 
-/// The client's half of a connection. The caller keeps a value `T` with each stream.
+/// The client's half of a connection. The caller stores a value `T` with each stream.
 ///
 /// Call [`next`](Self::next) with the unread input until it returns `NeedMore`. After an error,
 /// call [`go_away`](Self::go_away) and close.
@@ -84,31 +84,30 @@ pub enum ClientEvent<'i> {
 pub struct Client<T> {
     settings: ClientSettings,
     peer: PeerSettings,
-    /// The peer's first SETTINGS have come.
+    /// The peer's first SETTINGS have arrived.
     is_ready: bool,
     /// SETTINGS of ours that have not been acknowledged.
     unacknowledged: u32,
     next_id: u32,
     streams: StreamMap<Stream<T>>,
     /// Streams that we reset, and whose frames may still be in transit.
-    reset: BTreeSet<u32>,
-    /// Streams with more body to send than a window allowed, in the order in which they were held
-    /// up.
+    reset_streams: BTreeSet<u32>,
+    /// Streams whose remaining body waits for a window, longest wait first.
     blocked: VecDeque<u32>,
     send: SendWindow,
     receive: ReceiveWindow,
-    heads: Heads,
+    heads: HeadDecoder,
     table: TableUse,
-    /// The highest stream that the peer will deal with, once it has said so.
+    /// The highest stream that the peer will process; `None`: it has not sent GOAWAY.
     last_stream: Option<u32>,
-    reading: Reading,
+    reading: ReadState,
     /// The beginning of a frame that has not arrived whole.
-    kept: Vec<u8>,
-    /// The header block that is being continued.
+    buffer: Vec<u8>,
+    /// A header block that CONTINUATION frames continue.
     block: Option<Box<PartialBlock>>,
 }
 
-// Opening, asking and ending.
+// Opening streams, sending requests, ending streams.
 impl<T> Client<T> {
     /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4).
     /// `shared_bytes` is the space in the peer's table that the requests' shared fields take.
@@ -117,7 +116,7 @@ impl<T> Client<T> {
         io.out.extend_from_slice(frame::PREFACE);
         settings.put_frame(io.out);
         io.counts.sent.count(Kind::Settings);
-        give_back(&mut receive, 0, io);
+        put_window_update(&mut receive, 0, io);
         Client {
             settings,
             peer: PeerSettings::default(),
@@ -125,25 +124,25 @@ impl<T> Client<T> {
             unacknowledged: 1,
             next_id: 1,
             streams: StreamMap::default(),
-            reset: BTreeSet::new(),
+            reset_streams: BTreeSet::new(),
             blocked: VecDeque::new(),
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
-            // Until our settings are acknowledged the peer may go by the defaults.
-            heads: Heads::new(
+            // Until our settings are acknowledged the peer may use the defaults.
+            heads: HeadDecoder::new(
                 settings.header_table_size.max(ClientSettings::default().header_table_size),
             ),
             table: TableUse::new(shared_bytes),
             last_stream: None,
-            reading: Reading::Frame,
-            kept: Vec::new(),
+            reading: ReadState::Frame,
+            buffer: Vec::new(),
             block: None,
         }
     }
 
-    /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that
-    /// asked for the upgrade is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep
-    /// response fields are needed.
+    /// Does the same as [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The
+    /// request for the upgrade is stream 1 (RFC 7540 §3.2). Only its kind, and whether to keep the
+    /// fields of its response, are needed.
     pub fn from_upgrade(
         settings: ClientSettings,
         shared_bytes: u32,
@@ -152,12 +151,12 @@ impl<T> Client<T> {
         io: &mut Io<'_>,
     ) -> (Self, StreamKey) {
         let mut client = Client::new(settings, shared_bytes, io);
-        let key = client.enter(kind, wants_fields, data);
+        let key = client.add_stream(kind, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
     }
 
-    /// Makes room for this many open streams, so that opening them allocates nothing.
+    /// Allocates space for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         self.streams.reserve(streams);
     }
@@ -175,11 +174,11 @@ impl<T> Client<T> {
         if !self.is_ready || self.is_draining() {
             return 0;
         }
-        let most = self.peer.max_concurrent_streams.map_or(usize::MAX, |most| most as usize);
-        most.saturating_sub(self.streams.len())
+        let limit = self.peer.max_concurrent_streams.map_or(usize::MAX, |limit| limit as usize);
+        limit.saturating_sub(self.streams.len())
     }
 
-    /// Whether the peer's first settings have come, so that streams may be opened.
+    /// Whether the peer's first settings have arrived, so that streams may be opened.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.is_ready
@@ -192,20 +191,21 @@ impl<T> Client<T> {
         self.last_stream.is_some() || self.next_id > i32::MAX as u32
     }
 
+    /// The peer's settings.
     #[must_use]
     pub fn peer(&self) -> &PeerSettings {
         &self.peer
     }
 
-    /// Streams that are open.
+    /// The number of open streams.
     #[inline]
     #[must_use]
-    pub fn open(&self) -> usize {
+    pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
     /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole
-    /// request was queued: if not, flow-control windows hold the rest of its body up.
+    /// request was queued: if not, the rest of its body waits for flow-control windows.
     pub fn request(
         &mut self,
         request: &EncodedRequest<'_>,
@@ -213,42 +213,44 @@ impl<T> Client<T> {
         io: &mut Io<'_>,
     ) -> (StreamKey, bool) {
         let id = self.next_id;
-        let key = self.enter(request.kind, request.wants_fields, data);
+        let key = self.add_stream(request.kind, request.wants_fields, data);
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
         sent.field_bytes += u64::from(request.field_bytes);
         io.counts.most_streams = io.counts.most_streams.max(self.streams.len() as u64);
-        let most = self.peer.max_frame_size as usize;
+        let max_payload = self.peer.max_frame_size as usize;
         let end = request.body.is_empty();
         let mut updated = Vec::new();
         let block = self.table.begin(request.block, &mut updated);
         io.counts.sent.block_bytes += block.len() as u64;
-        let continuations = frame::put_block(id, block, end, most, io.out);
+        let continuations = frame::put_block(id, block, end, max_payload, io.out);
         io.counts.sent.frames[Kind::Continuation as usize] += continuations;
         if end {
             return (key, true);
         }
         let stream = self.streams.get_mut(key);
         if request.holds_body {
-            stream.unsent = Some(Box::new(Unsent { bytes: request.body.to_vec(), at: 0 }));
+            stream.unsent = Some(Box::new(UnsentBody { bytes: request.body.to_vec(), queued: 0 }));
             return (key, false);
         }
-        let n = put_data(id, request.body, most, &mut self.send, &mut stream.send, io);
+        let n = put_data(id, request.body, max_payload, &mut self.send, &mut stream.send, io);
         if n < request.body.len() {
-            stream.unsent = Some(Box::new(Unsent { bytes: request.body[n..].to_vec(), at: 0 }));
+            stream.unsent =
+                Some(Box::new(UnsentBody { bytes: request.body[n..].to_vec(), queued: 0 }));
             self.blocked.push_back(id);
         }
         (key, n == request.body.len())
     }
 
     /// Queues the body of a request that was opened with [`EncodedRequest::holds_body`]. Returns
-    /// whether all of it was queued: if not, flow-control windows hold the rest up.
+    /// whether all of it was queued: if not, the rest waits for flow-control windows.
     pub fn release_body(&mut self, stream: StreamKey, io: &mut Io<'_>) -> bool {
-        let most = self.peer.max_frame_size as usize;
+        let max_payload = self.peer.max_frame_size as usize;
         let Some(stream) = self.streams.try_get_mut(stream) else { return true };
         let Some(mut unsent) = stream.unsent.take() else { return true };
-        unsent.at = put_data(stream.id, &unsent.bytes, most, &mut self.send, &mut stream.send, io);
-        if unsent.at == unsent.bytes.len() {
+        unsent.queued =
+            put_data(stream.id, &unsent.bytes, max_payload, &mut self.send, &mut stream.send, io);
+        if unsent.queued == unsent.bytes.len() {
             return true;
         }
         self.blocked.push_back(stream.id);
@@ -256,10 +258,10 @@ impl<T> Client<T> {
         false
     }
 
-    /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is
+    /// Queues more of the bodies that wait for windows, as far as the windows allow now. `done` is
     /// called with the value of each stream whose last byte has been queued.
     pub fn resume(&mut self, io: &mut Io<'_>, done: &mut impl FnMut(&mut T)) {
-        let most = self.peer.max_frame_size as usize;
+        let max_payload = self.peer.max_frame_size as usize;
         for _ in 0..self.blocked.len() {
             if self.send.room() == 0 {
                 return;
@@ -267,15 +269,15 @@ impl<T> Client<T> {
             let Some(id) = self.blocked.pop_front() else { return };
             let Some((_, stream)) = self.streams.find_mut(id) else { continue };
             let Some(unsent) = &mut stream.unsent else { continue };
-            unsent.at += put_data(
+            unsent.queued += put_data(
                 id,
-                &unsent.bytes[unsent.at..],
-                most,
+                &unsent.bytes[unsent.queued..],
+                max_payload,
                 &mut self.send,
                 &mut stream.send,
                 io,
             );
-            if unsent.at == unsent.bytes.len() {
+            if unsent.queued == unsent.bytes.len() {
                 stream.unsent = None;
                 done(&mut stream.data);
             } else {
@@ -295,7 +297,7 @@ impl<T> Client<T> {
     /// # Panics
     /// If the stream has ended.
     #[must_use]
-    pub fn missing(&self, stream: StreamKey) -> MissingPart {
+    pub fn missing_part(&self, stream: StreamKey) -> MissingPart {
         let stream = self.streams.get(stream);
         match stream.phase {
             StreamPhase::Head { .. } => MissingPart::Head,
@@ -313,19 +315,19 @@ impl<T> Client<T> {
         (&mut self.streams.get_mut(stream).data, self.heads.fields())
     }
 
-    /// All open streams, in no order.
+    /// All open streams, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (StreamKey, &T)> {
         self.streams.iter().map(|(key, stream)| (key, &stream.data))
     }
 
-    /// Bytes of a stream's request that flow-control windows hold up.
+    /// Bytes of a stream's request that wait for flow-control windows.
     ///
     /// # Panics
     /// If the stream has ended.
     #[must_use]
     pub fn unsent_bytes(&self, stream: StreamKey) -> usize {
         let unsent = self.streams.get(stream).unsent.as_ref();
-        unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.at)
+        unsent.map_or(0, |unsent| unsent.bytes.len() - unsent.queued)
     }
 
     /// Removes a stream whose response is complete. If its request is incomplete, RST_STREAM
@@ -334,11 +336,11 @@ impl<T> Client<T> {
     pub fn finish(&mut self, stream: StreamKey, io: &mut Io<'_>) {
         let &Stream { id, ref unsent, .. } = self.streams.get(stream);
         if unsent.is_some() {
-            // Nothing can follow from the peer, so the stream need not be remembered.
+            // The peer has ended the stream, so its late frames need not be expected.
             put_reset(id, ErrorCode::NoError, io);
             self.unblock(id);
         }
-        self.streams.end(stream);
+        self.streams.discard(stream);
     }
 
     /// Removes a stream that the peer has ended.
@@ -350,8 +352,8 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// Takes a stream that is gone off the list of those that wait for a window. A connection whose
-    /// window stays shut would otherwise remember every stream that ever waited.
+    /// Removes a stream from the list of those that wait for a window. Otherwise the list would
+    /// grow without limit on a connection whose window stays empty.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
@@ -361,33 +363,33 @@ impl<T> Client<T> {
     pub fn cancel(&mut self, stream: StreamKey, code: ErrorCode, io: &mut Io<'_>) -> T {
         let id = self.streams.get(stream).id;
         put_reset(id, code, io);
-        if self.reset.len() >= limits::REMEMBERED_RESETS {
-            self.reset.pop_first();
+        if self.reset_streams.len() >= limits::REMEMBERED_RESETS {
+            self.reset_streams.pop_first();
         }
-        self.reset.insert(id);
+        self.reset_streams.insert(id);
         self.take(stream)
     }
 
-    /// Removes the streams that the peer said it did not and will not deal with, oldest first. It
-    /// is safe to ask for them again elsewhere (RFC 9113 §6.8).
+    /// Removes the streams that the peer's GOAWAY excludes from processing, oldest first. Their
+    /// requests may be sent again on another connection (RFC 9113 §6.8).
     pub fn take_unprocessed(&mut self) -> Vec<T> {
         let last = self.last_stream.unwrap_or(u32::MAX);
-        self.take_above(last)
+        self.take_streams_above(last)
     }
 
     /// Removes all streams, oldest first.
     pub fn take_all(&mut self) -> Vec<T> {
-        self.take_above(0)
+        self.take_streams_above(0)
     }
 
-    fn take_above(&mut self, last: u32) -> Vec<T> {
+    fn take_streams_above(&mut self, last: u32) -> Vec<T> {
         let mut keys: Vec<(u32, StreamKey)> =
             self.streams.iter().filter(|(_, s)| s.id > last).map(|(key, s)| (s.id, key)).collect();
         keys.sort_unstable_by_key(|(id, _)| *id);
         keys.into_iter().map(|(_, key)| self.take(key)).collect()
     }
 
-    /// Announces the end of the connection to the peer, with the reason.
+    /// Sends GOAWAY with the reason.
     pub fn go_away(&mut self, code: ErrorCode, io: &mut Io<'_>) {
         // The peer opened no stream that we processed: push is disabled.
         frame::put_go_away(0, code, io.out);
@@ -397,14 +399,14 @@ impl<T> Client<T> {
 
     /// Adds the next stream to `streams`.
     #[inline]
-    fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> StreamKey {
+    fn add_stream(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> StreamKey {
         let id = self.next_id;
         self.next_id += 2;
         let stream = Stream {
             id,
             phase: StreamPhase::Head { informational: 0 },
             send: SendWindow::new(self.peer.initial_window),
-            // Our SETTINGS went before, so the peer knows this window.
+            // Our SETTINGS were sent first, so the peer knows this window.
             receive: ReceiveWindow::new(self.settings.stream_window, self.settings.stream_window),
             unsent: None,
             kind,
@@ -416,31 +418,31 @@ impl<T> Client<T> {
     }
 }
 
-/// Queues as much of `body` as the windows allow, in frames of `most` bytes; the last byte ends the
-/// stream. Returns how many bytes were queued.
+/// Queues as much of `body` as the windows allow, in frames of up to `max_payload` bytes. The last
+/// byte ends the stream. Returns the number of bytes queued.
 fn put_data(
     id: u32,
     body: &[u8],
-    most: usize,
+    max_payload: usize,
     connection: &mut SendWindow,
     stream: &mut SendWindow,
     io: &mut Io<'_>,
 ) -> usize {
-    let mut at = 0;
-    while at < body.len() {
-        let n = (body.len() - at).min(most).min(connection.room()).min(stream.room());
+    let mut queued = 0;
+    while queued < body.len() {
+        let n = (body.len() - queued).min(max_payload).min(connection.room()).min(stream.room());
         if n == 0 {
             break;
         }
-        let end = if at + n == body.len() { flag::END_STREAM } else { 0 };
+        let end = if queued + n == body.len() { flag::END_STREAM } else { 0 };
         frame::put_header(Kind::Data, end, id, n, io.out);
-        io.out.extend_from_slice(&body[at..at + n]);
+        io.out.extend_from_slice(&body[queued..queued + n]);
         io.counts.sent.count(Kind::Data);
         connection.take(n);
         stream.take(n);
-        at += n;
+        queued += n;
     }
-    at
+    queued
 }
 
 fn put_reset(id: u32, code: ErrorCode, io: &mut Io<'_>) {
@@ -450,12 +452,12 @@ fn put_reset(id: u32, code: ErrorCode, io: &mut Io<'_>) {
     io.counts.sent.resets[code as usize] += 1;
 }
 
-/// Sends a WINDOW_UPDATE if enough of the window has been used.
+/// Appends a WINDOW_UPDATE if enough of the window has been used.
 #[inline]
-fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
-    let by = window.give_back();
-    if by > 0 {
-        frame::put_window_update(stream, by, io.out);
+fn put_window_update(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
+    let increment = window.take_increment();
+    if increment > 0 {
+        frame::put_window_update(stream, increment, io.out);
         io.counts.replies += (HEADER_BYTES + 4) as u64;
         io.counts.sent.count(Kind::WindowUpdate);
     }
@@ -467,7 +469,7 @@ mod tests {
 
     /// RFC 9113 §5.1.1.
     #[test]
-    fn connection_ends_with_its_identifiers() {
+    fn last_identifier_makes_connection_drain() {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);
@@ -484,13 +486,13 @@ mod tests {
         };
         let (key, _) = client.request(&request, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
-        let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
-        let event = client.next(&mut answer, &mut io).unwrap();
+        let mut response = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
+        let event = client.next(&mut response, &mut io).unwrap();
         assert_eq!(event, ClientEvent::Head { stream: key, status: 200, end: true });
     }
 
     #[test]
-    fn window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+    fn removed_streams_do_not_wait_for_windows() {
         let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(ClientSettings::default(), 0, &mut io);

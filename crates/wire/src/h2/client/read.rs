@@ -1,25 +1,25 @@
-//! Frames are taken off the input here. DATA is shown as it comes, every other frame is dealt with
-//! once it is whole.
+//! Splits the input into frames. DATA gives an event for each piece that arrives. Any other frame
+//! is handled once it is whole.
 
 use super::stream::StreamPhase;
-use super::{Client, ClientEvent, Io, give_back};
+use super::{Client, ClientEvent, Io, put_window_update};
 use crate::h2::frame::{FrameHeader, HEADER_BYTES, Kind, fill, flag};
 use crate::h2::streams::StreamKey;
 use crate::h2::{Http2Error, Malformed, limits};
 
-/// Where in its frame the next byte of input stands.
+/// The position of the next byte of input in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum ReadState {
     /// The next byte begins a frame, or continues a partial one.
     Frame,
-    Data(DataLeft),
+    Data(PartialData),
 }
 
-/// The rest of a DATA frame, which is still to come.
+/// A DATA frame of which a part is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DataLeft {
+pub(super) struct PartialData {
     stream: u32,
-    /// Bytes of payload, the padding and its length among them.
+    /// Bytes of payload still to come, including the padding and its length.
     left: u32,
     padding: Padding,
     /// END_STREAM: the frame is the last of its stream.
@@ -34,9 +34,9 @@ enum Padding {
     Bytes(u32),
 }
 
-impl DataLeft {
-    /// Bytes of the rest that belong to the body. The padding must be known.
-    const fn body(&self) -> u32 {
+impl PartialData {
+    /// Bytes of body still to come. The padding must be known.
+    const fn body_left(&self) -> u32 {
         match self.padding {
             Padding::Bytes(padding) => self.left - padding,
             Padding::Unknown => self.left,
@@ -45,37 +45,39 @@ impl DataLeft {
 }
 
 impl<T> Client<T> {
-    /// Reads from `input`, and moves it on past what was used. (Returning that number with the
-    /// event would put each event together twice, on the hottest path there is.)
+    /// Reads from `input`, and advances it past the bytes used.
+    ///
+    /// Returning their number with the event would copy each event, on the hottest path of the
+    /// generator.
     #[inline]
     pub fn next<'i>(
         &mut self,
         input: &mut &'i [u8],
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'i>, Http2Error> {
-        if let Reading::Data(data) = self.reading {
+        if let ReadState::Data(data) = self.reading {
             return self.read_data(data, input);
         }
-        if self.kept.is_empty()
+        if self.buffer.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
         {
             let header = FrameHeader::parse(header);
-            self.check_begin(&header, input)?;
+            self.check_header(&header, input)?;
             if header.kind == Kind::Data {
                 *input = rest;
                 return self.begin_data(&header, input, io);
             }
             if let Some((payload, rest)) = rest.split_at_checked(header.length as usize) {
                 *input = rest;
-                return self.frame(&header, payload, io);
+                return self.handle_frame(&header, payload, io);
             }
         }
-        self.keep(input, io)
+        self.buffer_frame(input, io)
     }
 
     /// Checks whether a frame with this header may come now. `bytes` begin with the header.
     #[inline]
-    fn check_begin(&self, header: &FrameHeader, bytes: &[u8]) -> Result<(), Http2Error> {
+    fn check_header(&self, header: &FrameHeader, bytes: &[u8]) -> Result<(), Http2Error> {
         if !self.is_ready && (header.kind != Kind::Settings || header.has(flag::ACK)) {
             return Err(if bytes.starts_with(b"HTTP/1") {
                 Http2Error::SpokeHttp1
@@ -92,37 +94,37 @@ impl<T> Client<T> {
         Ok(())
     }
 
-    /// Keeps the beginning of a frame until the rest of it is there.
-    fn keep<'i>(
+    /// Collects a frame that arrives in pieces, and handles it once it is whole.
+    fn buffer_frame<'i>(
         &mut self,
         input: &mut &'i [u8],
         io: &mut Io<'_>,
     ) -> Result<ClientEvent<'i>, Http2Error> {
-        let used = fill(&mut self.kept, HEADER_BYTES, input);
+        let used = fill(&mut self.buffer, HEADER_BYTES, input);
         *input = &input[used..];
-        let Some(header) = self.kept.first_chunk().map(FrameHeader::parse) else {
+        let Some(header) = self.buffer.first_chunk().map(FrameHeader::parse) else {
             return Ok(ClientEvent::NeedMore);
         };
-        self.check_begin(&header, &self.kept)?;
+        self.check_header(&header, &self.buffer)?;
         if header.kind == Kind::Data {
-            self.kept.clear();
+            self.buffer.clear();
             return self.begin_data(&header, input, io);
         }
-        let whole = HEADER_BYTES + header.length as usize;
-        let used = fill(&mut self.kept, whole, input);
+        let length = HEADER_BYTES + header.length as usize;
+        let used = fill(&mut self.buffer, length, input);
         *input = &input[used..];
-        if self.kept.len() < whole {
+        if self.buffer.len() < length {
             return Ok(ClientEvent::NeedMore);
         }
-        // Taken and given back, so that its memory is allocated once.
-        let kept = core::mem::take(&mut self.kept);
-        let event = self.frame(&header, &kept[HEADER_BYTES..], io);
-        self.kept = kept;
-        self.kept.clear();
+        // Taken and put back, so that its memory is allocated once.
+        let buffer = core::mem::take(&mut self.buffer);
+        let event = self.handle_frame(&header, &buffer[HEADER_BYTES..], io);
+        self.buffer = buffer;
+        self.buffer.clear();
         event
     }
 
-    /// A DATA frame (RFC 9113 §6.1) begins; all of its payload counts against the windows (§6.9.1).
+    /// Begins a DATA frame (RFC 9113 §6.1). All of its payload counts against the windows (§6.9.1).
     #[inline]
     fn begin_data<'i>(
         &mut self,
@@ -137,15 +139,15 @@ impl<T> Client<T> {
         if !self.receive.take(header.length) {
             return Err(Http2Error::WindowExceeded);
         }
-        give_back(&mut self.receive, 0, io);
+        put_window_update(&mut self.receive, 0, io);
         let padding = if header.has(flag::PADDED) { Padding::Unknown } else { Padding::Bytes(0) };
         if header.length == 0 && padding == Padding::Unknown {
             return Err(Http2Error::FrameLength);
         }
         let end = header.has(flag::END_STREAM);
-        let data = DataLeft { stream: header.stream, left: header.length, padding, end };
+        let data = PartialData { stream: header.stream, left: header.length, padding, end };
         let Some((key, stream)) = self.streams.find_mut(header.stream) else {
-            self.check_gone(header.stream, end)?;
+            self.check_closed_stream(header.stream, end)?;
             return self.read_data(data, input);
         };
         if !stream.receive.take(header.length) {
@@ -155,41 +157,40 @@ impl<T> Client<T> {
             return Ok(self.malformed_data(key, data, Malformed::DataBeforeHead));
         }
         if !end {
-            give_back(&mut stream.receive, header.stream, io);
+            put_window_update(&mut stream.receive, header.stream, io);
         }
-        // Nearly always the whole of it is there, and then its stream need not be looked for again.
+        // Nearly always the frame is whole. Then its stream need not be looked up again.
         let whole =
             input.split_at_checked(header.length as usize).filter(|_| padding == Padding::Bytes(0));
         let Some((body, rest)) = whole else { return self.read_data(data, input) };
         *input = rest;
-        Ok(stream.show(key, body, 0, end, end))
+        Ok(stream.body_event(key, body, 0, end, end))
     }
 
-    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be passed
-    /// over.
+    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be skipped.
     #[cold]
     fn malformed_data(
         &mut self,
         stream: StreamKey,
-        data: DataLeft,
-        why: Malformed,
+        data: PartialData,
+        violation: Malformed,
     ) -> ClientEvent<'static> {
-        self.reading = if data.left > 0 { Reading::Data(data) } else { Reading::Frame };
-        ClientEvent::Malformed { stream, why }
+        self.reading = if data.left > 0 { ReadState::Data(data) } else { ReadState::Frame };
+        ClientEvent::Malformed { stream, violation }
     }
 
-    /// Reads on in the payload of DATA.
+    /// Continues reading the payload of DATA.
     fn read_data<'i>(
         &mut self,
-        mut data: DataLeft,
+        mut data: PartialData,
         input: &mut &'i [u8],
     ) -> Result<ClientEvent<'i>, Http2Error> {
-        let whole = input.len();
+        let available = input.len();
         let padding = match data.padding {
             Padding::Bytes(n) => n,
             Padding::Unknown => {
                 let Some((&n, rest)) = input.split_first() else {
-                    self.reading = Reading::Data(data);
+                    self.reading = ReadState::Data(data);
                     return Ok(ClientEvent::NeedMore);
                 };
                 *input = rest;
@@ -202,25 +203,25 @@ impl<T> Client<T> {
         }
         let (body, rest) = input.split_at(input.len().min((data.left - padding) as usize));
         data.left -= body.len() as u32;
-        let passed = if data.left == padding { rest.len().min(padding as usize) } else { 0 };
-        *input = &rest[passed..];
-        data.left -= passed as u32;
-        data.padding = Padding::Bytes(padding - passed as u32);
-        let is_over = data.left == 0;
-        self.reading = if is_over { Reading::Frame } else { Reading::Data(data) };
-        if input.len() == whole && !is_over {
+        let skipped = if data.left == padding { rest.len().min(padding as usize) } else { 0 };
+        *input = &rest[skipped..];
+        data.left -= skipped as u32;
+        data.padding = Padding::Bytes(padding - skipped as u32);
+        let is_complete = data.left == 0;
+        self.reading = if is_complete { ReadState::Frame } else { ReadState::Data(data) };
+        if input.len() == available && !is_complete {
             return Ok(ClientEvent::NeedMore);
         }
-        Ok(self.show_data(data, body, is_over && data.end))
+        Ok(self.data_event(data, body, is_complete && data.end))
     }
 
-    /// Turns a piece of DATA into an event of its stream. `left`: the rest of its frame. `end`: the
-    /// piece is the stream's last.
+    /// Turns a piece of DATA into an event of its stream. `frame`: the frame after this piece.
+    /// `end`: the piece is the stream's last.
     #[inline]
-    fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> ClientEvent<'i> {
-        let Some((key, stream)) = self.streams.find_mut(left.stream) else {
+    fn data_event<'i>(&mut self, frame: PartialData, data: &'i [u8], end: bool) -> ClientEvent<'i> {
+        let Some((key, stream)) = self.streams.find_mut(frame.stream) else {
             return ClientEvent::Handled;
         };
-        stream.show(key, data, left.body(), left.end, end)
+        stream.body_event(key, data, frame.body_left(), frame.end, end)
     }
 }

@@ -1,4 +1,4 @@
-//! One stream of a client's connection, and what may come on it.
+//! One stream of a client's connection. Checks that its response follows the protocol.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use crate::h2::streams::StreamKey;
 use crate::h2::window::{ReceiveWindow, SendWindow};
 use crate::h2::{Malformed, limits};
 
-/// An open stream. `T` is the value that the caller keeps with it.
+/// An open stream. `T` is the value that the caller stores with it.
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     pub(super) id: u32,
@@ -18,7 +18,7 @@ pub(super) struct Stream<T> {
     pub(super) send: SendWindow,
     pub(super) receive: ReceiveWindow,
     /// `None`: the whole request has been queued.
-    pub(super) unsent: Option<Box<Unsent>>,
+    pub(super) unsent: Option<Box<UnsentBody>>,
     pub(super) kind: RequestKind,
     pub(super) wants_fields: bool,
     /// Bytes of body that are still to come; `None`: any number.
@@ -26,7 +26,7 @@ pub(super) struct Stream<T> {
     pub(super) data: T,
 }
 
-/// The part of its response that a stream waits for.
+/// The part of the response that comes next on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamPhase {
     Head { informational: u8 },
@@ -35,29 +35,30 @@ pub(super) enum StreamPhase {
 
 /// The rest of a request's body.
 #[derive(Debug)]
-pub(super) struct Unsent {
+pub(super) struct UnsentBody {
     pub(super) bytes: Vec<u8>,
-    pub(super) at: usize,
+    /// Bytes that have been queued.
+    pub(super) queued: usize,
 }
 
 impl<T> Stream<T> {
     /// Turns a piece of DATA into an event. `left`: bytes of this frame's body still to come.
-    /// `ends`: the frame carries END_STREAM. `end`: this piece is its last.
+    /// `ends_stream`: the frame has END_STREAM. `end`: this piece is the stream's last.
     #[inline]
-    pub(super) fn show<'i>(
+    pub(super) fn body_event<'i>(
         &mut self,
         key: StreamKey,
         data: &'i [u8],
         left: u32,
-        ends: bool,
+        ends_stream: bool,
         end: bool,
     ) -> ClientEvent<'i> {
         if let Some(expected) = &mut self.expected {
-            // A frame is judged as a whole with its first part: what is seen of it does not depend
-            // on where it is cut.
-            let whole = data.len() as u64 + u64::from(left);
-            if whole > *expected || (ends && whole < *expected) {
-                return ClientEvent::Malformed { stream: key, why: Malformed::BodyLength };
+            // The first piece checks the length of the whole frame, so the events do not depend on
+            // the pieces in which the frame arrives.
+            let length = data.len() as u64 + u64::from(left);
+            if length > *expected || (ends_stream && length < *expected) {
+                return ClientEvent::Malformed { stream: key, violation: Malformed::BodyLength };
             }
             *expected -= data.len() as u64;
         }
@@ -68,16 +69,16 @@ impl<T> Stream<T> {
         }
     }
 
-    /// Takes the head of a response, interim or final. `informational`: interim ones before it.
-    /// Returns its status.
+    /// Applies the head of a response, interim or final. `informational`: the number of interim
+    /// responses before it. Returns its status.
     #[inline]
-    pub(super) fn head(
+    pub(super) fn apply_head(
         &mut self,
-        seen: &HeadSummary,
+        summary: &HeadSummary,
         informational: u8,
         end: bool,
     ) -> Result<u16, Malformed> {
-        let status = seen.head()?;
+        let status = summary.check_head()?;
         if status < 200 {
             if end || status == 101 {
                 return Err(Malformed::Informational);
@@ -88,10 +89,10 @@ impl<T> Stream<T> {
             self.phase = StreamPhase::Head { informational: informational + 1 };
             return Ok(status);
         }
-        // Such responses have no body, whatever length they declare (RFC 9110 §8.6, §15.3.5,
+        // These responses have no body, even if they declare a length (RFC 9110 §8.6, §15.3.5,
         // §15.4.5).
-        let is_bodiless = self.kind == RequestKind::Head || matches!(status, 204 | 304);
-        self.expected = if is_bodiless { Some(0) } else { seen.content_length };
+        let has_no_body = self.kind == RequestKind::Head || matches!(status, 204 | 304);
+        self.expected = if has_no_body { Some(0) } else { summary.content_length };
         if end && self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);
         }
@@ -99,11 +100,12 @@ impl<T> Stream<T> {
         Ok(status)
     }
 
-    pub(super) fn trailers(&self, seen: &HeadSummary, end: bool) -> Result<(), Malformed> {
+    /// Checks trailers, which must end the stream and complete the body.
+    pub(super) fn check_trailers(&self, summary: &HeadSummary, end: bool) -> Result<(), Malformed> {
         if !end {
             return Err(Malformed::Trailers);
         }
-        seen.trailers()?;
+        summary.check_trailers()?;
         if self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);
         }

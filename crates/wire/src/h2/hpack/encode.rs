@@ -1,24 +1,24 @@
-//! Writing header blocks.
+//! Encodes header blocks: with a dynamic table ([`Encoder`]), or field by field without one.
 
 use super::huffman;
-use super::table::{self, Dynamic, STATIC};
+use super::table::{self, DynamicTable, STATIC_TABLE};
 use alloc::vec::Vec;
 
-/// Action of the reader of a literal field on its table (RFC 7541 §6.2).
+/// Effect of a literal field on the decoder's dynamic table (RFC 7541 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// Insert it into the dynamic table. This is for [`Encoder`] and other callers that track the
-    /// peer's table.
+    /// The field is inserted. This is for [`Encoder`] and other callers that track the peer's
+    /// table.
     Incremental,
-    /// Leave the dynamic table as it is.
+    /// The table does not change.
     Without,
-    /// As `Without`, and intermediaries must not index the field either: for secrets (RFC 7541
-    /// §7.1.3).
+    /// The table does not change, and intermediaries must not index the field either: for secrets
+    /// (RFC 7541 §7.1.3).
     Never,
 }
 
 impl Indexing {
-    /// How the field's first byte begins, and how many bits of it are left for the name's index.
+    /// The flags in the field's first byte, and the number of its bits for the index of the name.
     fn pattern(self) -> (u8, u8) {
         match self {
             Self::Incremental => (0x40, 6),
@@ -28,8 +28,8 @@ impl Indexing {
     }
 }
 
-/// Appends an integer that begins in the low `prefix_bits` (1 to 8) of a byte with `flags` above
-/// them (RFC 7541 §5.1).
+/// Appends an integer that begins in the low `prefix_bits` (1 to 8) of a byte. The other bits of
+/// that byte are `flags` (RFC 7541 §5.1).
 pub fn put_int(prefix_bits: u8, flags: u8, value: usize, out: &mut Vec<u8>) {
     let full = 0xff >> (8 - prefix_bits);
     if value < usize::from(full) {
@@ -62,32 +62,32 @@ pub fn put_indexed(index: usize, out: &mut Vec<u8>) {
     put_int(7, 0x80, index, out);
 }
 
-/// Appends a size update of the dynamic table, in bytes. It may only begin a block (RFC 7541 §6.3).
+/// Appends a size update of the dynamic table, in bytes. It is allowed at the beginning of a block
+/// only (RFC 7541 §6.3).
 pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
     put_int(5, 0x20, size as usize, out);
 }
 
-/// Appends a field with no use of the dynamic table: the static entry if there is one, else a
-/// literal with the static entry's name if there is one. A field that is never to be indexed is
-/// always a literal (RFC 7541 §6.2.3).
+/// Appends a field without use of the dynamic table: a reference to the static entry if there is
+/// one, else a literal. [`Indexing::Never`] always gives a literal (RFC 7541 §6.2.3).
 pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
     put_reference(static_index(name, value), name, value, indexing, out);
 }
 
-/// The indexes of the static entry with this name and value, and of the first one with this name.
+/// The index of the static entry with this name and value, and that of the first with this name.
 #[must_use]
 pub fn static_index(name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
-    let Some(first) = STATIC.iter().position(|entry| entry.0.as_bytes() == name) else {
+    let Some(first) = STATIC_TABLE.iter().position(|entry| entry.0.as_bytes() == name) else {
         return (None, None);
     };
-    let full = STATIC[first..]
+    let full = STATIC_TABLE[first..]
         .iter()
         .take_while(|entry| entry.0.as_bytes() == name)
         .position(|entry| entry.1.as_bytes() == value);
     (full.map(|position| first + position + 1), Some(first + 1))
 }
 
-/// Whether the static table has this name with this value.
+/// Whether the static table has an entry with this name and value.
 #[must_use]
 pub fn is_static(name: &[u8], value: &[u8]) -> bool {
     static_index(name, value).0.is_some()
@@ -116,13 +116,13 @@ fn put_reference(
 /// Writes the header blocks of one direction of a connection, in order, with a dynamic table.
 #[derive(Debug)]
 pub struct Encoder {
-    table: Dynamic,
-    unsaid: Option<Unsaid>,
+    table: DynamicTable,
+    pending_update: Option<PendingUpdate>,
 }
 
 /// Sizes of the table since the last block, which the next block must announce (RFC 7541 §4.2).
 #[derive(Clone, Copy, Debug)]
-struct Unsaid {
+struct PendingUpdate {
     smallest: u32,
     last: u32,
 }
@@ -134,21 +134,22 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Begins with a table of 4096 bytes (RFC 9113 §6.5.2).
+    /// Creates an encoder with a table of 4096 bytes (RFC 9113 §6.5.2).
     #[must_use]
     pub fn new() -> Self {
-        Self { table: Dynamic::new(table::INITIAL_SIZE), unsaid: None }
+        Self { table: DynamicTable::new(table::INITIAL_SIZE), pending_update: None }
     }
 
-    /// Makes the table's size `max_size`, in bytes. It must not exceed the peer's
-    /// `SETTINGS_HEADER_TABLE_SIZE`.
+    /// Sets the table's size in bytes. It must not exceed the peer's `SETTINGS_HEADER_TABLE_SIZE`.
     pub fn set_max_size(&mut self, max_size: u32) {
-        let smallest = self.unsaid.map_or(max_size, |unsaid| unsaid.smallest.min(max_size));
-        self.unsaid = Some(Unsaid { smallest, last: max_size });
+        let smallest = self
+            .pending_update
+            .map_or(max_size, |pending_update| pending_update.smallest.min(max_size));
+        self.pending_update = Some(PendingUpdate { smallest, last: max_size });
         self.table.set_max_size(max_size);
     }
 
-    /// Appends one whole header block. Every field that fits goes into the table.
+    /// Appends one whole header block. Every field that fits is inserted into the table.
     pub fn encode<'a>(
         &mut self,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -160,9 +161,9 @@ impl Encoder {
         }
     }
 
-    /// Begins a block. Its fields are then [`put`](Self::put) one by one.
+    /// Begins a block. The caller then [puts](Self::put) its fields one by one.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
-        let Some(Unsaid { smallest, last }) = self.unsaid.take() else { return };
+        let Some(PendingUpdate { smallest, last }) = self.pending_update.take() else { return };
         if smallest < last {
             put_size_update(smallest, out);
         }
@@ -172,7 +173,7 @@ impl Encoder {
     /// Appends one field.
     pub fn put(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
         let fits = table::entry_size(name, value) <= self.table.max_size() as usize;
-        // One that does not fit would empty the table for nothing (RFC 7541 §4.4).
+        // A field that does not fit would only empty the table (RFC 7541 §4.4).
         let indexing =
             if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
         let found @ (full, _) = self.find(name, value);
@@ -182,13 +183,13 @@ impl Encoder {
         }
     }
 
-    /// As [`static_index`], in both tables.
+    /// Does the same as [`static_index`], in both tables.
     fn find(&self, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
         let (full, named) = static_index(name, value);
         if full.is_some() {
             return (full, named);
         }
-        let first = STATIC.len() + 1;
+        let first = STATIC_TABLE.len() + 1;
         let full = self
             .table
             .iter()

@@ -1,3 +1,5 @@
+//! Violations of HPACK by a peer.
+
 use thiserror::Error;
 
 /// A violation of HPACK by a peer. Each variant is one kind that reports can count and name.

@@ -1,9 +1,12 @@
-//! The Huffman code of strings (RFC 7541 §5.2, Appendix B).
+//! Encodes and decodes strings with HPACK's Huffman code (RFC 7541 §5.2, Appendix B).
+//!
+//! The decoder reads windows of 11 bits, each of which gives up to two symbols. A table with one
+//! entry per window, computed at compile time, makes this one lookup.
 
 use super::HpackError;
 use alloc::vec::Vec;
 
-/// The symbol that ends no string on the wire: it is there for its first bits, which are the
+/// The end-of-string symbol. It must not occur on the wire: only its first bits are used, as
 /// padding.
 const END_OF_STRING: usize = 256;
 
@@ -11,15 +14,15 @@ const END_OF_STRING: usize = 256;
 const SHORTEST: usize = 5;
 const LONGEST: usize = 30;
 
-/// Bits that are looked at together. One more is a little faster still, but its table fills half of
-/// a first-level cache that the rest of the program needs too.
+/// Bits per lookup. A window of 12 bits is slightly faster, but its table fills half of a
+/// first-level cache, which the rest of the program needs too.
 const WINDOW: usize = 11;
 
-/// Bits that one [`Bits::refill`] makes sure of, unless the string ends.
+/// Bits that are available after [`Bits::refill`], unless the string ends.
 const REFILL: usize = 56;
 
-/// Length in bits of each symbol's code, end-of-string last (RFC 7541 Appendix B). Nothing else
-/// needs to be written down, as the code is canonical.
+/// Length in bits of each symbol's code, end-of-string last (RFC 7541 Appendix B). The code is
+/// canonical: the lengths determine the codes.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
@@ -45,19 +48,19 @@ const LENGTHS: [u8; 257] = [
 static CODES: [(u32, u8); 257] = CANONICAL.codes;
 static SYMBOLS: [u8; 256] = CANONICAL.symbols;
 static RUNS: [Run; LONGEST + 1] = CANONICAL.runs;
-static STEPS: [Step; 1 << WINDOW] = steps();
+static STEPS: [Step; 1 << WINDOW] = build_steps();
 
 /// The codes that follow from [`LENGTHS`]: they count upwards, from short to long and then in the
 /// order of the symbols.
-const CANONICAL: Canonical = canonical();
+const CANONICAL: CanonicalCode = build_canonical_code();
 
-// The last code is all ones, so the lengths leave no gap and every bit string begins with some
-// code.
+// The last code is all ones, so every bit string begins with a code.
 const _: () = assert!(CANONICAL.codes[END_OF_STRING].0 == (1 << LONGEST) - 1);
 
-struct Canonical {
+struct CanonicalCode {
+    /// By symbol: the code, and the number of its bits.
     codes: [(u32, u8); 257],
-    /// In the order of their codes; end-of-string would be the last.
+    /// In the order of their codes, without end-of-string, which would be the last.
     symbols: [u8; 256],
     /// By length in bits.
     runs: [Run; LONGEST + 1],
@@ -73,8 +76,8 @@ struct Run {
     end: u64,
 }
 
-const fn canonical() -> Canonical {
-    let mut all = Canonical {
+const fn build_canonical_code() -> CanonicalCode {
+    let mut result = CanonicalCode {
         codes: [(0, 0); 257],
         symbols: [0; 256],
         runs: [Run { first_code: 0, first_symbol: 0, end: 0 }; LONGEST + 1],
@@ -86,26 +89,26 @@ const fn canonical() -> Canonical {
         let mut symbol = 0;
         while symbol < LENGTHS.len() {
             if LENGTHS[symbol] as usize == length {
-                all.codes[symbol] = (code, length as u8);
+                result.codes[symbol] = (code, length as u8);
                 if symbol != END_OF_STRING {
-                    all.symbols[count] = symbol as u8;
+                    result.symbols[count] = symbol as u8;
                 }
                 code += 1;
                 count += 1;
             }
             symbol += 1;
         }
-        all.runs[length] = Run { first_code, first_symbol, end: (code as u64) << (32 - length) };
+        result.runs[length] = Run { first_code, first_symbol, end: (code as u64) << (32 - length) };
         code <<= 1;
         length += 1;
     }
-    all
+    result
 }
 
-/// The symbols whose codes begin a window of [`WINDOW`] bits.
+/// The one or two symbols whose codes begin a window of [`WINDOW`] bits.
 #[derive(Clone, Copy)]
 struct Step {
-    /// Two where two short codes fit; the second is void otherwise.
+    /// The second is unused if `count` is 1.
     symbols: [u8; 2],
     count: u8,
     /// Bits of these symbols' codes, or [`Step::LONG`].
@@ -113,13 +116,13 @@ struct Step {
 }
 
 impl Step {
-    /// The code is longer than the window: more bits than there ever are.
+    /// The code is longer than the window. The value exceeds any number of available bits.
     const LONG: u8 = u8::MAX;
 }
 
-/// Windows are kept inverted, see [`Bits`].
-const fn steps() -> [Step; 1 << WINDOW] {
-    let single = single_steps();
+/// Returns the step for each window. The index is the inverted window, see [`Bits`].
+const fn build_steps() -> [Step; 1 << WINDOW] {
+    let single = build_single_steps();
     let mut steps = single;
     let mut window = 0;
     while window < steps.len() {
@@ -136,7 +139,8 @@ const fn steps() -> [Step; 1 << WINDOW] {
     steps
 }
 
-const fn single_steps() -> [Step; 1 << WINDOW] {
+/// Does the same as [`build_steps`], with one symbol per step.
+const fn build_single_steps() -> [Step; 1 << WINDOW] {
     let mut steps = [Step { symbols: [0; 2], count: 0, bits: Step::LONG }; 1 << WINDOW];
     let mut symbol = 0;
     while symbol < END_OF_STRING {
@@ -156,7 +160,7 @@ const fn single_steps() -> [Step; 1 << WINDOW] {
     steps
 }
 
-/// Bytes that [`encode`] would add.
+/// Returns the number of bytes that [`encode`] appends.
 #[must_use]
 pub fn encoded_len(bytes: &[u8]) -> usize {
     let bits: usize = bytes.iter().map(|byte| usize::from(CODES[usize::from(*byte)].1)).sum();
@@ -165,45 +169,45 @@ pub fn encoded_len(bytes: &[u8]) -> usize {
 
 /// Appends the code of `bytes` to `out`.
 pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    // The low `have` bits are still to be written.
-    let (mut pending, mut have) = (0u64, 0);
+    // The low `count` bits of `pending` are still to be written.
+    let (mut pending, mut count) = (0u64, 0);
     for byte in bytes {
         let (code, bits) = CODES[usize::from(*byte)];
         pending = pending << bits | u64::from(code);
-        have += bits;
-        while have >= 8 {
-            have -= 8;
-            out.push((pending >> have) as u8);
+        count += bits;
+        while count >= 8 {
+            count -= 8;
+            out.push((pending >> count) as u8);
         }
     }
-    if have > 0 {
-        out.push((pending << (8 - have)) as u8 | 0xff >> have);
+    if count > 0 {
+        out.push((pending << (8 - count)) as u8 | 0xff >> count);
     }
 }
 
-/// Appends to `out` the string that `bytes` are the code of. After an error `out` is as it was.
+/// Decodes `bytes` and appends the string to `out`. After an error `out` is unchanged.
 pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let start = out.len();
-    // A step may write one byte too many.
+    // A step writes two bytes even if only one counts.
     out.resize(start + bytes.len() * 8 / SHORTEST + 1, 0);
     let decoded = decode_into(bytes, &mut out[start..]);
     out.truncate(start + decoded.unwrap_or(0));
     decoded.map(|_| ())
 }
 
-/// Returns how many bytes were written.
+/// Decodes `bytes` into `out`. Returns the number of bytes written.
 fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
-    let mut bits = Bits { inverted: 0, have: 0, rest: bytes };
+    let mut bits = Bits { inverted: 0, available: 0, rest: bytes };
     let mut written = 0;
     'refill: loop {
         bits.refill();
         for _ in 0..REFILL / WINDOW {
-            let Some(step) = bits.short() else {
+            let Some(step) = bits.next_step() else {
                 bits.refill();
-                if bits.are_padding() {
+                if bits.is_padding() {
                     return Ok(written);
                 }
-                out[written] = bits.long()?;
+                out[written] = bits.next_long_symbol()?;
                 written += 1;
                 continue 'refill;
             };
@@ -215,31 +219,31 @@ fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
 
 /// The bits that are still to be decoded.
 struct Bits<'a> {
-    /// The next bits, the first one at the top. They are inverted, so that what lies beyond the end
-    /// reads like the padding: it is zeros here.
+    /// The next bits, the first one at the top. Padding is ones, and inverted it is zeros: then the
+    /// bits after the end of the string look like padding without further work.
     inverted: u64,
-    /// How many bits of `inverted` count. Those below them are the next ones, too, or zeros beyond
+    /// Number of valid bits of `inverted`. The bits below are the following ones, or zeros after
     /// the end.
-    have: u32,
+    available: u32,
     rest: &'a [u8],
 }
 
 impl Bits<'_> {
-    /// Fills `inverted` up to [`REFILL`] bits at least, or to all there are.
+    /// Fills `inverted` with at least [`REFILL`] bits, or with all that are left.
     #[inline]
     fn refill(&mut self) {
         if let Some(word) = self.rest.first_chunk() {
-            self.inverted |= !u64::from_be_bytes(*word) >> self.have;
-            let bytes = (63 - self.have) / 8;
+            self.inverted |= !u64::from_be_bytes(*word) >> self.available;
+            let bytes = (63 - self.available) / 8;
             self.rest = &self.rest[bytes as usize..];
-            self.have += bytes * 8;
+            self.available += bytes * 8;
             return;
         }
-        while self.have <= 56
+        while self.available <= 56
             && let Some((byte, rest)) = self.rest.split_first()
         {
-            self.inverted |= u64::from(!byte) << (56 - self.have);
-            self.have += 8;
+            self.inverted |= u64::from(!byte) << (56 - self.available);
+            self.available += 8;
             self.rest = rest;
         }
     }
@@ -247,36 +251,36 @@ impl Bits<'_> {
     #[inline]
     fn skip(&mut self, bits: u32) {
         self.inverted <<= bits;
-        self.have -= bits;
+        self.available -= bits;
     }
 
-    /// One or two symbols with short codes.
+    /// Takes one or two symbols with short codes. `None`: the next code is longer than the window,
+    /// or fewer bits are available.
     #[inline]
-    fn short(&mut self) -> Option<&'static Step> {
+    fn next_step(&mut self) -> Option<&'static Step> {
         let step = &STEPS[(self.inverted >> (u64::BITS as usize - WINDOW)) as usize];
         let bits = u32::from(step.bits);
-        if bits > self.have {
+        if bits > self.available {
             return None;
         }
         self.skip(bits);
         Some(step)
     }
 
-    /// Whether the string ends here as it should: less than a byte is left, of ones (RFC 7541
-    /// §5.2).
+    /// Whether only valid padding is left: less than a byte, all ones (RFC 7541 §5.2).
     #[inline]
-    fn are_padding(&self) -> bool {
-        self.have < 8 && self.inverted == 0
+    fn is_padding(&self) -> bool {
+        self.available < 8 && self.inverted == 0
     }
 
-    /// The symbol whose code is longer than a window.
-    fn long(&mut self) -> Result<u8, HpackError> {
-        let ahead = !(self.inverted >> 32) as u32;
-        // The longest codes end above everything.
+    /// Takes a symbol whose code is longer than the window.
+    fn next_long_symbol(&mut self) -> Result<u8, HpackError> {
+        let next_bits = !(self.inverted >> 32) as u32;
+        // Codes of the greatest length are the highest numbers.
         let length = (WINDOW + 1..LONGEST)
-            .find(|length| u64::from(ahead) < RUNS[*length].end)
+            .find(|length| u64::from(next_bits) < RUNS[*length].end)
             .unwrap_or(LONGEST);
-        if length as u32 > self.have {
+        if length as u32 > self.available {
             return Err(if self.inverted == 0 {
                 HpackError::HuffmanPaddingTooLong
             } else {
@@ -285,7 +289,7 @@ impl Bits<'_> {
         }
         self.skip(length as u32);
         let run = &RUNS[length];
-        let symbol = run.first_symbol + (ahead >> (32 - length)) - run.first_code;
+        let symbol = run.first_symbol + (next_bits >> (32 - length)) - run.first_code;
         SYMBOLS.get(symbol as usize).copied().ok_or(HpackError::HuffmanEndOfString)
     }
 }
@@ -294,8 +298,8 @@ impl Bits<'_> {
 mod tests {
     use super::*;
 
-    /// The step of the bits with which these codes begin, filled up with what is given.
-    fn step_of(codes: &[(u32, u8)], fill: usize) -> Step {
+    /// The step of the window that begins with these codes and ends with the low bits of `fill`.
+    fn find_step(codes: &[(u32, u8)], fill: usize) -> Step {
         let bits: usize = codes.iter().map(|code| usize::from(code.1)).sum();
         let begin = codes.iter().fold(0, |begin, (code, bits)| begin << bits | *code as usize);
         let window = begin << (WINDOW - bits) | (fill & ((1 << (WINDOW - bits)) - 1));
@@ -303,22 +307,22 @@ mod tests {
     }
 
     #[test]
-    fn two_codes_that_fit_a_window_are_read_at_once() {
+    fn window_with_two_short_codes_gives_two_symbols() {
         let short = || (0..END_OF_STRING).filter(|symbol| usize::from(CODES[*symbol].1) <= WINDOW);
         for first in short() {
             for second in short() {
                 let codes = [CODES[first], CODES[second]];
                 let bits = codes[0].1 + codes[1].1;
                 if usize::from(bits) <= WINDOW {
-                    let step = step_of(&codes, 0);
+                    let step = find_step(&codes, 0);
                     assert_eq!((step.count, step.bits), (2, bits), "{first} {second}");
                     assert_eq!(step.symbols.map(usize::from), [first, second]);
                 }
             }
-            // Only ones follow: the longest codes begin so.
-            let alone = step_of(&[CODES[first]], usize::MAX);
+            // Ones begin a code longer than the window, so only the first symbol is complete.
+            let single = find_step(&[CODES[first]], usize::MAX);
             assert_eq!(
-                (alone.count, alone.bits, usize::from(alone.symbols[0])),
+                (single.count, single.bits, usize::from(single.symbols[0])),
                 (1, CODES[first].1, first)
             );
         }

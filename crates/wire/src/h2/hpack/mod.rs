@@ -1,14 +1,14 @@
-//! HPACK (RFC 7541): header fields as HTTP/2 puts them on the wire.
+//! HPACK (RFC 7541): the compression of header fields in HTTP/2.
 //!
-//! Each direction of a connection has one table of recent fields, which sender and receiver keep
-//! alike. Hence a block must be decoded even if its fields are unused, and an [`HpackError`] ends
-//! the connection: all later blocks would be read with the wrong table.
+//! Each direction of a connection has one table of recent fields, and sender and receiver apply the
+//! same changes to it. Hence a block must be decoded even if its fields are unused. An
+//! [`HpackError`] ends the connection: all later blocks would be read with the wrong table.
 //!
 //! ```text
 //!   block ──► [size update]* ──► field ──► field ──► ...
 //!                                  ├─ indexed: name and value from the tables
-//!                                  └─ literal: name from the tables or spelled out, value spelled
-//!                                              out, and then perhaps into the dynamic table
+//!                                  └─ literal: name from the tables or in the block, value in the
+//!                                              block; may be inserted into the dynamic table
 //!   index    1 ..= 61   static table      62 ..   dynamic table, newest entry first
 //! ```
 //!

@@ -1,17 +1,17 @@
-//! The fields that indexes stand for (RFC 7541 §2.3).
+//! The static and the dynamic table, which map indexes to fields (RFC 7541 §2.3).
 
 use super::HpackError;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Bytes for which an entry counts beyond its name and value (RFC 7541 §4.1).
+/// Bytes that an entry counts in addition to its name and value (RFC 7541 §4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
 /// Initial size of the dynamic table, bytes (RFC 9113 §6.5.2).
 pub const INITIAL_SIZE: u32 = 4096;
 
-/// RFC 7541 Appendix A; index 1 comes first. Entries of one name stand together.
-pub static STATIC: [(&str, &str); 61] = [
+/// The static table of RFC 7541 Appendix A, from index 1. Entries with the same name are adjacent.
+pub static STATIC_TABLE: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
     (":method", "POST"),
@@ -75,7 +75,7 @@ pub static STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// Size of a field as an entry, whether it is in a table or not (RFC 7541 §4.1).
+/// Size of a field as an entry of a table, bytes (RFC 7541 §4.1).
 #[inline]
 pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
@@ -83,24 +83,23 @@ pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
 
 /// The last fields of one direction, newest first (RFC 7541 §2.3.2).
 ///
-/// All strings lie in one buffer, each entry's name and value together, in the order of their
-/// arrival: an insertion appends, an eviction only forgets. The buffer's front is given up once it
-/// is the larger part.
+/// All names and values are in one buffer, in the order of insertion. An insertion appends to it.
+/// An eviction leaves unused bytes at its front, which are removed once they are the larger part.
 #[derive(Debug)]
-pub struct Dynamic {
-    /// The newest one comes first.
+pub struct DynamicTable {
+    /// Newest entry first.
     entries: VecDeque<Entry>,
     bytes: Vec<u8>,
-    /// Bytes that came before `bytes[0]` and are gone.
-    given_up: u64,
-    /// RFC 7541 §4.1, in bytes.
+    /// Number of bytes that preceded `bytes[0]` and were removed.
+    removed: u64,
+    /// Size of all entries in bytes (RFC 7541 §4.1).
     size: usize,
     max_size: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Where its name begins, counted from the first byte that was ever inserted. The value follows
+    /// Offset of its name, counted from the first byte that was ever inserted. The value follows
     /// the name.
     start: u64,
     name_len: u32,
@@ -113,36 +112,37 @@ impl Entry {
     }
 }
 
-impl Dynamic {
+impl DynamicTable {
     pub fn new(max_size: u32) -> Self {
-        Self { entries: VecDeque::new(), bytes: Vec::new(), given_up: 0, size: 0, max_size }
+        Self { entries: VecDeque::new(), bytes: Vec::new(), removed: 0, size: 0, max_size }
     }
 
     pub fn max_size(&self) -> u32 {
         self.max_size
     }
 
-    /// Evicts what no longer fits (RFC 7541 §4.3).
+    /// Changes the size. Evicts entries that no longer fit (RFC 7541 §4.3).
     pub fn set_max_size(&mut self, max_size: u32) {
         self.max_size = max_size;
         self.evict_above(max_size as usize);
         self.compact();
     }
 
-    /// Evicts until the entry fits, which may leave nothing and not even the entry (RFC 7541 §4.4).
+    /// Inserts a field. Evicts entries until it fits. A field larger than the table empties the
+    /// table and is not inserted (RFC 7541 §4.4).
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
         let size = entry_size(name, value);
-        let Some(room) = (self.max_size as usize).checked_sub(size) else {
+        let Some(remaining) = (self.max_size as usize).checked_sub(size) else {
             self.evict_above(0);
             self.compact();
             return;
         };
-        self.evict_above(room);
+        self.evict_above(remaining);
         self.compact();
-        let start = self.given_up + self.bytes.len() as u64;
+        let start = self.removed + self.bytes.len() as u64;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        // An entry that fits into the table is not longer than its size, which has 32 bits.
+        // The entry fits into the table, whose size has 32 bits, so its lengths do too.
         self.entries.push_front(Entry {
             start,
             name_len: name.len() as u32,
@@ -155,23 +155,23 @@ impl Dynamic {
     #[inline]
     pub fn look_up(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
         let position = index.checked_sub(1).ok_or(HpackError::IndexZero)?;
-        if let Some((name, value)) = STATIC.get(position) {
+        if let Some((name, value)) = STATIC_TABLE.get(position) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
         let entry =
-            self.entries.get(position - STATIC.len()).ok_or(HpackError::IndexBeyondTables)?;
+            self.entries.get(position - STATIC_TABLE.len()).ok_or(HpackError::IndexBeyondTables)?;
         Ok(self.strings(entry))
     }
 
-    /// The entries from the newest, which has the index after the static table's last, to the
-    /// oldest.
+    /// The entries from the newest to the oldest. The newest has the index after the last of the
+    /// static table.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries.iter().map(|entry| self.strings(entry))
     }
 
     #[inline]
     fn strings(&self, entry: &Entry) -> (&[u8], &[u8]) {
-        let start = (entry.start - self.given_up) as usize;
+        let start = (entry.start - self.removed) as usize;
         self.bytes[start..start + entry.len()].split_at(entry.name_len as usize)
     }
 
@@ -183,16 +183,16 @@ impl Dynamic {
         }
     }
 
-    /// Gives up the buffer's front where that moves less than it frees: each byte is moved once at
-    /// most, on average.
+    /// Removes unused bytes at the buffer's front if they are more than half of it. Then each byte
+    /// is moved at most once on average.
     fn compact(&mut self) {
-        let dead = match self.entries.back() {
-            Some(oldest) => (oldest.start - self.given_up) as usize,
+        let unused = match self.entries.back() {
+            Some(oldest) => (oldest.start - self.removed) as usize,
             None => self.bytes.len(),
         };
-        if dead > self.bytes.len() / 2 {
-            self.bytes.drain(..dead);
-            self.given_up += dead as u64;
+        if unused > self.bytes.len() / 2 {
+            self.bytes.drain(..unused);
+            self.removed += unused as u64;
         }
     }
 }

@@ -1,26 +1,27 @@
-//! From the options of a command to requests.
+//! Converts the options of a curl command to requests.
 
 use base64::Engine as _;
 
-use super::form::{BOUNDARY, FORM_TYPE, FormPart, file_name, multipart};
+use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart, file_name};
 use super::options::{OptionKind, parse_word};
-use super::shell::{ShellWord, text};
+use super::shell::{ShellWord, into_text};
 use crate::ReadFile;
-use crate::import::{BASE64, ChangeKind, Changes, ImportedRequest, Url, form_encoded, load};
+use crate::import::{
+    BASE64, ChangeKind, Changes, ImportedRequest, Url, encode_form_value, read_file,
+};
 
 /// curl 7.88 sends `Expect: 100-continue` for bodies above this size, and for every upload.
 const EXPECTED_BODY_BYTES: usize = 1 << 20;
 
-/// One command, as its options have it.
+/// One command: the values of its options.
 #[derive(Default)]
 pub struct CurlCommand {
     line: usize,
     method: Option<String>,
-    /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add
-    /// it.
+    /// Headers of -H. Without a value: a header that curl does not send.
     headers: Vec<(String, Option<String>)>,
-    /// Headers that other options ask for.
-    asked: Vec<(&'static str, String)>,
+    /// Headers of other options, such as -A.
+    option_headers: Vec<(&'static str, String)>,
     cookies: Vec<String>,
     data: Option<Vec<u8>>,
     json: bool,
@@ -31,8 +32,8 @@ pub struct CurlCommand {
     uploads: Vec<String>,
     urls: Vec<String>,
     options: Vec<(String, String)>,
-    /// Options without effect on a load, as they are written.
-    idle: Vec<&'static str>,
+    /// Long names of options without effect on a load.
+    ignored: Vec<&'static str>,
 }
 
 impl CurlCommand {
@@ -47,9 +48,9 @@ impl CurlCommand {
             let located = |error| format!("line {line}: {error}");
             let (options, mut attached) = parse_word(&bytes).map_err(located)?;
             for (kind, name) in options {
-                let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
+                let takes_value = matches!(kind, OptionKind::Value | OptionKind::IgnoredValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
-                let value = if takes { next() } else { Some(Vec::new()) };
+                let value = if takes_value { next() } else { Some(Vec::new()) };
                 let missing = || {
                     located(format!(
                         "--{name}: needs a value\nhint: write the value after the option"
@@ -69,8 +70,8 @@ impl CurlCommand {
         read: ReadFile,
     ) -> Result<(), String> {
         match (kind, name) {
-            (OptionKind::IdleFlag | OptionKind::IdleValue, _) => {
-                self.idle.push(name);
+            (OptionKind::IgnoredFlag | OptionKind::IgnoredValue, _) => {
+                self.ignored.push(name);
                 Ok(())
             }
             (OptionKind::Refused, _) => {
@@ -78,9 +79,11 @@ impl CurlCommand {
                 Err(format!("--{name}: not supported\nhint: {hint}"))
             }
             (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
-                data(name, value, read).map(|data| self.add_data(name, &data))
+                read_data(name, value, read).map(|data| self.add_data(name, &data))
             }
-            (OptionKind::Flag | OptionKind::Value, _) => self.apply_text(name, text(value)?, read),
+            (OptionKind::Flag | OptionKind::Value, _) => {
+                self.apply_text(name, into_text(value)?, read)
+            }
         }
     }
 
@@ -96,13 +99,15 @@ impl CurlCommand {
             "get" => self.get = true,
             "head" => self.head = true,
             "globoff" => self.globoff = true,
-            "header" => self.headers.push(header(&value)?),
+            "header" => self.headers.push(parse_header(&value)?),
             "form" => self.form.push(FormPart::parse(&value, read)?),
             "form-string" => self.form.push(FormPart::literal(&value)?),
             "upload-file" => self.uploads.push(value),
-            "compressed" => self.ask("Accept-Encoding", "deflate, gzip, br, zstd".into()),
-            "user-agent" => self.ask("User-Agent", value),
-            "referer" => self.ask("Referer", value.trim_end_matches(";auto").into()),
+            "compressed" => {
+                self.set_option_header("Accept-Encoding", "deflate, gzip, br, zstd".into())
+            }
+            "user-agent" => self.set_option_header("User-Agent", value),
+            "referer" => self.set_option_header("Referer", value.trim_end_matches(";auto").into()),
             "cookie" if value.is_empty() => {}
             "cookie" if value.contains('=') => self.cookies.push(value),
             "cookie" => {
@@ -111,7 +116,7 @@ impl CurlCommand {
                 ));
             }
             "user" if value.contains(':') => {
-                self.ask("Authorization", format!("Basic {}", BASE64.encode(value)));
+                self.set_option_header("Authorization", format!("Basic {}", BASE64.encode(value)));
             }
             "user" => {
                 return Err(format!(
@@ -119,8 +124,8 @@ impl CurlCommand {
                      '{value}:password'"
                 ));
             }
-            "oauth2-bearer" => self.ask("Authorization", format!("Bearer {value}")),
-            "range" => self.ask("Range", format!("bytes={value}")),
+            "oauth2-bearer" => self.set_option_header("Authorization", format!("Bearer {value}")),
+            "range" => self.set_option_header("Range", format!("bytes={value}")),
             "max-time" | "connect-timeout"
                 if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
             {
@@ -130,24 +135,26 @@ impl CurlCommand {
             }
             // Redirects are never followed: a response of 3xx counts as correct unless a status is
             // expected.
-            "location" => self.idle.push("location"),
-            "location-trusted" => self.idle.push("location-trusted"),
-            _ => self.set(name, value),
+            "location" => self.ignored.push("location"),
+            "location-trusted" => self.ignored.push("location-trusted"),
+            _ => self.set_option(name, value),
         }
         Ok(())
     }
 
-    /// Notes what means something to a load. As in curl the last one counts, but for --resolve.
-    fn set(&mut self, name: &str, value: String) {
-        let same =
+    /// Stores an option with an effect on a load. As in curl the last one applies, but each
+    /// `--resolve` does.
+    fn set_option(&mut self, name: &str, value: String) {
+        let is_replaced =
             |other: &str| other == name || (name.starts_with("http") && other.starts_with("http"));
-        self.options.retain(|(other, _)| name == "resolve" || !same(other));
+        self.options.retain(|(other, _)| name == "resolve" || !is_replaced(other));
         self.options.push((name.into(), value));
     }
 
-    fn ask(&mut self, name: &'static str, value: String) {
-        self.asked.retain(|(other, _)| *other != name);
-        self.asked.push((name, value));
+    /// Stores the header of an option. The last one with the same name applies.
+    fn set_option_header(&mut self, name: &'static str, value: String) {
+        self.option_headers.retain(|(other, _)| *other != name);
+        self.option_headers.push((name, value));
     }
 
     fn add_data(&mut self, name: &str, more: &[u8]) {
@@ -160,15 +167,15 @@ impl CurlCommand {
     }
 
     /// Returns one request for each URL.
-    pub fn requests(mut self, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
+    pub fn into_requests(mut self, read: ReadFile) -> Result<Vec<ImportedRequest>, String> {
         let query = if self.get { self.data.take() } else { None };
         let mut requests = Vec::new();
         for (i, url) in self.urls.iter().enumerate() {
-            let several =
+            let number =
                 if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
-            let place = format!("line {}{several}", self.line);
-            let made = self.url(url, query.as_deref());
-            let request = made.and_then(|url| self.request(url, self.uploads.get(i), read));
+            let place = format!("line {}{number}", self.line);
+            let expanded_url = self.expand_url(url, query.as_deref());
+            let request = expanded_url.and_then(|url| self.request(url, self.uploads.get(i), read));
             let mut request = request.map_err(|error| format!("{place}: {error}"))?;
             if url.contains('#') {
                 request.changes.add(ChangeKind::Fragment, &place);
@@ -176,9 +183,9 @@ impl CurlCommand {
             requests.push(ImportedRequest { place, ..request }.normalize()?);
         }
         match requests.first_mut() {
-            // Once for each command, however many URLs it has.
+            // Counted once per command, even with several URLs.
             Some(first) => {
-                self.idle
+                self.ignored
                     .iter()
                     .for_each(|name| first.changes.add(ChangeKind::Option, &format!("--{name}")));
             }
@@ -200,7 +207,7 @@ impl CurlCommand {
     ) -> Result<ImportedRequest, String> {
         let form = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
         let (method, body, content_type) = match (&self.data, &self.form[..], upload) {
-            // --json names the type even where --get moves the data into the query.
+            // --json sets the type even if --get moves the data into the query.
             (None, [], None) => {
                 let content_type = self.json.then(|| form.into());
                 (if self.head { "HEAD" } else { "GET" }, None, content_type)
@@ -210,11 +217,11 @@ impl CurlCommand {
             }
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
             (None, parts, None) => {
-                ("POST", Some(multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY))
+                ("POST", Some(encode_multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY))
             }
             (None, [], Some(path)) => {
                 url = with_file_name(url, path);
-                ("PUT", Some(load(path, read)?), None)
+                ("PUT", Some(read_file(path, read)?), None)
             }
             _ => return Err("-d, -F and -T: cannot be combined\nhint: keep one of them".into()),
         };
@@ -226,17 +233,18 @@ impl CurlCommand {
         Ok(request)
     }
 
-    /// Returns the differences to the request that curl itself sends.
+    /// Returns the differences from the request that curl sends.
     fn changes(&self, request: &ImportedRequest) -> Changes {
         let mut changes = Changes::default();
         let is_removed = |name: &str| {
-            let is_own = |(own, value): &(String, Option<String>)| {
-                own.eq_ignore_ascii_case(name) && value.is_none()
+            let is_removal = |(header, value): &(String, Option<String>)| {
+                header.eq_ignore_ascii_case(name) && value.is_none()
             };
-            self.headers.iter().any(is_own) || self.asked.iter().any(|(own, _)| *own == name)
+            self.headers.iter().any(is_removal)
+                || self.option_headers.iter().any(|(header, _)| *header == name)
         };
         for name in ["User-Agent", "Accept"] {
-            if !request.has(name) && !is_removed(name) {
+            if !request.has_header(name) && !is_removed(name) {
                 changes.add(ChangeKind::ToolHeader, name);
             }
         }
@@ -244,7 +252,9 @@ impl CurlCommand {
             changes.add(ChangeKind::HostHeader, "");
         }
         let is_long = request.body.as_ref().is_some_and(|body| body.len() > EXPECTED_BODY_BYTES);
-        if (is_long || !self.uploads.is_empty()) && !request.has("expect") && !is_removed("expect")
+        if (is_long || !self.uploads.is_empty())
+            && !request.has_header("expect")
+            && !is_removed("expect")
         {
             changes.add(ChangeKind::ToolHeader, "Expect");
         }
@@ -253,45 +263,50 @@ impl CurlCommand {
         }
         let path = request.url.split('?').next().unwrap_or_default();
         let has_dots = path.split('/').skip(3).any(|part| matches!(part, "." | ".."));
-        if has_dots && !self.idle.contains(&"path-as-is") {
+        if has_dots && !self.ignored.contains(&"path-as-is") {
             changes.add(ChangeKind::DotSegments, path);
         }
         changes
     }
 
-    /// Returns the URL that curl would request: with a scheme, without the marks of its globbing,
+    /// Returns the URL that curl would request: with a scheme, without escapes of its globbing, and
     /// with the data of -G.
-    fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
+    fn expand_url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or_default();
         let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
         let mut url = ascii_path(&if self.globoff { url } else { unescape_globs(&url)? });
         if let Some(query) = query.filter(|query| !query.is_empty()) {
-            let joint = if url.contains('?') { "&" } else { "?" };
-            url.push_str(if url.ends_with(['?', '&']) { "" } else { joint });
-            url.push_str(&text(query.to_vec())?);
+            let separator = if url.contains('?') { "&" } else { "?" };
+            url.push_str(if url.ends_with(['?', '&']) { "" } else { separator });
+            url.push_str(&into_text(query.to_vec())?);
         }
         Ok(url)
     }
 
-    /// First what other options ask for, then -H, which wins.
+    /// Returns the headers of other options, then those of -H, which replace them.
     fn headers(&self, content_type: Option<String>) -> Vec<(String, String)> {
-        let mut asked = self.asked.clone();
-        asked.push(("Cookie", self.cookies.join(";")));
-        asked.push(("Accept", if self.json { "application/json".into() } else { String::new() }));
-        asked.push(("Content-Type", content_type.unwrap_or_default()));
-        // Only the form itself knows its boundary.
-        let wins = |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
-        let own =
-            |name: &str| self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name) && wins(n));
-        asked.retain(|(name, value)| !value.is_empty() && !own(name));
-        let asked = asked.into_iter().map(|(name, value)| (name.into(), value));
-        let own = self.headers.iter().filter(|(name, _)| wins(name));
-        asked.chain(own.filter_map(|(name, value)| Some((name.clone(), value.clone()?)))).collect()
+        let mut option_headers = self.option_headers.clone();
+        option_headers.push(("Cookie", self.cookies.join(";")));
+        option_headers
+            .push(("Accept", if self.json { "application/json".into() } else { String::new() }));
+        option_headers.push(("Content-Type", content_type.unwrap_or_default()));
+        // A form sets its own Content-Type, because it has the boundary.
+        let applies =
+            |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
+        let is_replaced = |name: &str| {
+            self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name) && applies(n))
+        };
+        option_headers.retain(|(name, value)| !value.is_empty() && !is_replaced(name));
+        let option_headers = option_headers.into_iter().map(|(name, value)| (name.into(), value));
+        let headers = self.headers.iter().filter(|(name, _)| applies(name));
+        option_headers
+            .chain(headers.filter_map(|(name, value)| Some((name.clone(), value.clone()?))))
+            .collect()
     }
 }
 
-/// `Name: value`; `Name;` is one with an empty value, and `Name:` takes one away.
-fn header(text: &str) -> Result<(String, Option<String>), String> {
+/// Parses `Name: value`. `Name;` is a header with an empty value, and `Name:` removes a header.
+fn parse_header(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(path) = text.strip_prefix('@') {
         return Err(format!(
             "-H @{path}: headers cannot be read from a file\nhint: write each one as -H 'Name: \
@@ -307,12 +322,12 @@ fn header(text: &str) -> Result<(String, Option<String>), String> {
 }
 
 /// Returns the bytes of a data option.
-fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
+fn read_data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
-        ("data-urlencode", _) => encode_data(&text(value)?, read),
+        ("data-urlencode", _) => encode_data(&into_text(value)?, read),
         ("data-raw", _) | (_, None) => Ok(value),
         (_, Some(path)) => {
-            let mut bytes = load(&text(path.to_vec())?, read)?;
+            let mut bytes = read_file(&into_text(path.to_vec())?, read)?;
             bytes
                 .retain(|byte| !matches!(name, "data" | "data-ascii") || !b"\r\n\0".contains(byte));
             Ok(bytes)
@@ -320,38 +335,38 @@ fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     }
 }
 
-/// `content`, `=content`, `name=content`, `@file`, `name@file`: the name stays as it is.
+/// Encodes `content`, `=content`, `name=content`, `@file` or `name@file`. The name is not encoded.
 fn encode_data(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     let (name, content) = match (value.split_once('='), value.split_once('@')) {
         (Some((name, content)), _) => (name, content.into()),
-        (None, Some((name, path))) => (name, load(path, read)?),
+        (None, Some((name, path))) => (name, read_file(path, read)?),
         (None, None) => ("", value.into()),
     };
-    let joint = if name.is_empty() { "" } else { "=" };
-    Ok(format!("{name}{joint}{}", form_encoded(&content)).into_bytes())
+    let separator = if name.is_empty() { "" } else { "=" };
+    Ok(format!("{name}{separator}{}", encode_form_value(&content)).into_bytes())
 }
 
-/// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt
-/// out.
+/// Removes the backslashes that escape brackets in curl's globbing. `Err`: the URL has a set, which
+/// is not expanded.
 fn unescape_globs(url: &str) -> Result<String, String> {
-    // The brackets of an IPv6 address are no glob, nor is an empty pair.
+    // The brackets of an IPv6 address are not a glob, nor is an empty pair.
     let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
-    let protected = ["\\[", "\\]", "\\{", "\\}"];
+    let escapes = ["\\[", "\\]", "\\{", "\\}"];
     let bare =
-        protected.iter().fold(url[path..].replace("[]", ""), |url, mark| url.replace(mark, ""));
+        escapes.iter().fold(url[path..].replace("[]", ""), |url, escape| url.replace(escape, ""));
     if bare.contains(['[', ']', '{', '}']) {
         return Err(
             "brackets in the URL stand for a set of URLs in curl\nhint: write the URLs one by one, \
              or add -g".into()
         );
     }
-    Ok(protected.iter().fold(url.into(), |url: String, mark| url.replace(mark, &mark[1..])))
+    Ok(escapes.iter().fold(url.into(), |url: String, escape| url.replace(escape, &escape[1..])))
 }
 
-/// Escapes what is no ASCII in the path, as curl does. The query stays as it is written.
+/// Escapes characters beyond ASCII in the path, as curl does. The query is not changed.
 fn ascii_path(url: &str) -> String {
     let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
-    // The host is no path: its name may have any letters.
+    // The host is not changed.
     let start = Url::parse(path).map_or(path.len(), |parts| path.len() - parts.rest.len());
     let mut escaped = path[..start].to_string();
     for byte in path[start..].bytes() {
@@ -363,7 +378,7 @@ fn ascii_path(url: &str) -> String {
     escaped + query
 }
 
-/// Curl puts the name of an uploaded file at the end of a URL that names a folder.
+/// Appends the name of an uploaded file to a URL that names a folder, as curl does.
 fn with_file_name(url: String, path: &str) -> String {
     match Url::parse(&url).map(|parts| parts.rest.to_string()).as_deref() {
         Ok("") => format!("{url}/{}", file_name(path)),

@@ -1,10 +1,10 @@
-//! Forms: `-F` and the body that it asks for.
+//! Encodes the form of `-F` options as a multipart body.
 
 use std::mem;
 
-use super::shell::text;
+use super::shell::into_text;
 use crate::ReadFile;
-use crate::import::load;
+use crate::import::read_file;
 
 /// Separates the parts of a form.
 pub const BOUNDARY: &str = "------------------------dyno-form-boundary";
@@ -20,30 +20,30 @@ pub struct FormPart {
 }
 
 impl FormPart {
-    /// `name=content`, unchanged.
+    /// Parses `name=content`, with the content unchanged.
     pub fn literal(field: &str) -> Result<FormPart, String> {
         let wrong = || format!("-F {field:?}: not a field\nhint: write it like -F name=value");
         let (name, content) = field.split_once('=').ok_or_else(wrong)?;
         Ok(FormPart { name: name.into(), content: content.into(), ..FormPart::default() })
     }
 
-    /// `name=content` or `name=@file`, with `;type=` and `;filename=` after it.
+    /// Parses `name=content` or `name=@file`, with optional `;type=` and `;filename=`.
     pub fn parse(field: &str, read: ReadFile) -> Result<FormPart, String> {
         let mut part = FormPart::literal(field)?;
-        let value = text(mem::take(&mut part.content))?;
+        let value = into_text(mem::take(&mut part.content))?;
         let path = value.strip_prefix('@');
-        let (word, suffixes) = form_word(path.unwrap_or(&value));
+        let (word, suffixes) = split_word(path.unwrap_or(&value));
         if value.starts_with('<') || word.contains('\\') || path.is_some() && word.contains(',') {
             return Err(format!(
                 "-F {field}: not supported\nhint: write it like name=value or name=@file"
             ));
         }
-        part.suffixes(suffixes)?;
+        part.apply_suffixes(suffixes)?;
         if path.is_none() {
             part.content = word.into();
             return Ok(part);
         }
-        part.content = load(word, read)?;
+        part.content = read_file(word, read)?;
         let file_name = part.file_name.get_or_insert_with(|| file_name(word).into());
         let guess = guess_type(file_name)
             .or_else(|| guess_type(word))
@@ -52,7 +52,8 @@ impl FormPart {
         Ok(part)
     }
 
-    fn suffixes(&mut self, mut rest: &str) -> Result<(), String> {
+    /// Applies `;type=…` and `;filename=…`.
+    fn apply_suffixes(&mut self, mut rest: &str) -> Result<(), String> {
         while !rest.is_empty() {
             let suffix = rest.trim_start_matches([';', ' ']);
             if let Some(value) = suffix.strip_prefix("type=") {
@@ -60,7 +61,7 @@ impl FormPart {
                 let (kind, after) = value.split_at(value.find(";filename=").unwrap_or(value.len()));
                 (self.content_type, rest) = (Some(kind.trim().into()), after);
             } else if let Some(value) = suffix.strip_prefix("filename=") {
-                let (name, after) = form_word(value);
+                let (name, after) = split_word(value);
                 (self.file_name, rest) = (Some(name.into()), after);
             } else {
                 let hint = "use ;type= or ;filename=, or quote the value as in 'a=\"b;c\"'";
@@ -71,33 +72,35 @@ impl FormPart {
     }
 }
 
-/// Returns a word up to a semicolon, or in double quotes, and what follows it.
-fn form_word(text: &str) -> (&str, &str) {
+/// Splits off a word that ends at a semicolon or is in double quotes. Returns it with the rest.
+fn split_word(text: &str) -> (&str, &str) {
     let quoted = text.trim_start().strip_prefix('"').and_then(|text| text.split_once('"'));
     let (word, rest) =
         quoted.unwrap_or_else(|| text.split_at(text.find(';').unwrap_or(text.len())));
     (if quoted.is_some() { word } else { word.trim() }, rest)
 }
 
-/// By the file's ending, from curl's own table.
+/// Returns the content type of a file by its extension, from curl's table.
 fn guess_type(path: &str) -> Option<&'static str> {
     const TYPES: &str = "gif=image/gif jpg=image/jpeg jpeg=image/jpeg png=image/png \
                          svg=image/svg+xml txt=text/plain htm=text/html html=text/html \
                          pdf=application/pdf xml=application/xml";
-    let ending = path.rsplit_once('.')?.1.to_ascii_lowercase();
-    TYPES.split_whitespace().find_map(|pair| pair.strip_prefix(ending.as_str())?.strip_prefix('='))
+    let extension = path.rsplit_once('.')?.1.to_ascii_lowercase();
+    TYPES
+        .split_whitespace()
+        .find_map(|pair| pair.strip_prefix(extension.as_str())?.strip_prefix('='))
 }
 
-/// Returns the body of a form.
-pub fn multipart(parts: &[FormPart]) -> Vec<u8> {
-    let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+/// Encodes a form as a multipart body.
+pub fn encode_multipart(parts: &[FormPart]) -> Vec<u8> {
+    let escape = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
     let mut body = Vec::new();
     for part in parts {
-        let file = part.file_name.iter().map(|name| format!("; filename=\"{}\"", quoted(name)));
+        let file = part.file_name.iter().map(|name| format!("; filename=\"{}\"", escape(name)));
         let kind = part.content_type.iter().map(|kind| format!("\r\nContent-Type: {kind}"));
         let head = format!(
             "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{}\"",
-            quoted(&part.name)
+            escape(&part.name)
         );
         let head = [head]
             .into_iter()
@@ -111,7 +114,7 @@ pub fn multipart(parts: &[FormPart]) -> Vec<u8> {
     body
 }
 
-/// Returns the last part of a path, behind its last slash.
+/// Returns the part of a path after its last slash.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

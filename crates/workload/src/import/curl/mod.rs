@@ -1,7 +1,7 @@
-//! curl's command line, as browsers copy it and as people write it.
+//! Imports curl's command lines, as copied from a browser or written by hand.
 //!
-//! Words are split as bash splits them; then options get curl's meaning (curl(1), checked against
-//! curl 7.88). Parts that only a shell could fill in (variables, pipes) are refused.
+//! The script is split into words as bash does it. Then options have the meaning of curl(1),
+//! checked with curl 7.88. Parts that only a shell can expand (variables, pipes) are refused.
 
 mod command;
 mod form;
@@ -11,16 +11,15 @@ mod shell;
 mod tests;
 
 use self::command::CurlCommand;
-use self::shell::{ShellWord, commands};
+use self::shell::{ShellWord, split_commands};
 use super::{Changes, Imports, require_requests};
 use crate::ReadFile;
 
-/// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl`
-/// may be missing from the first. `Err`: a shell or curl would not take it, or dyno cannot do the
-/// same.
+/// Reads curl commands, one per line or separated by `;`, each with one or more URLs. The word
+/// `curl` may be missing from the first. `Err`: a shell or curl would refuse it, or dyno cannot
+/// send the same.
 ///
-/// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are not added here,
-/// but listed.
+/// Headers that curl adds by itself, `User-Agent: curl/…` and `Accept: */*`, are listed as changes.
 pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     if command.contains("^\"") || command.contains("Invoke-WebRequest") {
         return Err(
@@ -29,10 +28,10 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
         );
     }
     let mut requests = Vec::new();
-    for (i, mut words) in commands(command)?.into_iter().enumerate() {
+    for (i, mut words) in split_commands(command)?.into_iter().enumerate() {
         let line = words[0].line;
-        drop_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
-        requests.extend(CurlCommand::parse(line, words, read)?.requests(read)?);
+        remove_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
+        requests.extend(CurlCommand::parse(line, words, read)?.into_requests(read)?);
     }
     require_requests(
         requests,
@@ -41,14 +40,14 @@ pub fn curl(command: &str, read: ReadFile) -> Result<Imports, String> {
     )
 }
 
-/// Takes `$ curl` off a command.
-fn drop_name(words: &mut Vec<ShellWord>, first: bool) -> Result<(), String> {
-    // The prompt.
+/// Removes `$ curl` from the start of a command. Only the first one may lack `curl`.
+fn remove_name(words: &mut Vec<ShellWord>, is_first: bool) -> Result<(), String> {
+    // The prompt of the shell.
     words.drain(..usize::from(words[0].bytes == b"$"));
     let name = String::from_utf8_lossy(words.first().map_or(b"", |word| &word.bytes)).into_owned();
     if matches!(name.rsplit('/').next(), Some("curl" | "curl.exe")) {
         words.remove(0);
-    } else if !first || !(name.starts_with('-') || name.contains(['.', ':', '/'])) {
+    } else if !is_first || !(name.starts_with('-') || name.contains(['.', ':', '/'])) {
         let hint = "quote words with blanks, ; or &, and end each line but the last with a \
                     backslash";
         return Err(format!("expected curl, found {name:?}\nhint: {hint}"));

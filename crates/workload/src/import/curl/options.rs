@@ -1,20 +1,22 @@
-//! The options of curl: which there are, and how they are spelled.
+//! The table of curl's options, and the parser of a word with options.
 
-use super::shell::text;
+use super::shell::into_text;
 use crate::text::nearest;
 
-/// Whether an option takes a value, and whether it means something to a load.
+/// Whether an option takes a value, and whether it has an effect on a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
     Flag,
     Value,
-    IdleFlag,
-    IdleValue,
-    /// An option that would change what is sent in a way that dyno does not follow.
+    /// A flag without effect on a load.
+    IgnoredFlag,
+    /// An option with a value, without effect on a load.
+    IgnoredValue,
+    /// An option that would change the requests in a way that dyno does not support.
     Refused,
 }
 
-/// The options of curl that are known here: long name, and short name after a slash.
+/// The known options of curl: the long name, and the short name after a slash.
 const OPTIONS: [(OptionKind, &str); 5] = [
     (
         OptionKind::Flag,
@@ -28,7 +30,7 @@ const OPTIONS: [(OptionKind, &str); 5] = [
          url max-time/m connect-timeout resolve unix-socket cacert cert/E key",
     ),
     (
-        OptionKind::IdleFlag,
+        OptionKind::IgnoredFlag,
         "silent/s show-error/S verbose/v include/i show-headers fail/f fail-with-body fail-early \
          progress-bar/# no-progress-meter no-buffer/N remote-name/O remote-name-all \
          remote-header-name/J remote-time/R disable/q basic ipv4/4 ipv6/6 no-keepalive tlsv1/1 \
@@ -38,7 +40,7 @@ const OPTIONS: [(OptionKind, &str); 5] = [
          remove-on-error http0.9",
     ),
     (
-        OptionKind::IdleValue,
+        OptionKind::IgnoredValue,
         "output/o output-dir write-out/w dump-header/D stderr trace trace-ascii cookie-jar/c \
          libcurl retry retry-delay retry-max-time max-redirs max-filesize speed-limit/Y \
          speed-time/y keepalive-time parallel-max proto proto-redir noproxy expect100-timeout \
@@ -54,7 +56,7 @@ const OPTIONS: [(OptionKind, &str); 5] = [
     ),
 ];
 
-/// Returns the kind, long and short name of each.
+/// Returns the kind, the long and the short name of each option.
 fn options() -> impl Iterator<Item = (OptionKind, &'static str, Option<char>)> {
     OPTIONS.iter().flat_map(|&(kind, names)| {
         names.split_whitespace().map(move |name| match name.split_once('/') {
@@ -70,40 +72,41 @@ pub fn names() -> impl Iterator<Item = (OptionKind, &'static str)> {
     options().map(|(kind, long, _)| (kind, long))
 }
 
-/// Returns the options that a word spells, and the value of the last one, if the word contains it.
+/// Returns the options in a word, and the value of the last one, if the word contains it.
 pub fn parse_word(
     word: &[u8],
 ) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let value = |bytes: &[u8]| Some(bytes.to_vec()).filter(|bytes| !bytes.is_empty());
     let mut letters = match word {
         b"--" => return Ok((Vec::new(), None)),
-        [b'-', b'-', option @ ..] => return long(&text(option.to_vec())?),
+        [b'-', b'-', option @ ..] => return parse_long(&into_text(option.to_vec())?),
         [b'-', letters @ ..] if !letters.is_empty() => letters,
         _ => return Ok((vec![(OptionKind::Value, "url")], Some(word.to_vec()))),
     };
-    let mut spelled = Vec::new();
+    let mut parsed = Vec::new();
     while let Some((&letter, rest)) = letters.split_first() {
         let known = options().find(|(_, _, short)| *short == Some(char::from(letter)));
-        let written = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
+        let character = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
         let unknown = || {
             format!(
-                "-{written}: unknown option of curl\nhint: remove it if the load does not need it"
+                "-{character}: unknown option of curl\nhint: remove it if the load does not need it"
             )
         };
         let (kind, name, _) = known.ok_or_else(unknown)?;
-        spelled.push((kind, name));
-        if matches!(kind, OptionKind::Value | OptionKind::IdleValue) {
-            return Ok((spelled, value(rest)));
+        parsed.push((kind, name));
+        if matches!(kind, OptionKind::Value | OptionKind::IgnoredValue) {
+            return Ok((parsed, value(rest)));
         }
         letters = rest;
     }
-    Ok((spelled, None))
+    Ok((parsed, None))
 }
 
-fn long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
+/// Parses a long option, with `=` and a value or without.
+fn parse_long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let (name, value) = option.split_once('=').map_or((option, None), |(n, v)| (n, Some(v.into())));
     match options().find(|(_, long, _)| *long == name) {
-        Some((OptionKind::Flag | OptionKind::IdleFlag, ..)) if value.is_some() => {
+        Some((OptionKind::Flag | OptionKind::IgnoredFlag, ..)) if value.is_some() => {
             Err(format!("--{name}: takes no value\nhint: remove the = and the text after it"))
         }
         Some((kind, name, _)) => Ok((vec![(kind, name)], value)),

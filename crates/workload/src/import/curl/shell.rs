@@ -1,8 +1,8 @@
-//! The shell's part: a script is split into commands and words as bash does it.
+//! Splits a script into commands and words as bash does.
 
 use std::mem;
 
-/// A word of a command, without its quotes. Bytes, because `\xHH` makes any.
+/// A word of a command, without its quotes. It may be any bytes, because of `\xHH`.
 #[derive(Debug)]
 pub struct ShellWord {
     /// Counted from 1.
@@ -10,8 +10,8 @@ pub struct ShellWord {
     pub bytes: Vec<u8>,
 }
 
-/// Splits a script into commands, none of them empty, and these into words.
-pub fn commands(script: &str) -> Result<Vec<Vec<ShellWord>>, String> {
+/// Splits a script into commands that are not empty, and each command into words.
+pub fn split_commands(script: &str) -> Result<Vec<Vec<ShellWord>>, String> {
     let mut shell = Shell { rest: script.trim_start_matches('\u{feff}'), line: 1 };
     let mut commands = shell.commands().map_err(|error| format!("line {}: {error}", shell.line))?;
     commands.retain(|words| !words.is_empty());
@@ -28,8 +28,8 @@ impl Shell<'_> {
         let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None);
         loop {
             let line = self.line;
-            let c = match self.take() {
-                // Before anything but a blank, it cuts through a URL that lost its quotes.
+            let c = match self.next_char() {
+                // An `&` before another character is probably in a URL without quotes: an error.
                 Some('&')
                     if self.rest.is_empty() || self.rest.starts_with(['&', ' ', '\r', '\n']) =>
                 {
@@ -38,7 +38,7 @@ impl Shell<'_> {
                 c => c,
             };
             match c {
-                Some('\\') if self.eat_line_end() => {}
+                Some('\\') if self.skip_line_end() => {}
                 Some('#') if word.is_none() => {
                     self.rest = self.rest.trim_start_matches(|c| c != '\n');
                 }
@@ -58,22 +58,22 @@ impl Shell<'_> {
                 }
                 Some(c) => {
                     let word = word.get_or_insert_with(|| ShellWord { line, bytes: Vec::new() });
-                    self.part(c, &mut word.bytes)?;
+                    self.read_part(c, &mut word.bytes)?;
                 }
             }
         }
     }
 
-    /// Returns the part of a word that begins with `c`: something in quotes, or one character.
-    fn part(&mut self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
+    /// Reads the part of a word that begins with `c`: a quoted text, or one character.
+    fn read_part(&mut self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         match c {
             '\'' => self.read_quoted("'", out)?,
             '"' => self.read_quoted("\"", out)?,
             '$' if self.take_prefix("'") => self.read_quoted("$'", out)?,
             '$' if self.take_prefix("\"") => self.read_quoted("\"", out)?,
-            '$' | '`' => self.dollar(c, out)?,
-            '\\' => push(out, self.take().unwrap_or(c)),
-            c => push(out, c),
+            '$' | '`' => self.read_dollar(c, out)?,
+            '\\' => push_char(out, self.next_char().unwrap_or(c)),
+            c => push_char(out, c),
         }
         Ok(())
     }
@@ -81,16 +81,16 @@ impl Shell<'_> {
     /// Reads the text after the opening quotes, up to the closing one.
     fn read_quoted(&mut self, open: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let (line, close) = (self.line, if open == "\"" { '"' } else { '\'' });
-        while let Some(c) = self.take() {
+        while let Some(c) = self.next_char() {
             match (open, c) {
                 (_, c) if c == close => return Ok(()),
-                ("$'", '\\') => self.escape(out)?,
-                ("\"", '$' | '`') => self.dollar(c, out)?,
-                ("\"", '\\') if self.eat_line_end() => {}
+                ("$'", '\\') => self.read_escape(out)?,
+                ("\"", '$' | '`') => self.read_dollar(c, out)?,
+                ("\"", '\\') if self.skip_line_end() => {}
                 ("\"", '\\') if self.rest.starts_with(['$', '`', '"', '\\']) => {
-                    push(out, self.take().unwrap_or(c));
+                    push_char(out, self.next_char().unwrap_or(c));
                 }
-                (_, c) => push(out, c),
+                (_, c) => push_char(out, c),
             }
         }
         self.line = line;
@@ -98,7 +98,7 @@ impl Shell<'_> {
     }
 
     /// Reads a literal dollar. An expansion by the shell is an error.
-    fn dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
+    fn read_dollar(&self, c: char, out: &mut Vec<u8>) -> Result<(), String> {
         let name: String =
             self.rest.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
         if c == '`'
@@ -110,49 +110,50 @@ impl Shell<'_> {
                  quotes"
             ));
         }
-        push(out, c);
+        push_char(out, c);
         Ok(())
     }
 
-    /// Reads the escape after a backslash in `$'…'`: bash(1), "QUOTING".
-    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
-        match self.take().unwrap_or('\\') {
+    /// Reads the escape after a backslash in `$'…'` (bash(1), "QUOTING").
+    fn read_escape(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        match self.next_char().unwrap_or('\\') {
             'n' => out.push(b'\n'),
             'r' => out.push(b'\r'),
             't' => out.push(b'\t'),
-            c @ ('\\' | '\'' | '"' | '?') => push(out, c),
-            'u' => push(out, self.unicode()?),
+            c @ ('\\' | '\'' | '"' | '?') => push_char(out, c),
+            'u' => push_char(out, self.read_code_point()?),
             'x' => out.push(
-                self.number(2).ok_or("\\x: has no byte after it\nhint: write it like \\x0a")? as u8,
+                self.read_hex(2).ok_or("\\x: has no byte after it\nhint: write it like \\x0a")?
+                    as u8,
             ),
             c => return Err(format!("\\{c}: unknown escape in $'…'\nhint: write it like \\x0a")),
         }
         Ok(())
     }
 
-    /// Returns a code point. Browsers write those beyond U+FFFF as two surrogates, which bash would
-    /// not put together.
-    fn unicode(&mut self) -> Result<char, String> {
-        let mut code = self.number(4);
+    /// Reads a code point. Browsers write one above U+FFFF as two surrogates, which bash would not
+    /// combine.
+    fn read_code_point(&mut self) -> Result<char, String> {
+        let mut code = self.read_hex(4);
         if let Some(high @ 0xd800..0xdc00) = code
             && self.take_prefix("\\u")
         {
-            let low = self.number(4).and_then(|low| low.checked_sub(0xdc00));
+            let low = self.read_hex(4).and_then(|low| low.checked_sub(0xdc00));
             code = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + low);
         }
         code.and_then(char::from_u32)
             .ok_or_else(|| "\\u: has no character after it\nhint: write it like \\u00e4".into())
     }
 
-    /// Returns the number in up to `most` hexadecimal digits, if there are any.
-    fn number(&mut self, most: usize) -> Option<u32> {
-        let count = self.rest.chars().take(most).take_while(char::is_ascii_hexdigit).count();
+    /// Reads a number of up to `max_digits` hexadecimal digits; `None`: no digit.
+    fn read_hex(&mut self, max_digits: usize) -> Option<u32> {
+        let count = self.rest.chars().take(max_digits).take_while(char::is_ascii_hexdigit).count();
         let digits;
         (digits, self.rest) = self.rest.split_at(count);
         u32::from_str_radix(digits, 16).ok()
     }
 
-    fn take(&mut self) -> Option<char> {
+    fn next_char(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.rest = &self.rest[c.len_utf8()..];
         self.line += usize::from(c == '\n');
@@ -163,19 +164,20 @@ impl Shell<'_> {
         self.rest.strip_prefix(prefix).map(|rest| self.rest = rest).is_some()
     }
 
-    fn eat_line_end(&mut self) -> bool {
-        let eaten = self.take_prefix("\n") || self.take_prefix("\r\n");
-        self.line += usize::from(eaten);
-        eaten
+    /// Skips a line end. Returns whether there was one.
+    fn skip_line_end(&mut self) -> bool {
+        let is_line_end = self.take_prefix("\n") || self.take_prefix("\r\n");
+        self.line += usize::from(is_line_end);
+        is_line_end
     }
 }
 
-fn push(out: &mut Vec<u8>, c: char) {
+fn push_char(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Returns a word as text. `Err`: it is not UTF-8.
-pub fn text(bytes: Vec<u8>) -> Result<String, String> {
+/// Converts a word to text. `Err`: it is not UTF-8.
+pub fn into_text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
         format!("{text:?}: not UTF-8\nhint: save the text as UTF-8")

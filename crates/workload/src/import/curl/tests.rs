@@ -1,4 +1,4 @@
-//! Requests that curl would send, by command.
+//! Tests of the requests, changes and errors of curl commands.
 
 use super::options::OptionKind;
 use super::*;
@@ -21,11 +21,12 @@ fn show_requests(command: &str) -> String {
         parts.extend(r.body.map(|body| String::from_utf8_lossy(&body).into_owned()));
         parts.join(" | ")
     };
-    let requests = curl(command, &read).unwrap_or_else(|error| panic!("{command:?} says {error}"));
+    let requests = curl(command, &read).unwrap_or_else(|error| panic!("{command:?}: {error}"));
     requests.requests.into_iter().map(show).collect::<Vec<_>>().join(" + ")
 }
 
-/// Lines of `command → what is shown`. ⏎, ␍ and ␉ are what they look like, FORM the type of -d.
+/// Checks lines of `command → requests`. ⏎, ␍ and ␉ stand for line feed, carriage return and tab,
+/// and FORM for the Content-Type of -d.
 fn check(cases: &str) {
     for case in cases.trim().lines() {
         let form = "Content-Type: application/x-www-form-urlencoded";
@@ -37,7 +38,7 @@ fn check(cases: &str) {
 }
 
 #[test]
-fn words_are_split_as_by_a_shell() {
+fn words_split_as_in_bash() {
     check(
         r#"
 curl 'http://a/it'\''s' → GET http://a/it's
@@ -54,7 +55,7 @@ curl a;curl b & → GET http://a + GET http://b
 }
 
 #[test]
-fn ansi_quotes_make_any_byte() {
+fn ansi_quotes_give_any_byte() {
     check(
         r#"
 curl a -A $'\'\\\"\?\t\x41\x9Z\u00e4\u41\ud83d\ude00!' → GET http://a | User-Agent: '\"?␉A␉ZäA😀!
@@ -68,7 +69,7 @@ curl a --data-raw $'{\n\r\u0021'\n → POST http://a | FORM | {⏎␍!n
 }
 
 #[test]
-fn script_may_have_several_commands_with_several_urls() {
+fn script_with_several_commands_and_urls_read() {
     let text = "curl http://a/ -d 1 ;\n# then\ncurl \\\n b c && curl d/ &\ncurl --url e\n";
     let places: Vec<_> = curl(text, &read)
         .unwrap()
@@ -87,7 +88,7 @@ fn script_may_have_several_commands_with_several_urls() {
 }
 
 #[test]
-fn what_browsers_copy_is_read() {
+fn commands_of_browsers_read() {
     check(
         r#"
 curl 'https://a.b/c?d=%20&e=\[1\]' \⏎  -H 'accept: */*' \⏎  -b 's=1; t="2"' \⏎  -H 'sec-ch-ua: "Not)A;B";v="8"' \⏎  --data-raw $'{"q":"it\'s\u0021"}' \⏎  --insecure ; → POST https://a.b/c?d=%20&e=[1] | Cookie: s=1; t="2" | FORM | accept: */* | sec-ch-ua: "Not)A;B";v="8" | {"q":"it's!"}
@@ -97,7 +98,7 @@ curl 'http://a/' --compressed -X 'POST' -H 'Content-Type: text/plain' --data-bin
 }
 
 #[test]
-fn data_is_joined_read_and_encoded() {
+fn data_options_joined_read_and_encoded() {
     check(
         r"
 curl a -d x=1 -dy --data-raw @z --data-ascii '' → POST http://a | FORM | x=1&y&@z&
@@ -117,7 +118,7 @@ curl a/b -T dir/a.txt -X POST → POST http://a/b | 1␍⏎2⏎
 }
 
 #[test]
-fn forms_are_multipart() {
+fn form_encoded_as_multipart() {
     let text = "curl a -H content-type:multipart/form-data -F 'a\"=b;type=x/y; z=1' -F 'c=\";d\"' \
                 --form-string e=@f -F 'g=@dir/a.txt' -F 'h=@b.bin;filename=\"i;j.PNG\"' -F \
                 k=@b.bin";
@@ -141,7 +142,7 @@ fn forms_are_multipart() {
 }
 
 #[test]
-fn headers_of_options_give_way_to_those_written_out() {
+fn header_option_replaces_headers_of_other_options() {
     check(
         r"
 curl a -u me:p:w -r0-9 -A x -A y -e 'z;auto' -b c=1 -b d=2 → GET http://a | Authorization: Basic bWU6cDp3 | Range: bytes=0-9 | User-Agent: y | Referer: z | Cookie: c=1;d=2
@@ -152,7 +153,7 @@ curl a -A '' -H 'Host: b' -H Content-Length:3 -H 'X: 1' -H 'X: 2' -H Y: → GET 
 }
 
 #[test]
-fn options_that_mean_something_to_a_load_come_along() {
+fn load_options_imported() {
     let text = "curl -sSLk --resolve a:1:b -o/dev/null -w '%{http_code}' a --http2 --resolve c:2:d \
                 -m 9 --max-time=2.5 --cacert x -E y --key z --unix-socket /s --connect-timeout 1 \
                 --http1.1 -# --retry 3 -4 --";
@@ -164,7 +165,7 @@ fn options_that_mean_something_to_a_load_come_along() {
 }
 
 #[test]
-fn brackets_are_only_taken_literally_where_curl_does() {
+fn brackets_literal_only_if_escaped_or_globoff() {
     check(
         r"
 curl 'http://[::1]:80/a[]\{b\}' → GET http://[::1]:80/a[]{b}
@@ -173,7 +174,7 @@ curl -g 'a/{b}[1-2]\[' → GET http://a/{b}[1-2]\[
     );
 }
 
-/// `command → how the error begins`.
+/// Lines of `command → beginning of the error`.
 const WRONG: &str = r#"
 # → no curl command found⏎hint: paste one, such as curl http://localhost:8080/
 curl -s → line 1: the command has no URL⏎hint: add one
@@ -216,16 +217,16 @@ curl a -X 'GE T' → line 1: method "GE T": not an HTTP method⏎hint: write GET
 "#;
 
 #[test]
-fn wrong_commands_are_named_with_what_to_do() {
+fn invalid_command_error_has_line_and_hint() {
     for case in WRONG.trim().lines() {
         let (command, begin) = case.split_once(" → ").unwrap();
         let error = curl(&command.replace('⏎', "\n"), &read).unwrap_err();
-        assert!(error.starts_with(&begin.replace('⏎', "\n")), "{command} says {error}");
+        assert!(error.starts_with(&begin.replace('⏎', "\n")), "{command}: {error}");
     }
 }
 
 #[test]
-fn options_without_effect_are_listed() {
+fn ignored_options_listed_as_changes() {
     let text = "curl -sSL -c jar -o/dev/null --retry 3 -4 http://a/x/../y#z https://a/ -H \
                 'Content-Length: 3' -F a=b -b c=d\ncurl -sA '' http://b/ -H Accept: -H Host:";
     let lines = curl(text, &read).unwrap().changes.lines();
@@ -246,19 +247,19 @@ fn options_without_effect_are_listed() {
 
 /// Curl sends `Expect` before every upload, of any size.
 #[test]
-fn upload_lists_the_expectation_that_is_not_sent() {
+fn upload_lists_missing_expect_header() {
     let lines = |command: &str| curl(command, &read).unwrap().changes.lines().join("\n");
     assert!(lines("curl -A x -H 'Accept: y' -T b.bin a/").contains("(add them with -H): Expect"));
     assert_eq!(lines("curl -A x -H 'Accept: y' -H Expect: -T b.bin a/"), "");
 }
 
 #[test]
-fn every_option_of_curl_is_applied_listed_or_refused() {
-    let known = |name: &str| super::options::parse_word(format!("--{name}").as_bytes());
-    // These two only say how data and the URL are read.
+fn every_option_applied_listed_or_refused() {
+    let parse = |name: &str| super::options::parse_word(format!("--{name}").as_bytes());
+    // These two change only how data and the URL are read.
     let names = super::options::names().filter(|(_, name)| !["get", "globoff"].contains(name));
     for (kind, name) in names {
-        assert!(known(name).is_ok(), "{name}");
+        assert!(parse(name).is_ok(), "{name}");
         let value = match name {
             "header" => "X: y",
             "user" | "form" | "form-string" | "cookie" => "a=b:c",
@@ -266,11 +267,11 @@ fn every_option_of_curl_is_applied_listed_or_refused() {
             "upload-file" => "b.bin",
             _ => "v",
         };
-        let takes_value = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
+        let takes_value = matches!(kind, OptionKind::Value | OptionKind::IgnoredValue);
         let words = if takes_value { format!("--{name} '{value}'") } else { format!("--{name}") };
         let plain = curl("curl http://a/b", &read).unwrap();
         match curl(&format!("curl http://a/b {words}"), &read) {
-            Ok(imports) => assert_ne!(imports, plain, "{name} is dropped in silence"),
+            Ok(imports) => assert_ne!(imports, plain, "{name} has no effect and is not listed"),
             Err(error) => {
                 assert!(kind == OptionKind::Refused && error.contains(name), "{name}: {error}");
             }

@@ -1,4 +1,4 @@
-//! A response, and the part of its body that is kept.
+//! A response, and the part of its body that is stored.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
 /// One whole response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProbeResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -14,28 +14,28 @@ pub struct Answer {
     pub reusable: bool,
 }
 
-impl Answer {
+impl ProbeResponse {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
-    /// Returns the response in the form in which a report shows it.
+    /// Returns the response as text for a report.
     #[must_use]
     pub fn to_text(&self) -> String {
         let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
-        let shown = self.body.len().min(SHOWN_BODY_BYTES);
-        let body = String::from_utf8_lossy(&self.body[..shown]).into_owned();
+        let length = self.body.len().min(SHOWN_BODY_BYTES);
+        let body = String::from_utf8_lossy(&self.body[..length]).into_owned();
         format!("{}\n{headers}\n{body}", self.status)
     }
 
-    /// Takes the next part of the body.
-    pub(super) fn extend(&mut self, data: &[u8], keep: BodyRetention) -> io::Result<()> {
-        let room = match keep {
+    /// Adds the next part of the body.
+    pub(super) fn add_body(&mut self, data: &[u8], retention: BodyRetention) -> io::Result<()> {
+        let room = match retention {
             BodyRetention::Whole => BODY_BYTES - self.body.len(),
             BodyRetention::Beginning => SHOWN_BODY_BYTES - self.body.len(),
         };
-        if keep == BodyRetention::Whole && data.len() > room {
+        if retention == BodyRetention::Whole && data.len() > room {
             return Err(io::Error::other(format!(
                 "the response is longer than {} MiB, the most that a check outside of a load can \
                  compare",
@@ -47,11 +47,11 @@ impl Answer {
     }
 }
 
-/// Part of a response's body that is kept. A server may send without end.
+/// The part of a response's body that is stored. A server may send without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRetention {
     /// The whole body; more than [`BODY_BYTES`] is an error.
     Whole,
-    /// As much as [`Answer::to_text`] shows. The rest is read and discarded.
+    /// The beginning, for [`ProbeResponse::to_text`]. The rest is read and discarded.
     Beginning,
 }

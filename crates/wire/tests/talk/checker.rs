@@ -1,4 +1,5 @@
-//! Hears both sides and holds the client to RFC 9113 and RFC 7541, whatever the server does.
+//! Reads the bytes of both sides, and asserts that the client follows RFC 9113 and RFC 7541 even if
+//! the server does not.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,19 +9,19 @@ use dyno_wire::h2::hpack::Decoder;
 use dyno_wire::h2::settings::{ClientSettings, DEFAULT_WINDOW};
 
 use super::frames::{HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE};
-use super::{Field, Seen, Sent};
+use super::{Field, Observed, Sent};
 
 const LARGEST_WINDOW: i64 = i32::MAX as i64;
 
-pub struct Witness {
-    own: ClientSettings,
-    /// Bytes that were sent and not yet read.
-    by_server: Vec<u8>,
-    by_client: Vec<u8>,
-    /// Payload of the server's DATA that is still to come.
-    passing: usize,
-    has_greeted: bool,
-    is_greeted: bool,
+pub struct ProtocolChecker {
+    client_settings: ClientSettings,
+    /// Bytes that were sent and not read yet.
+    server_bytes: Vec<u8>,
+    client_bytes: Vec<u8>,
+    /// Bytes of the server's DATA that are still to come.
+    data_left: usize,
+    has_sent_preface: bool,
+    has_sent_settings: bool,
     /// SETTINGS of the server that the client has not acknowledged.
     offered: VecDeque<Vec<(u16, u32)>>,
     initial_window: i64,
@@ -29,7 +30,7 @@ pub struct Witness {
     /// Bytes that the client may still send on the connection.
     window: i64,
     streams: BTreeMap<u32, Stream>,
-    /// Requests that were made and not yet heard: fields, and length of the body.
+    /// Requests whose head has not been read yet: fields, and length of the body.
     expected: VecDeque<(Vec<Field>, usize)>,
     block: Option<Block>,
     received: Received,
@@ -44,7 +45,7 @@ struct Stream {
     received: Received,
 }
 
-/// DATA that the client got, and WINDOW_UPDATEs it gave for it.
+/// DATA that the client received, and the WINDOW_UPDATEs that it sent.
 struct Received {
     size: i64,
     window: i64,
@@ -69,33 +70,33 @@ impl Received {
         self.window -= bytes as i64;
     }
 
-    fn give_back(&mut self, by: u32) {
+    fn raise(&mut self, increment: u32) {
         assert!(
-            (1..=LARGEST_WINDOW).contains(&by.into()),
+            (1..=LARGEST_WINDOW).contains(&increment.into()),
             "§6.9: a window is raised by 1 to 2³¹ − 1"
         );
         self.updates += 1;
-        self.window += i64::from(by);
+        self.window += i64::from(increment);
         assert!(self.window <= LARGEST_WINDOW, "§6.9.1: a window is too large");
         assert!(self.window <= self.size.max(0), "a window is raised above its size");
     }
 
-    /// `first`: updates that no data needs.
-    fn check(&self, first: i64) {
-        let most = 2 * self.bytes / self.size.max(1) + first;
-        assert!(self.updates <= most, "{} WINDOW_UPDATEs for {} bytes", self.updates, self.bytes);
+    /// Checks the number of updates. `initial`: updates before any data.
+    fn check(&self, initial: i64) {
+        let limit = 2 * self.bytes / self.size.max(1) + initial;
+        assert!(self.updates <= limit, "{} WINDOW_UPDATEs for {} bytes", self.updates, self.bytes);
     }
 }
 
-impl Witness {
-    pub fn new(own: ClientSettings, next_id: u32) -> Witness {
-        let mut witness = Witness {
-            own,
-            by_server: Vec::new(),
-            by_client: Vec::new(),
-            passing: 0,
-            has_greeted: false,
-            is_greeted: false,
+impl ProtocolChecker {
+    pub fn new(client_settings: ClientSettings, next_id: u32) -> ProtocolChecker {
+        let mut checker = ProtocolChecker {
+            client_settings,
+            server_bytes: Vec::new(),
+            client_bytes: Vec::new(),
+            data_left: 0,
+            has_sent_preface: false,
+            has_sent_settings: false,
             offered: VecDeque::new(),
             initial_window: DEFAULT_WINDOW.into(),
             max_frame_size: 16_384,
@@ -104,15 +105,15 @@ impl Witness {
             streams: BTreeMap::new(),
             expected: VecDeque::new(),
             block: None,
-            received: Received::new(own.connection_window, DEFAULT_WINDOW),
+            received: Received::new(client_settings.connection_window, DEFAULT_WINDOW),
         };
         if next_id == 3 {
-            witness.enter(1, 0).has_ended = true;
+            checker.add_stream(1, 0).has_ended = true;
         }
-        witness
+        checker
     }
 
-    /// A request is about to be made.
+    /// Expects a request: the client is about to send it.
     pub fn expect(&mut self, fields: Vec<Field>, body: usize) {
         self.expected.push_back((sorted(fields), body));
     }
@@ -121,68 +122,72 @@ impl Witness {
         self.streams[&id].has_ended
     }
 
-    /// How much DATA the server may send on a stream.
+    /// Bytes of DATA that the server may send on a stream.
     pub fn room_for(&self, id: u32) -> usize {
         self.received.window.min(self.streams[&id].received.window).max(0) as usize
     }
 
-    fn enter(&mut self, id: u32, body_left: usize) -> &mut Stream {
+    fn add_stream(&mut self, id: u32, body_left: usize) -> &mut Stream {
         let stream = Stream {
             window: self.initial_window,
             body_left,
             has_ended: false,
             is_reset: false,
-            received: Received::new(self.own.stream_window, self.own.stream_window),
+            received: Received::new(
+                self.client_settings.stream_window,
+                self.client_settings.stream_window,
+            ),
         };
         assert!(self.streams.insert(id, stream).is_none(), "§5.1.1: stream {id} is opened again");
         self.streams.get_mut(&id).unwrap()
     }
 
-    /// The server says this, and the client has taken notice of it.
-    pub fn server(&mut self, bytes: &[u8]) {
-        self.by_server.extend_from_slice(bytes);
+    /// Reads bytes of the server that the client has handled.
+    pub fn read_server(&mut self, bytes: &[u8]) {
+        self.server_bytes.extend_from_slice(bytes);
         loop {
-            let skipped = self.passing.min(self.by_server.len());
-            self.by_server.drain(..skipped);
-            self.passing -= skipped;
-            let Some(header) = self.by_server.first_chunk().map(FrameHeader::parse) else { return };
+            let skipped = self.data_left.min(self.server_bytes.len());
+            self.server_bytes.drain(..skipped);
+            self.data_left -= skipped;
+            let Some(header) = self.server_bytes.first_chunk().map(FrameHeader::parse) else {
+                return;
+            };
             let length = header.length as usize;
             if header.kind == Kind::Data {
-                self.server_data(&header);
+                self.read_server_data(&header);
                 continue;
             }
-            if self.by_server.len() < HEADER_BYTES + length {
+            if self.server_bytes.len() < HEADER_BYTES + length {
                 return;
             }
             let payload: Vec<u8> =
-                self.by_server.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
-            self.server_frame(&header, &payload);
+                self.server_bytes.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
+            self.read_server_frame(&header, &payload);
         }
     }
 
-    /// DATA counts when it begins.
-    fn server_data(&mut self, header: &FrameHeader) {
+    /// Counts a DATA frame, at its beginning.
+    fn read_server_data(&mut self, header: &FrameHeader) {
         let length = header.length as usize;
         self.received.take(length);
         if let Some(stream) = self.streams.get_mut(&header.stream) {
             stream.received.take(length);
         }
-        self.passing = HEADER_BYTES + length;
+        self.data_left = HEADER_BYTES + length;
     }
 
-    /// Records that these bytes ended the connection. The client has counted DATA at their
-    /// beginning.
-    pub fn server_fails(&mut self, bytes: &[u8]) {
-        self.by_server.extend_from_slice(bytes);
-        if self.passing == 0
-            && let Some(header) = self.by_server.first_chunk().map(FrameHeader::parse)
+    /// Reads bytes that made the client fail. The client has counted a DATA frame that they begin.
+    pub fn read_failed_bytes(&mut self, bytes: &[u8]) {
+        self.server_bytes.extend_from_slice(bytes);
+        if self.data_left == 0
+            && let Some(header) = self.server_bytes.first_chunk().map(FrameHeader::parse)
             && header.kind == Kind::Data
         {
-            self.server_data(&header);
+            self.read_server_data(&header);
         }
     }
 
-    fn server_frame(&mut self, header: &FrameHeader, payload: &[u8]) {
+    fn read_server_frame(&mut self, header: &FrameHeader, payload: &[u8]) {
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_be_bytes);
         match header.kind {
             Kind::Settings if !header.has(flag::ACK) => self.offered.push_back(entries(payload)),
@@ -203,47 +208,49 @@ impl Witness {
         }
     }
 
-    /// The client says this.
-    pub fn client(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
-        self.by_client.extend_from_slice(bytes);
-        if !self.has_greeted {
-            assert!(self.by_client.starts_with(PREFACE), "§3.4: the preface comes first");
-            self.by_client.drain(..PREFACE.len());
-            self.has_greeted = true;
+    /// Reads bytes of the client, and records its frames.
+    pub fn read_client(&mut self, bytes: &[u8], events: &mut Vec<Observed>) {
+        self.client_bytes.extend_from_slice(bytes);
+        if !self.has_sent_preface {
+            assert!(self.client_bytes.starts_with(PREFACE), "§3.4: the preface comes first");
+            self.client_bytes.drain(..PREFACE.len());
+            self.has_sent_preface = true;
         }
-        while let Some(header) = self.by_client.first_chunk().map(FrameHeader::parse) {
+        while let Some(header) = self.client_bytes.first_chunk().map(FrameHeader::parse) {
             assert!(
-                self.is_greeted || header.kind == Kind::Settings,
+                self.has_sent_settings || header.kind == Kind::Settings,
                 "§3.4: SETTINGS follow the preface"
             );
-            self.is_greeted = true;
+            self.has_sent_settings = true;
             let whole = HEADER_BYTES + header.length as usize;
-            let frame: Vec<u8> = self.by_client.drain(..whole).collect();
+            let frame: Vec<u8> = self.client_bytes.drain(..whole).collect();
             assert_eq!(frame[5] & 0x80, 0, "§4.1: the reserved bit is 0");
-            if let Some(sent) = self.client_frame(&header, &frame[HEADER_BYTES..], seen) {
-                seen.push(Seen::Sent(sent));
+            if let Some(sent) = self.read_client_frame(&header, &frame[HEADER_BYTES..], events) {
+                events.push(Observed::Sent(sent));
             }
         }
-        assert!(self.by_client.is_empty(), "half a frame is written");
+        assert!(self.client_bytes.is_empty(), "half a frame is written");
         assert!(self.block.is_none(), "§6.10: a header block is left open");
     }
 
-    fn client_frame(
+    fn read_client_frame(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<Observed>,
     ) -> Option<Sent> {
         assert!(payload.len() <= self.max_frame_size, "§4.2: a frame of {} bytes", payload.len());
-        let continues = self.block.is_some();
         assert_eq!(
-            continues,
+            self.block.is_some(),
             header.kind == Kind::Continuation,
-            "§6.10: a header block is one piece"
+            "§6.10: a header block is not interrupted"
         );
         let id = header.stream;
-        let of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
-        assert!(header.kind == Kind::WindowUpdate || of_connection == (id == 0), "§6: {header:?}");
+        let needs_stream_zero = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        assert!(
+            header.kind == Kind::WindowUpdate || needs_stream_zero == (id == 0),
+            "§6: {header:?}"
+        );
         let end = header.has(flag::END_STREAM);
         match header.kind {
             Kind::Headers => {
@@ -251,11 +258,11 @@ impl Witness {
                 let newest = self.streams.last_key_value().map_or(0, |(id, _)| *id);
                 assert!(id % 2 == 1 && id > newest, "§5.1.1: {id} comes after {newest}");
                 self.block = Some(Block { stream: id, end, frames: 0, bytes: Vec::new() });
-                self.fragment(header, payload, seen)
+                self.read_fragment(header, payload, events)
             }
-            Kind::Continuation => self.fragment(header, payload, seen),
+            Kind::Continuation => self.read_fragment(header, payload, events),
             Kind::Data => {
-                self.data(id, payload.len(), end);
+                self.read_data(id, payload.len(), end);
                 Some(Sent::Data(id, payload.len(), end))
             }
             Kind::RstStream => {
@@ -269,35 +276,35 @@ impl Witness {
                 ))
             }
             Kind::WindowUpdate => {
-                let by = u32::from_be_bytes(payload.try_into().unwrap());
-                self.update(id, by);
-                Some(Sent::Window(id, by))
+                let increment = u32::from_be_bytes(payload.try_into().unwrap());
+                self.read_window_update(id, increment);
+                Some(Sent::Window(id, increment))
             }
             Kind::Settings if header.has(flag::ACK) => {
                 assert!(payload.is_empty(), "§6.5: an acknowledgement is empty");
-                self.apply();
+                self.apply_offered_settings();
                 Some(Sent::Ack)
             }
             Kind::Settings => Some(Sent::Settings(entries(payload))),
             Kind::Ping => {
-                assert!(header.has(flag::ACK), "the client asks for no PING");
+                assert!(header.has(flag::ACK), "the client does not send PING");
                 Some(Sent::Pong(payload.try_into().unwrap()))
             }
             Kind::GoAway => Some(Sent::GoAway(ErrorCode::from_wire(u32::from_be_bytes(
                 payload[4..8].try_into().unwrap(),
             )))),
             Kind::Priority | Kind::PushPromise | Kind::Unknown => {
-                panic!("the client says {header:?}")
+                panic!("the client sent {header:?}")
             }
         }
     }
 
-    /// A part of a header block.
-    fn fragment(
+    /// Reads a part of a header block.
+    fn read_fragment(
         &mut self,
         header: &FrameHeader,
         payload: &[u8],
-        seen: &mut Vec<Seen>,
+        events: &mut Vec<Observed>,
     ) -> Option<Sent> {
         let block = self.block.as_mut().expect("§6.10: CONTINUATION continues something");
         assert_eq!(block.stream, header.stream, "§6.10");
@@ -311,20 +318,20 @@ impl Witness {
         let decoded = self.decoder.decode(&bytes, |n, v| fields.push((n.to_vec(), v.to_vec())));
         assert_eq!(decoded, Ok(()), "§4.3: the server cannot read the header block");
         let (expected, body) = self.expected.pop_front().expect("a request was made");
-        let fields_come_last =
+        let has_pseudo_fields_first =
             fields.iter().skip_while(|(n, _)| n[0] == b':').all(|(n, _)| n[0] != b':');
-        assert!(fields_come_last, "§8.3: pseudo-header fields come first");
+        assert!(has_pseudo_fields_first, "§8.3: pseudo-header fields come first");
         assert_eq!(sorted(fields), expected);
         assert_eq!(end, body == 0);
-        self.enter(stream, body).has_ended = end;
+        self.add_stream(stream, body).has_ended = end;
         let sizes = size_updates(&bytes);
         if !sizes.is_empty() {
-            seen.push(Seen::Sent(Sent::Sizes(sizes)));
+            events.push(Observed::Sent(Sent::Sizes(sizes)));
         }
         Some(Sent::Headers(stream, frames, end))
     }
 
-    fn data(&mut self, id: u32, length: usize, end: bool) {
+    fn read_data(&mut self, id: u32, length: usize, end: bool) {
         let stream = self.streams.get_mut(&id).expect("§6.1: DATA is of an open stream");
         assert!(!stream.has_ended && !stream.is_reset, "§5.1: DATA on a stream that is closed");
         stream.window -= length as i64;
@@ -338,28 +345,28 @@ impl Witness {
         stream.has_ended = end;
     }
 
-    fn update(&mut self, id: u32, by: u32) {
+    fn read_window_update(&mut self, id: u32, increment: u32) {
         if id == 0 {
-            self.received.give_back(by);
+            self.received.raise(increment);
             return self.received.check(1);
         }
         let stream = self.streams.get_mut(&id).expect("§6.9: WINDOW_UPDATE is of an open stream");
         assert!(!stream.is_reset, "§5.1: WINDOW_UPDATE on a stream that was reset");
-        stream.received.give_back(by);
+        stream.received.raise(increment);
         stream.received.check(0);
     }
 
-    /// From its acknowledgement on the client has to keep to a setting, one value after the other
-    /// (§6.5.3).
-    fn apply(&mut self) {
+    /// Applies the oldest settings that the client has not acknowledged. After its acknowledgement
+    /// the client must follow them (§6.5.3).
+    fn apply_offered_settings(&mut self) {
         for (id, value) in self.offered.pop_front().expect("§6.5.3: an acknowledgement of nothing")
         {
             match id {
                 HEADER_TABLE_SIZE => self.decoder.set_limit(value),
                 INITIAL_WINDOW_SIZE => {
-                    let by = i64::from(value) - self.initial_window;
-                    self.initial_window += by;
-                    self.streams.values_mut().for_each(|stream| stream.window += by);
+                    let difference = i64::from(value) - self.initial_window;
+                    self.initial_window += difference;
+                    self.streams.values_mut().for_each(|stream| stream.window += difference);
                 }
                 MAX_FRAME_SIZE => self.max_frame_size = value as usize,
                 _ => {}
