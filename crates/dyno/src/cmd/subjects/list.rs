@@ -50,7 +50,7 @@ fn install_command(chosen: &ChosenSubjects, prerequisites: &Prerequisites<'_>) -
         chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = definitions
         .flat_map(|definition| {
-            let unmet = prerequisites.all_unmet(&definition);
+            let unmet = prerequisites.unmet_needs(&definition);
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();

@@ -105,7 +105,7 @@ impl ChosenSubjects {
         let (folders, named_count) = folder_options.subjects.find_all(None)?;
         let found = match (names, named_count) {
             ([], 1..) if scope == FolderScope::Named => {
-                Folders(folders.0[..named_count].to_vec()).in_folders()?
+                Folders(folders.0[..named_count].to_vec()).definitions_in_folders()?
             }
             _ => folders.definitions()?,
         };
