@@ -264,7 +264,7 @@ fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
 fn levels(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(MIN_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
-    let mut ends = changes::ends(&without_outliers(logs, noise), PIECE, penalty);
+    let mut ends = changes::segment_ends(&without_outliers(logs, noise), PIECE, penalty);
     // Neighbours with nearly the same level are merged: the closest first.
     loop {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
