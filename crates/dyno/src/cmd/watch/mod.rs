@@ -83,7 +83,7 @@ struct WatchResult {
 impl WatchResult {
     fn add(&mut self, look: WatchRecord, is_for_page: bool) {
         self.whole = Some(match self.whole.take() {
-            Some(whole) => whole.combined_with(&look),
+            Some(whole) => whole.merge(&look),
             None => look.clone(),
         });
         if is_for_page {
