@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::{Caveat, Code, Severity};
-use crate::peak::is_of_generator;
+use crate::peak::is_generator_limit;
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Resource};
@@ -99,7 +99,7 @@ pub fn reason(code: Code) -> &'static str {
 
 /// Whether the use of CPUs by other programs may explain a reason to refuse a step.
 const fn is_of_machine(code: Code) -> bool {
-    is_of_generator(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
+    is_generator_limit(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
 }
 
 #[cfg(test)]

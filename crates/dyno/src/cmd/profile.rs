@@ -115,7 +115,7 @@ fn list(run: &Run) -> String {
 }
 
 fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
-    side.select_stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
+    side.stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
 }
 
 fn write(
@@ -124,7 +124,7 @@ fn write(
     there: Option<&ChosenProfile<'_>>,
 ) -> anyhow::Result<()> {
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
-    let period_ns = side.select_stacks(here.profile).period_ns;
+    let period_ns = side.stacks(here.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
         (ProfileFormat::Collapsed, None) => collapse(&here.lines(side)),
         (ProfileFormat::Collapsed, Some(there)) => {
