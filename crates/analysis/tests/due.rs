@@ -1,6 +1,7 @@
-//! Percentiles are over every request that was due. Here they are held against the simulated
-//! world's own log of who got a correct response, and when: what is not in that log ranks above
-//! everything that is.
+//! Tests that percentiles include every due request.
+//!
+//! Reported percentiles are compared with the log of a simulated world, which records when each
+//! request got a correct response. Requests without one rank above all others.
 
 use std::sync::Arc;
 
@@ -64,14 +65,14 @@ fn config(
     arrivals: &Arrivals,
     window: Window,
 ) -> WorkerConfig {
-    let (connections, each) = shape;
+    let (connections, per_connection) = shape;
     WorkerConfig {
         worker: 0,
         connections,
         protocol,
         http2: Http2::default(),
-        pipeline: if protocol == Protocol::H1 { each } else { 1 },
-        streams: if protocol == Protocol::H1 { 1 } else { each },
+        pipeline: if protocol == Protocol::H1 { per_connection } else { 1 },
+        streams: if protocol == Protocol::H1 { 1 } else { per_connection },
         schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, of: 1 }),
         total: None,
         traffic: traffic(),
@@ -101,8 +102,8 @@ fn window(warmup_ms: u64, duration_ms: u64) -> Window {
     }
 }
 
-fn record(played: &SimulationResult) -> LoadRecord {
-    let report = played.report.clone();
+fn record(simulation: &SimulationResult) -> LoadRecord {
+    let report = simulation.report.clone();
     LoadRecord {
         slices_ns: None,
         at_once: None,
@@ -118,7 +119,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
             driver: plan::DriverKind::Epoll,
             machine: None,
         },
-        intervals: played.intervals.clone(),
+        intervals: simulation.intervals.clone(),
         edges: Some(report.edges),
         unanswered: report.unanswered,
         protocol_errors: report.protocol_errors,
@@ -139,7 +140,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
 }
 
 /// Returns the result that `dyno load` would report.
-fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals) -> LoadResult {
+fn result(simulation: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals) -> LoadResult {
     let request = plan::Request {
         weight: 1,
         method: "GET".into(),
@@ -160,7 +161,7 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
         arrivals: arrivals.clone(),
         pass: 1,
     };
-    let asked = plan::Load {
+    let requested_load = plan::Load {
         priority: plan::Priority::Normal,
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
@@ -184,47 +185,45 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
         http2: plan::Http2::default(),
         steps: vec![step.clone()],
     };
-    let asked = load::LoadConfig::new(&workload, &asked, &step, 1);
-    verdict::load(&record(played), asked, &verdict::Context::default())
+    let requested_load = load::LoadConfig::new(&workload, &requested_load, &step, 1);
+    verdict::load(&record(simulation), requested_load, &verdict::Context::default())
 }
 
-/// Ground truth: the time of each correct response whose request was due in the window, and the
+/// Response time of each correct response whose request was due in the window, sorted, and the
 /// number of due requests.
-struct Log {
+struct GroundTruth {
     waits: Vec<u64>,
     due: u64,
 }
 
-fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
-    let (opens, closes) = played.report.window_ns;
+fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundTruth {
+    let (opens, closes) = simulation.report.window_ns;
     let is_closed = config.schedule.is_closed();
     // Later bytes are read only to find unsolicited ones.
-    let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
+    let drained_ns = simulation.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::Answered| {
-        let taken = Instant(answered.at_ns).ns_since(played.began);
+        let arrived_ns = Instant(answered.at_ns).ns_since(simulation.began);
         let intended = answered.to.intended_ns;
-        // The answer crossed the client's cancellation. Only the time limit is a reason not to
-        // wait.
-        let is_late = taken - intended >= config.policy.timeout_ns;
-        if is_late && played.truth.given_up.contains(&answered.to) {
+        // A response does not count if it arrived after the time-out, and the client had given up.
+        let is_late = arrived_ns - intended >= config.policy.timeout_ns;
+        if is_late && simulation.truth.given_up.contains(&answered.to) {
             return None;
         }
-        if taken > drained_ns {
+        if arrived_ns > drained_ns {
             return None;
         }
-        // A closed loop asks anew when it has a response, so what is under way as the window opens
-        // is due in it.
-        let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
-        is_due.then(|| taken - intended)
+        // In a closed loop, requests in flight when the window opens are due in it.
+        let is_due = intended < closes && (intended >= opens || is_closed && arrived_ns >= opens);
+        is_due.then(|| arrived_ns - intended)
     };
-    let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
+    let mut waits: Vec<u64> = simulation.truth.answered.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
-        // Only the generator knows the requests that it would have sent on connections that were
-        // never established.
-        played.report.books.due()
+        // The world does not know the requests that were due on connections that were never
+        // established.
+        simulation.report.books.due()
     } else {
-        // A schedule is a function of its plan and seed: the world can read it as well.
+        // A schedule depends only on its plan and seed, so it can be replayed here.
         let mut schedule = config.schedule.clone();
         let mut due = 0;
         while let Some(at) = schedule.pop_due(closes - 1) {
@@ -232,12 +231,12 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
         }
         due
     };
-    Log { waits, due }
+    GroundTruth { waits, due }
 }
 
-impl Log {
-    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no correct response, or too few
-    /// had to wait for longer.
+impl GroundTruth {
+    /// Returns the time of rank ⌈q·due⌉; `None`: the request of that rank got no correct response,
+    /// or too few requests are beyond it.
     fn quantile(&self, q: f64) -> Option<u64> {
         if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
             return None;
@@ -259,28 +258,28 @@ fn percentiles(p: &Percentiles) -> [(f64, Option<f64>); 7] {
     ]
 }
 
-/// Holds what is reported against the log.
-fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
+/// Compares a result with the ground truth.
+fn compare(result: &LoadResult, ground_truth: &GroundTruth) -> Result<(), TestCaseError> {
     let response = &result.response_time_us;
-    prop_assert_eq!(response.count, log.waits.len() as u64);
-    prop_assert_eq!(response.unanswered, log.due - response.count);
+    prop_assert_eq!(response.count, ground_truth.waits.len() as u64);
+    prop_assert_eq!(response.unanswered, ground_truth.due - response.count);
     prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
     for (q, reported) in percentiles(response) {
-        let truth = log.quantile(q);
-        match (reported, truth) {
+        let expected = ground_truth.quantile(q);
+        match (reported, expected) {
             (None, None) => {}
-            // The upper end of a bucket that is 0.1 % wide.
+            // Histograms report the upper end of a bucket, which is 0.1 % wide.
             (Some(us), Some(ns)) => {
-                let off = us * 1e3 - ns as f64;
+                let error = us * 1e3 - ns as f64;
                 prop_assert!(
-                    (-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&off),
+                    (-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&error),
                     "p{}: {us} µs, {ns} ns",
                     q * 100.0
                 );
             }
             _ => prop_assert!(
                 false,
-                "p{}: {reported:?} µs is reported, {truth:?} ns is true",
+                "p{}: {reported:?} µs is reported, {expected:?} ns is true",
                 q * 100.0
             ),
         }
@@ -303,7 +302,7 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
     ]
 }
 
-/// When the server stalls, and for how long: also over the window's beginning, and over its end.
+/// Draws a stall of the server. It may include the beginning or the end of the window.
 fn stall() -> impl Strategy<Value = Pause> {
     (0u64..1600, 0u64..900)
         .prop_map(|(at, length)| Pause { at_ns: at * MS + 1_234_567, for_ns: length * MS + 1 })
@@ -313,7 +312,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn percentiles_are_those_of_the_worlds_own_log(
+    fn percentiles_match_log_of_simulated_world(
         seed in any::<u64>(),
         protocol in prop_oneof![Just(Protocol::H1), Just(Protocol::H2c)],
         shape in (1u32..16, 1u32..9),
@@ -345,33 +344,33 @@ proptest! {
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.requests_per_connection = per_connection;
-        let played = sim::play(world, config.clone());
-        prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
-        compare(&result(&played, &config, &arrivals), &log(&played, &config))?;
+        let simulation = sim::play(world, config.clone());
+        prop_assert!(simulation.report.books.balance(), "{:?}", simulation.report.books);
+        compare(&result(&simulation, &config, &arrivals), &ground_truth(&simulation, &config))?;
     }
 
-    /// Whatever a request could have been, it makes no percentile better to fail.
+    /// Failing requests, whether additional or instead of a response, do not improve a percentile.
     #[test]
-    fn failure_never_lowers_a_percentile(
+    fn failure_does_not_lower_percentiles(
         values in proptest::collection::vec(1u64..10_000_000_000, 1..3000),
         failures in 0u64..300,
-        turned in 1usize..200,
+        converted in 1usize..200,
     ) {
         let times = |values: &[u64]| -> Times {
             let mut recording = Recording::new();
             values.iter().for_each(|ns| recording.record(*ns));
             recording.seal()
         };
-        let missing = |count| UnansweredRequests { count, longest_ns: Some(1) };
-        let before = Percentiles::from_due(&times(&values), missing(failures));
-        let turned = turned.min(values.len());
-        let one_more = Percentiles::from_due(&times(&values), missing(failures + 1));
-        let lost = missing(failures + turned as u64);
-        let turned = Percentiles::from_due(&times(&values[turned..]), lost);
-        for after in [one_more, turned] {
+        let unanswered = |count| UnansweredRequests { count, longest_ns: Some(1) };
+        let before = Percentiles::from_due(&times(&values), unanswered(failures));
+        let converted = converted.min(values.len());
+        let one_more = Percentiles::from_due(&times(&values), unanswered(failures + 1));
+        let lost = unanswered(failures + converted as u64);
+        let converted = Percentiles::from_due(&times(&values[converted..]), lost);
+        for after in [one_more, converted] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {
-                // `None` is more than any number, or there were too few beyond it before.
+                // `None` is above every number, or has too few samples beyond it.
                 if let (Some(before), Some(after)) = (before, after) {
                     prop_assert!(after >= before, "p{}: {before} became {after}", q * 100.0);
                 }
@@ -380,24 +379,23 @@ proptest! {
     }
 }
 
-/// Ten connections with ten requests each, answered one after the other on each, and a stall of 600
-/// ms that begins 100 ms before the window: up to a hundred are under way as it opens, and every
-/// one of them has waited for more than half a second.
+/// A stall of 600 ms begins 100 ms before the window. Ten connections have ten requests in flight
+/// each, so up to 100 requests are carried into the window and take more than 500 ms.
 #[test]
-fn stall_that_began_in_the_warm_up_is_in_the_window() {
+fn stall_from_warm_up_counts_in_window() {
     for protocol in [Protocol::H1, Protocol::H2c] {
         let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
         let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
-        let played = sim::play(World::new(1, model), config.clone());
-        // A pipeline is filled again when half of it is free, so some places of it may have been.
-        let carried_in = played.report.books.carried_in;
+        let simulation = sim::play(World::new(1, model), config.clone());
+        // A pipeline is refilled when half of it is free, so some places may be empty.
+        let carried_in = simulation.report.books.carried_in;
         assert!(
             if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 },
             "{carried_in}"
         );
-        let result = result(&played, &config, &Arrivals::Closed);
-        let slow: u64 = played
+        let result = result(&simulation, &config, &Arrivals::Closed);
+        let slow: u64 = simulation
             .intervals
             .iter()
             .filter(|i| i.phase != Phase::Warmup)
@@ -408,62 +406,65 @@ fn stall_that_began_in_the_warm_up_is_in_the_window() {
         assert_eq!(slow, carried_in, "{protocol:?}");
         assert!(result.response_time_us.max.unwrap() > 600_000.0);
         assert_eq!(result.exchanges.carried_in, carried_in);
-        compare(&result, &log(&played, &config)).unwrap();
+        compare(&result, &ground_truth(&simulation, &config)).unwrap();
     }
 }
 
-/// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of
-/// HTTP/2: 6 % of the requests wait, and most of them are cancelled because another request of
-/// their connection timed out. The percentiles include their waits all the same.
+/// With a stall of 1.2 s and a time-out of 1 s, 6 % of the requests wait. Most of them are
+/// cancelled because another request on their HTTP/2 connection timed out. Percentiles include
+/// their waits.
 #[test]
-fn stall_longer_than_the_time_out_does_not_vanish() {
+fn stall_longer_than_timeout_is_in_percentiles() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 100_000 }, Queue::PerConnection);
     model.pauses.push(Pause { at_ns: 5 * SECOND, for_ns: 1200 * MS });
     let arrivals = Arrivals::Constant { rate: 1000.0 };
     let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
     config.policy.timeout_ns = SECOND;
-    let played = sim::play(World::new(1, model), config.clone());
-    let result = result(&played, &config, &arrivals);
+    let simulation = sim::play(World::new(1, model), config.clone());
+    let result = result(&simulation, &config, &arrivals);
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
-    // 5 % of all requests got no response. So p90 is the time of requests that did not have to
-    // wait, and there is no p99.
+    // 5 % of all requests got no response, so p90 is a time without a stall, and p99 is unknown.
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);
     assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);
-    compare(&result, &log(&played, &config)).unwrap();
+    compare(&result, &ground_truth(&simulation, &config)).unwrap();
 }
 
-/// The law is tested between two things that are kept apart: without its ages a failing load does
-/// not pass it.
+/// Little's law compares the requests in flight with the recorded times. Without the ages of failed
+/// requests it does not hold.
 #[test]
-fn littles_law_finds_times_that_are_missing() {
+fn littles_law_detects_missing_times() {
     let mut model = ServerModel::new(ServiceTime::Fixed { ns: 5 * MS }, Queue::PerConnection);
     model.faults = vec![(Fault::Silence, 0.002)];
     let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
     config.policy.timeout_ns = 300 * MS;
-    let played = sim::play(World::new(1, model), config.clone());
-    let whole = result(&played, &config, &Arrivals::Closed);
-    let off = |result: &LoadResult| {
+    let simulation = sim::play(World::new(1, model), config.clone());
+    let whole = result(&simulation, &config, &Arrivals::Closed);
+    let relative_error = |result: &LoadResult| {
         (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs()
     };
-    assert!(whole.response_time_us.unanswered > 3 && off(&whole) < 0.001, "{:?}", whole.in_flight);
-    let mut robbed = played;
-    robbed.report.unanswered.ages.clear();
-    let robbed = result(&robbed, &config, &Arrivals::Closed);
-    assert!(off(&robbed) > 0.05, "{:?}", robbed.in_flight);
-    assert!(robbed.caveats.iter().any(|c| c.code == Code::LittlesLaw) && !robbed.valid);
+    assert!(
+        whole.response_time_us.unanswered > 3 && relative_error(&whole) < 0.001,
+        "{:?}",
+        whole.in_flight
+    );
+    let mut without_ages = simulation;
+    without_ages.report.unanswered.ages.clear();
+    let without_ages = result(&without_ages, &config, &Arrivals::Closed);
+    assert!(relative_error(&without_ages) > 0.05, "{:?}", without_ages.in_flight);
+    assert!(without_ages.caveats.iter().any(|c| c.code == Code::LittlesLaw) && !without_ages.valid);
 }
 
 #[test]
-fn median_beyond_the_window_refuses_the_step() {
+fn median_longer_than_window_makes_step_invalid() {
     for (service_ms, refused) in [(1900, true), (100, false)] {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
-        let played = sim::play(World::new(1, model), config.clone());
-        let result = result(&played, &config, &Arrivals::Closed);
+        let simulation = sim::play(World::new(1, model), config.clone());
+        let result = result(&simulation, &config, &Arrivals::Closed);
         let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
         assert_eq!(is_refused, refused, "{:?}", result.response_time_us);
     }

@@ -1,5 +1,5 @@
-//! The explanations of caveats and limiters, and the reference pages that are made of them.
-//! `UPDATE_GOLDEN=1` writes the pages anew.
+//! Tests the explanations of caveats and limiters, and the reference pages that contain them.
+//! `UPDATE_GOLDEN=1` updates the pages.
 #![allow(clippy::disallowed_methods)] // A test may look at files.
 
 use std::collections::BTreeSet;
@@ -11,16 +11,19 @@ use dyno_analysis::Code;
 use dyno_analysis::caveat::CaveatGroup;
 use dyno_analysis::verdict::Resource;
 
-/// Columns of a line.
-const WIDTH: usize = 100;
+/// Longest line, in characters.
+const MAX_LINE_WIDTH: usize = 100;
 
-/// Bytes of a page.
-const PAGE: usize = 19_000;
+/// Largest page, in bytes.
+const MAX_PAGE_BYTES: usize = 19_000;
 
 fn check_shape(name: &str, text: &str, labels: &[&str]) {
     let words = text.split_whitespace().count();
     assert!((60..=150).contains(&words), "{name}: {words} words");
-    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{name}: a line is too long");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= MAX_LINE_WIDTH),
+        "{name}: a line is too long"
+    );
     assert!(text.ends_with(".\n") && !text.ends_with("\n\n"), "{name}: its end");
     let found: Vec<&str> = text
         .split("\n\n")
@@ -30,7 +33,7 @@ fn check_shape(name: &str, text: &str, labels: &[&str]) {
 }
 
 #[test]
-fn caveats_have_their_sections() {
+fn caveat_explanations_have_all_sections() {
     for code in Code::ALL {
         check_shape(code.name(), code.explanation(), &["Observed", "Consequence", "Action"]);
         assert!(code.explanation().starts_with("**Observed**"), "{code}");
@@ -38,7 +41,7 @@ fn caveats_have_their_sections() {
 }
 
 #[test]
-fn limiters_have_their_sections_and_refutation() {
+fn limiter_explanations_have_sections_and_refutation() {
     for resource in Resource::ALL {
         let (name, text) = (resource.name(), resource.explanation());
         check_shape(name, text, &["Observed", "Consequence", "Action", "Refutation"]);
@@ -50,25 +53,25 @@ fn limiters_have_their_sections_and_refutation() {
 }
 
 #[test]
-fn every_code_is_in_one_group() {
+fn each_code_is_in_one_group() {
     let grouped: usize = CaveatGroup::ALL.into_iter().map(|group| group.codes().count()).sum();
     assert_eq!(grouped, Code::ALL.len());
 }
 
 #[test]
-fn no_explanation_is_left_over() {
+fn each_explanation_file_belongs_to_a_code() {
     let names = |folder: &str| -> BTreeSet<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("explain").join(folder);
         files(&path).iter().map(|name| name.trim_end_matches(".md").into()).collect()
     };
     let codes: BTreeSet<String> = Code::ALL.iter().map(|code| code.name().into()).collect();
     assert_eq!(names("caveats"), codes);
-    let limiters: BTreeSet<String> = Resource::ALL.map(|one| one.name().into()).into();
+    let limiters: BTreeSet<String> = Resource::ALL.map(|resource| resource.name().into()).into();
     assert_eq!(names("limiters"), limiters);
 }
 
 #[test]
-fn caveats_are_documented() {
+fn caveat_pages_are_current() {
     let mut index = String::from(
         "# Caveats\n\nReports mark numbers with these caveats. `dyno explain CODE` prints the \
          same texts. A step\nwith a caveat of severity `invalid` does not count. This page is \
@@ -81,7 +84,7 @@ fn caveats_are_documented() {
         for code in group.codes() {
             let (name, meaning) = (code.name(), code.meaning());
             let _ = writeln!(index, "| [`{name}`](caveats/{file}#{name}) | {meaning} |");
-            let meaning = wrapped(meaning);
+            let meaning = wrap(meaning);
             let _ = write!(page, "\n## `{name}`\n\n{meaning}\n\n{}", code.explanation());
         }
         check_page(&format!("caveats/{file}"), &page);
@@ -92,7 +95,7 @@ fn caveats_are_documented() {
 }
 
 #[test]
-fn limiters_are_documented() {
+fn limiter_page_is_current() {
     let mut page = String::from(
         "# Limiters\n\nA limiter is the resource that bound a step. Reports name the first rule \
          that holds. `dyno explain\nCODE` prints the same texts. This page is generated.\n",
@@ -116,12 +119,12 @@ fn file(group: CaveatGroup) -> &'static str {
     }
 }
 
-/// A sentence in lines.
-fn wrapped(text: &str) -> String {
+/// Wraps a sentence into lines.
+fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > MAX_LINE_WIDTH {
             lines.push(word.into());
         } else {
             line.push_str(if line.is_empty() { "" } else { " " });
@@ -141,7 +144,11 @@ fn reference() -> PathBuf {
 }
 
 fn check_page(name: &str, text: &str) {
-    assert!(text.len() <= PAGE, "{name}: {} bytes, of at most {PAGE}", text.len());
+    assert!(
+        text.len() <= MAX_PAGE_BYTES,
+        "{name}: {} bytes, of at most {MAX_PAGE_BYTES}",
+        text.len()
+    );
     let path = reference().join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,5 +1,4 @@
-//! The JSON Schemas in docs/schema are those of the types that are written. `UPDATE_GOLDEN=1`
-//! writes them anew.
+//! Tests that the JSON Schemas in docs/schema match the types. `UPDATE_GOLDEN=1` updates them.
 #![allow(clippy::disallowed_methods)] // A test may look at files.
 
 use std::fs;
@@ -12,8 +11,8 @@ use dyno_analysis::server::watch::WatchRecord;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// The schema of a type as written. dyno never reads these files, and `None` is written as `null`.
-fn written<T: JsonSchema>() -> Schema {
+/// Returns the schema of a type as it is serialized, with `None` as `null`.
+fn schema_of<T: JsonSchema>() -> Schema {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     SchemaGenerator::new(settings).into_root_schema_for::<T>()
 }
@@ -33,27 +32,27 @@ fn check(name: &str, schema: &Schema) {
 }
 
 #[test]
-fn schema_of_a_load_is_documented() {
-    check("load.schema.json", &written::<LoadResult>());
+fn load_schema_is_current() {
+    check("load.schema.json", &schema_of::<LoadResult>());
 }
 
 #[test]
-fn schema_of_a_report_is_documented() {
-    check("report.schema.json", &written::<Report>());
+fn report_schema_is_current() {
+    check("report.schema.json", &schema_of::<Report>());
 }
 
 #[test]
-fn schema_of_a_look_at_a_running_server_is_documented() {
-    check("watch.schema.json", &written::<WatchRecord>());
+fn watch_schema_is_current() {
+    check("watch.schema.json", &schema_of::<WatchRecord>());
 }
 
 #[test]
-fn schema_of_a_comparison_is_documented() {
-    check("compare.schema.json", &written::<ComparisonResult>());
+fn compare_schema_is_current() {
+    check("compare.schema.json", &schema_of::<ComparisonResult>());
 }
 
 #[test]
-fn schema_of_a_search_for_capacity_is_documented() {
-    check("find.schema.json", &written::<CapacityResult>());
-    check("budget.schema.json", &written::<Budget>());
+fn find_and_budget_schemas_are_current() {
+    check("find.schema.json", &schema_of::<CapacityResult>());
+    check("budget.schema.json", &schema_of::<Budget>());
 }

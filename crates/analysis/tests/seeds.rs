@@ -1,10 +1,11 @@
-//! Tests draw the same random inputs in each run, so that a failure is of the change under test.
+//! Tests that property tests use the same random inputs in each run, so that only a change of the
+//! code can make them fail.
 
 use std::path::{Path, PathBuf};
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// Sources of chance that a property test must not use, with a seed of its own or none.
+/// Random sources that property tests must not use, because they have another seed or none.
 const FORBIDDEN: [&str; 9] = [
     "rng_seed",
     "TestRunner::new",
@@ -29,19 +30,19 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn property_tests_have_a_fixed_seed() {
+fn property_tests_use_fixed_seed() {
     let Config { rng_seed, failure_persistence, .. } = Config::default();
     assert!(
         matches!(rng_seed, RngSeed::Fixed(_)),
         "cargo sets PROPTEST_RNG_SEED (.cargo/config.toml)"
     );
     assert!(failure_persistence.is_some(), "what `make nightly` finds is kept");
-    // `with_cases` is what tests use: it changes nothing else.
+    // Tests use `with_cases`, which must keep the seed.
     assert_eq!(Config::with_cases(7).rng_seed, rng_seed);
 }
 
 #[test]
-fn tests_have_no_other_source_of_chance() {
+fn tests_use_no_other_random_source() {
     let mut files = Vec::new();
     rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
     let own = Path::new(file!()).file_name().unwrap();
@@ -56,7 +57,7 @@ fn tests_have_no_other_source_of_chance() {
                 path.display()
             );
         }
-        // A configuration in braces might leave out the default, which has the seed.
+        // A configuration in braces might omit the default, which has the seed.
         for line in text.lines().filter(|line| line.contains("proptest_config(")) {
             assert!(line.contains("ProptestConfig::with_cases("), "{}: {line}", path.display());
         }
@@ -65,7 +66,7 @@ fn tests_have_no_other_source_of_chance() {
 }
 
 #[test]
-fn direct_dependencies_have_no_random_numbers() {
+fn direct_dependencies_exclude_random_crates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let crates = std::fs::read_dir(root.join("crates")).unwrap();
     let manifests =
