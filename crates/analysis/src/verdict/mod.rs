@@ -186,8 +186,12 @@ fn adjust_for_duet(
     all: Vec<Caveat>,
 ) -> Vec<Caveat> {
     let Some(duet) = inputs.duet else { return all };
-    let idle = server.and_then(|server| duet::idle_cpus(duet, server));
-    duet::without_waiting(all).into_iter().chain([duet::duet_caveat(duet)]).chain(idle).collect()
+    let idle = server.and_then(|server| duet::idle_cpus_caveat(duet, server));
+    duet::without_wait_caveats(all)
+        .into_iter()
+        .chain([duet::duet_caveat(duet)])
+        .chain(idle)
+        .collect()
 }
 
 /// Share of what a server uses in its own turns that it may use in all of others' without a word.

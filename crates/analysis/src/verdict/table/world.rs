@@ -77,7 +77,7 @@ impl Judged for JudgedWorld {
             CommandKind::Load => load.caveats,
             CommandKind::Run => {
                 let steadiness = steadiness(&intervals(&load, &self.server()));
-                let steadiness = steadiness.map(|seen| seen.counting_from(self.counts_from));
+                let steadiness = steadiness.map(|seen| seen.with_counted_start(self.counts_from));
                 let inputs = TrialContext {
                     record: &self.record,
                     party: Party::SUBJECT,
