@@ -192,13 +192,13 @@ mod tests {
     use dyno_archive::plan::Subject;
 
     use super::*;
-    use crate::fixture::{self, answers, reported};
+    use crate::fixture::{self, answers, five_block_report};
     use crate::ranking::PlaceRange;
     use crate::stats::draws::Normal;
 
     #[test]
     fn comparison_ratios_are_paired_by_block() {
-        let comparisons = reported().comparisons;
+        let comparisons = five_block_report().comparisons;
         assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
         assert_eq!(comparisons.len(), 2 * 2 * 2);
         for comparison in &comparisons {
@@ -220,7 +220,7 @@ mod tests {
     fn baseline_is_named_arm_or_first_subject() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let control = |name: &str| Subject { control: true, ..named(name) };
-        let trials = reported().trials;
+        let trials = five_block_report().trials;
         let baseline_of = |subjects: [Subject; 3], baseline: Option<&str>, measured: &[usize]| {
             let mut plan = fixture::plan(subjects.into());
             plan.report.baseline = baseline.map(Into::into);

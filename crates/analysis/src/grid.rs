@@ -69,7 +69,7 @@ impl<'a> Cell<'a> {
     /// Returns a metric over the cell's repeats.
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
-        let counted = self.trials.iter().filter(|trial| metric.counts(trial));
+        let counted = self.trials.iter().filter(|trial| metric.includes(trial));
         let points: Series =
             counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
         points
@@ -113,7 +113,7 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
     use crate::load::Percentiles;
 
     const fn key(arm: usize, workload: usize, step: usize) -> CellKey {
@@ -123,7 +123,7 @@ mod tests {
     /// Slow repeats have too few samples for a percentile.
     #[test]
     fn percentile_missing_in_repeat_has_no_median() {
-        let mut trials = reported().trials;
+        let mut trials = five_block_report().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         let p50 = |trials: &[TrialResult]| {
             let grid = Grid::new(trials);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn grid_has_trials_by_cell_and_block() {
-        let mut trials = reported().trials;
+        let mut trials = five_block_report().trials;
         trials.reverse();
         let grid = Grid::new(&trials);
         let cell = grid.get(key(1, 0, 1)).unwrap();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn metric_is_omitted_only_without_any_repeat() {
-        let mut trials: Vec<TrialResult> = reported().trials;
+        let mut trials: Vec<TrialResult> = five_block_report().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         for trial in &mut trials {
             // Nearly all requests were never answered.

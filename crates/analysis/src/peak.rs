@@ -85,7 +85,7 @@ pub struct OpenStep {
     pub reason: Option<Code>,
 }
 
-/// What is known about a peak beyond the best valid step.
+/// Bounds of a peak in addition to the best valid step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeakBounds {
     /// Steps at which it may be higher; empty: it is exact.

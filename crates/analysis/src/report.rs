@@ -280,7 +280,7 @@ mod tests {
     use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject, Trial};
 
     use super::*;
-    use crate::fixture::{self, five_blocks, reported};
+    use crate::fixture::{self, five_block_report, five_blocks};
 
     /// Returns a run with three blocks of one server in two arms. The second arm has another driver
     /// and half the throughput.
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn report_finds_cells_by_key() {
-        let report = reported();
+        let report = five_block_report();
         for summary in &report.summaries {
             assert_eq!(report.summary(summary.cell), Some(summary));
         }

@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn run_has_one_curve_per_arm_and_workload() {
-        let report = fixture::reported();
+        let report = fixture::five_block_report();
         let grid = Grid::new(&report.trials);
         let run = fixture::five_blocks();
         let curves = scaling(&run.header.plan, &grid);

@@ -128,7 +128,7 @@ mod tests {
         run
     }
 
-    fn answered_after(ratio: f64, same_within: Option<f64>) -> Option<u32> {
+    fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {
         let is_answered = |blocks: &u32| {
             let run = run(*blocks, ratio, same_within);
             is_answered(&run, &crate::report::report(&run))
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn run_is_answered_by_difference_or_agreement() {
-        let large = answered_after(1.2, None).unwrap();
-        let small = answered_after(1.04, None).unwrap();
+        let large = first_answering_repeat(1.2, None).unwrap();
+        let small = first_answering_repeat(1.04, None).unwrap();
         assert!(large >= 5 && small > large, "{large} {small}");
-        assert_eq!(answered_after(1.0, None), None, "that they are the same was not asked");
-        let same = answered_after(1.0, Some(0.03)).unwrap();
+        assert_eq!(first_answering_repeat(1.0, None), None, "that they are the same was not asked");
+        let same = first_answering_repeat(1.0, Some(0.03)).unwrap();
         assert!(same > 5, "{same}");
         let mut other = run(10, 1.2, None);
         other.header.plan.stop =
@@ -164,7 +164,7 @@ mod tests {
     fn contaminated_trials_with_failures_are_not_rerun() {
         let mut run = run(1, 1.0, None);
         for record in &mut run.trials {
-            record.load = fixture::observed(&[(500, 0)]);
+            record.load = fixture::record_with_threads(&[(500, 0)]);
         }
         let are_rerun = |run: &Run| {
             let start = fixture::warm_up(WarmUpEnd::Steady, 0, None);

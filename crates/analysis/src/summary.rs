@@ -205,11 +205,11 @@ fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
     fn summary_excludes_invalid_trials_from_metrics() {
-        let report = reported();
+        let report = five_block_report();
         assert_eq!(report.summaries.len(), 3 * 2 * 2);
         let fast = &report.summaries[4];
         assert_eq!((fast.subject.as_str(), fast.workload.as_str(), fast.step), ("fast", "w", 0));

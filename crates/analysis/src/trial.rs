@@ -297,7 +297,7 @@ impl<'a> LoadJudge<'a> {
         party: Party,
         used: &dyn Fn(&LoadRecord) -> ServerUse,
     ) -> CountedPart<'a> {
-        let whole = turns::in_own_time(&self.record.load);
+        let whole = turns::to_own_time(&self.record.load);
         let server = used(&whole);
         let load = self.load(&whole, &server);
         let levels = match (self.turns, self.duet) {
@@ -308,9 +308,9 @@ impl<'a> LoadJudge<'a> {
         };
         let steadiness = window_levels::steadiness(&levels);
         let from_ns = steadiness.as_ref().filter(|_| self.turns.is_none()).and_then(|levels| {
-            counted_window::counts_from(&whole, party, (&load, &server), levels)
+            counted_window::counted_start(&whole, party, (&load, &server), levels)
         });
-        let steadiness = steadiness.map(|levels| levels.counting_from(from_ns));
+        let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
         let Some(from_ns) = from_ns else {
             return CountedPart { own: whole, load, server, steadiness };
         };
@@ -331,7 +331,7 @@ impl<'a> LoadJudge<'a> {
         };
         let load = with_turns(verdict::load(own, self.requested.clone(), &context), self.turns);
         match self.duet {
-            Some(_) => verdict::with_caveats(load, duet::without_waiting),
+            Some(_) => verdict::with_caveats(load, duet::without_wait_caveats),
             None => load,
         }
     }
@@ -366,11 +366,11 @@ mod tests {
     use dyno_archive::start::{LimitKind, LimitReadBack};
 
     use super::*;
-    use crate::fixture::{self, reported};
+    use crate::fixture::{self, five_block_report};
 
     #[test]
     fn trials_and_repeats_count_from_one() {
-        let trials = reported().trials;
+        let trials = five_block_report().trials;
         assert!(trials.iter().all(|t| t.repeat == t.block && (1..=5).contains(&t.block)));
         let mut places: Vec<usize> = trials.iter().map(|t| t.place).collect();
         places.sort_unstable();
@@ -451,7 +451,7 @@ mod tests {
         }];
         let parts = vec![PartStart::new(Party::SUBJECT, "s".into()), backend];
         let start = StartRecord { parts, ..StartRecord::default() };
-        let mut load = fixture::observed(&[(500, 0)]);
+        let mut load = fixture::record_with_threads(&[(500, 0)]);
         for sample in &mut load.samples {
             let server = sample.parties[0].clone();
             sample

@@ -228,11 +228,11 @@ fn generator(t: &TrialResult) -> UseRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
     fn use_table_cells_have_values_or_reasons() {
-        let trial = reported().trials.remove(0);
+        let trial = five_block_report().trials.remove(0);
         let rows = use_table(&trial);
         for row in &rows {
             for cell in [&row.utilisation, &row.saturation, &row.errors] {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn unobserved_use_cells_have_reasons() {
-        let mut trial = reported().trials.remove(0);
+        let mut trial = five_block_report().trials.remove(0);
         trial.server.working = None;
         trial.server.network = None;
         let rows = use_table(&trial);

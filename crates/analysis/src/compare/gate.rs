@@ -9,7 +9,7 @@ use super::order::Confounding;
 use super::repeats::{
     Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
 };
-use super::verdict::although;
+use super::verdict::with_differences;
 use super::{CellRepeats, ComparisonRow, RunDifference, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
@@ -193,7 +193,7 @@ pub(super) fn judge(
             // The row's own sentence already names the differences.
             sentence: sentence.map_or_else(
                 || cell.row.sentence.clone(),
-                |sentence| although(sentence, differences),
+                |sentence| with_differences(sentence, differences),
             ),
         }
     };

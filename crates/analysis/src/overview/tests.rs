@@ -6,7 +6,7 @@ use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::{Outcome, Party};
 
 use super::*;
-use crate::fixture::{five_blocks, reported};
+use crate::fixture::{five_block_report, five_blocks};
 use crate::report::report;
 use crate::series::RepeatValue;
 
@@ -48,7 +48,7 @@ fn reference_step_has_shape_of_first_step() {
 
 #[test]
 fn overview_is_sorted_by_peak_and_names_missing() {
-    let report = reported();
+    let report = five_block_report();
     let rows = &report.overview;
     let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
     let expected = [
@@ -130,7 +130,7 @@ fn titles_name_workload_only_if_there_are_several() {
 
 #[test]
 fn row_has_ratios_to_baseline() {
-    let mut rows = reported().overview;
+    let mut rows = five_block_report().overview;
     rows.truncate(3);
     let mut plan = five_blocks().header.plan;
     compare(&mut rows, &plan);
@@ -159,8 +159,10 @@ fn row_has_ratios_to_baseline() {
 
 #[test]
 fn tie_contains_best_and_is_mutual_if_all_are_tied() {
-    let row =
-        |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
+    let row = |subject: &str| OverviewRow {
+        subject: subject.into(),
+        ..five_block_report().overview.remove(0)
+    };
     let first_tie = |group: &[(&str, f64)]| {
         let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
         // Each subject's repeats differ a little, in a different pattern.
@@ -189,7 +191,7 @@ fn tie_contains_best_and_is_mutual_if_all_are_tied() {
 
 #[test]
 fn failed_requests_include_lost_and_incorrect() {
-    let mut trial = reported().trials.remove(0);
+    let mut trial = five_block_report().trials.remove(0);
     trial.load.exchanges.failed = 20;
     (0..3).for_each(|_| trial.load.outcomes.count(Outcome::UnexpectedBody));
     assert_eq!(trial.load.failed_requests(), 23);
@@ -197,7 +199,7 @@ fn failed_requests_include_lost_and_incorrect() {
 
 #[test]
 fn subject_without_numbers_has_reason() {
-    let mut subject = reported().subjects.remove(0);
+    let mut subject = five_block_report().subjects.remove(0);
     assert_eq!(missing_reason(&subject, Protocol::H1, true), None);
     let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
     subject.failures =
@@ -257,7 +259,7 @@ fn invalid_repeats_have_figures_without_places() {
     assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
     // A row with valid repeats needs no invalid ones.
     assert_eq!(row("slow").invalid, None);
-    assert_eq!(reported().overview[0].invalid, None);
+    assert_eq!(five_block_report().overview[0].invalid, None);
 }
 
 /// A place requires three valid repeats.

@@ -256,7 +256,7 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::observed;
+    use crate::fixture::record_with_threads;
 
     #[test]
     fn combined_record_includes_events_of_both() {
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn watch_record_has_system_calls_per_second() {
-        let mut record = observed(&[(500, 0)]);
+        let mut record = record_with_threads(&[(500, 0)]);
         let call = |count, returned| CallUse { count, returned, ..CallUse::default() };
         let (first, rest) = record.samples.split_first_mut().unwrap();
         let last = rest.last_mut().unwrap();

@@ -48,7 +48,7 @@ pub(crate) struct Errors {
 
 impl Errors {
     /// Returns the standard error times a factor; 0 for values without variance.
-    fn scaled(self, factor: f64) -> f64 {
+    fn scale(self, factor: f64) -> f64 {
         if self.standard == 0.0 { 0.0 } else { factor * self.standard }
     }
 
@@ -181,7 +181,7 @@ impl Estimate {
     }
 
     fn from_errors(mean: f64, p: f64, errors: Errors) -> Estimate {
-        let half_width = errors.scaled(critical_value(errors.looks, errors.freedom, ALPHA));
+        let half_width = errors.scale(critical_value(errors.looks, errors.freedom, ALPHA));
         Estimate {
             ratio: mean.exp(),
             low: (mean - half_width).exp(),
@@ -198,7 +198,7 @@ impl Estimate {
     #[must_use]
     pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let detectable =
-            self.errors.scaled(self.errors.detectable_factor(ALPHA / tests.max(1) as f64));
+            self.errors.scale(self.errors.detectable_factor(ALPHA / tests.max(1) as f64));
         let least = (detectable * noise_bound(self.errors.freedom)).exp();
         Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
     }
@@ -207,7 +207,7 @@ impl Estimate {
     /// medians over many estimates. Half of such values are too low.
     #[must_use]
     pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
-        let least = self.errors.scaled(self.errors.detectable_factor(ALPHA)).exp();
+        let least = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
         Some(least).filter(|ratio| ratio.is_finite())
     }
 }
@@ -218,11 +218,8 @@ impl Estimate {
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
-        let half_width = errors.scaled(critical_value(
-            errors.looks,
-            errors.freedom,
-            ALPHA / tests.max(1) as f64,
-        ));
+        let half_width =
+            errors.scale(critical_value(errors.looks, errors.freedom, ALPHA / tests.max(1) as f64));
         half_width
             .is_finite()
             .then(|| ((self.ratio.ln() - half_width).exp(), (self.ratio.ln() + half_width).exp()))

@@ -91,7 +91,7 @@ impl WatchResult {
         }
         if self.looks.len() > MAX_LOOKS {
             let pairs = self.looks.chunks(2).map(|pair| match pair {
-                [one, next] => one.clone().and(next),
+                [one, next] => one.clone().merge(next),
                 rest => rest[0].clone(),
             });
             self.looks = pairs.collect();
