@@ -1,4 +1,4 @@
-//! Resources used by the services behind a subject, and their share of a request's cost.
+//! Computes the resources that the back ends of a subject use, and their share of a request's cost.
 
 use dyno_archive::StartRecord;
 use dyno_archive::plan::{Backend, Placement, Plan};
@@ -52,7 +52,7 @@ pub struct BackendResult {
     pub limits: Vec<LimitReadBack>,
 }
 
-/// Returns the use of the services behind the subject in a trial. `subject`: the subject's own use.
+/// Returns the use of the back ends in a trial. `subject`: the subject's own use.
 pub(crate) fn trial_backends(
     plan: &Plan,
     start: Option<&StartRecord>,
@@ -60,30 +60,30 @@ pub(crate) fn trial_backends(
     subject: &ServerUse,
 ) -> Vec<BackendUse> {
     let arm = &plan.arms[plan.trials[trial].arm];
-    let of_subject = &arm.conditions.placement.subject;
+    let subject_cpus = &arm.conditions.placement.subject;
     let parts = start.iter().flat_map(|start| &start.parts);
-    let used = parts.filter_map(|part| {
+    let uses = parts.filter_map(|part| {
         let Party::Backend(index) = part.party else { return None };
         let planned = plan.backends.get(index)?;
         let cpus = cpus_of(planned, part);
         Some(BackendUse {
             name: part.name.clone(),
             cpu_share: None,
-            shares_cpus: planned.cpus == *of_subject
+            shares_cpus: planned.cpus == *subject_cpus
                 && planned.limits.cpus.is_none()
                 && arm.conditions.limits.cpus.is_none(),
             server: server::server_use(record, part.party, cpus),
         })
     });
-    let mut all: Vec<BackendUse> = used.collect();
-    let each = all.iter().map(|b| &b.server).chain([subject]).map(|s| s.cpu_us_per_request);
+    let mut backends: Vec<BackendUse> = uses.collect();
+    let cpu_us = backends.iter().map(|b| &b.server).chain([subject]).map(|s| s.cpu_us_per_request);
     // If one part of the sum is unknown, all shares are unknown.
-    let sum: Option<f64> = each.sum();
-    for behind in &mut all {
-        let own = behind.server.cpu_us_per_request;
-        behind.cpu_share = own.zip(sum.filter(|sum| *sum > 0.0)).map(|(own, sum)| own / sum);
+    let sum: Option<f64> = cpu_us.sum();
+    for backend in &mut backends {
+        let own = backend.server.cpu_us_per_request;
+        backend.cpu_share = own.zip(sum.filter(|sum| *sum > 0.0)).map(|(own, sum)| own / sum);
     }
-    all
+    backends
 }
 
 /// Returns the CPUs that a back end could use at a time.
@@ -95,15 +95,15 @@ fn cpus_of(planned: &Backend, part: &PartStart) -> f64 {
 /// Returns the back ends of a cell's trials, over the valid ones.
 pub(crate) fn cell_backends(cell: &Cell<'_>) -> Vec<BackendSummary> {
     let Some(first) = cell.trials().first() else { return Vec::new() };
-    let name_of = |behind: &BackendUse| summary(cell, &behind.name);
-    first.backends.iter().map(name_of).collect()
+    let summary_of = |backend: &BackendUse| summary(cell, &backend.name);
+    first.backends.iter().map(summary_of).collect()
 }
 
 fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
     let over = |pick: fn(&BackendUse) -> Option<f64>| {
-        let of_trial =
-            |t: &TrialResult| t.backends.iter().find(|behind| behind.name == name).and_then(pick);
-        Repeated::new(cell.valid().filter_map(of_trial).collect())
+        let trial_value =
+            |t: &TrialResult| t.backends.iter().find(|backend| backend.name == name).and_then(pick);
+        Repeated::new(cell.valid().filter_map(trial_value).collect())
     };
     BackendSummary {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! Arms against the baseline, cell by cell.
+//! Compares arms with the baseline, cell by cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +20,16 @@ pub struct Offered {
     /// Offered requests per second, the median of the trials; `None`: a closed loop, or no valid
     /// trial.
     pub rps: Option<f64>,
-    /// Served shares of the rate, 0 to 1: no server serves more than is offered.
+    /// Served share of the rate in each trial: 0 to 1.
     pub kept: Repeated,
 }
 
 impl Offered {
     #[must_use]
     pub fn new(report: &Report, cell: CellKey) -> Offered {
-        let own = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
+        let trials = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
         let pairs =
-            own.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
+            trials.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
         let (offered, kept): (Vec<f64>, Vec<f64>) =
             pairs.map(|(offered, served)| (offered, (served / offered).min(1.0))).unzip();
         Offered { rps: median(&offered), kept: Repeated::new(kept) }
@@ -97,19 +97,20 @@ impl PairEstimate {
 }
 
 /// Returns the number of pairs of subjects at a step; controls are not counted.
-fn pairs_at(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
-    let is_asked =
+fn pair_count(plan: &Plan, grid: &Grid<'_>, key: CellKey) -> usize {
+    let is_compared =
         |arm: &usize| !plan.subject_of(*arm).control && grid.get(key.with_arm(*arm)).is_some();
-    let arms = (0..plan.arms.len()).filter(is_asked).count();
+    let arms = (0..plan.arms.len()).filter(is_compared).count();
     (arms * arms.saturating_sub(1) / 2).max(1)
 }
 
 /// Returns the arm that all others are compared with, among the arms with trials: the one that the
-/// suite names, or the first that is no control, or the first. `None`: no arm has trials.
+/// suite names, or the first that is not a control, or the first. `None`: no arm has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();
-    let find = |is_it: &dyn Fn(usize) -> bool| measured.iter().copied().find(|arm| is_it(*arm));
+    let find =
+        |is_match: &dyn Fn(usize) -> bool| measured.iter().copied().find(|arm| is_match(*arm));
     let is_named = |arm: usize| plan.report.baseline.as_ref() == Some(&plan.arms[arm].name);
     find(&is_named)
         .or_else(|| find(&|arm| !plan.subject_of(arm).control))
@@ -123,31 +124,33 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
     let is_compared = |arm: usize| arm != baseline && plan.are_loaded_alike(arm, baseline);
     let others = grid.cells().filter(|(key, _)| is_compared(key.arm));
-    let none = Cell::default();
-    let against = |(key, cell): (CellKey, &Cell<'_>)| {
-        let base = grid.get(key.with_arm(baseline)).unwrap_or(&none);
+    let empty = Cell::default();
+    let compare_with_baseline = |(key, cell): (CellKey, &Cell<'_>)| {
+        let base = grid.get(key.with_arm(baseline)).unwrap_or(&empty);
         let pairs = cell.series(&metric::THROUGHPUT).pairs_with(&base.series(&metric::THROUGHPUT));
-        let tests = pairs_at(plan, grid, key);
+        let tests = pair_count(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
     };
-    let (mut all, pairs): (Vec<Comparison>, Vec<Pairs>) = others.map(against).unzip();
+    let (mut comparisons, pairs): (Vec<Comparison>, Vec<Pairs>) =
+        others.map(compare_with_baseline).unzip();
     let step_of = |c: &Comparison| (c.cell.workload, c.cell.step);
-    let steps: BTreeSet<(usize, usize)> = all.iter().map(step_of).collect();
+    let steps: BTreeSet<(usize, usize)> = comparisons.iter().map(step_of).collect();
     for step in steps {
-        let own: Vec<usize> = (0..all.len()).filter(|i| step_of(&all[*i]) == step).collect();
-        let (known, ps): (Vec<usize>, Vec<f64>) = own
+        let indices: Vec<usize> =
+            (0..comparisons.len()).filter(|i| step_of(&comparisons[*i]) == step).collect();
+        let (tested, ps): (Vec<usize>, Vec<f64>) = indices
             .iter()
             .filter_map(|i| Some((*i, pairs[*i].chance(Looks::from_plan(plan))?)))
             .unzip();
-        let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
-        for i in own {
-            let decides = all[i].throughput_bound.decides(pairs[i].mean_log().exp());
-            all[i].tie = !decides
+        let chances: BTreeMap<usize, f64> = tested.into_iter().zip(holm(&ps)).collect();
+        for i in indices {
+            let decides = comparisons[i].throughput_bound.decides(pairs[i].mean_log().exp());
+            comparisons[i].tie = !decides
                 || Design::new(plan).is_fixed()
                 || !pairs[i].are_apart(chances.get(&i).copied());
         }
     }
-    all
+    comparisons
 }
 
 fn comparison(
@@ -158,11 +161,11 @@ fn comparison(
     tests: usize,
 ) -> Comparison {
     let metrics = own.ratios_to(base.1);
-    let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
+    let ratio = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
     let pairs = |metric: &Metric| own.series(metric).pairs_with(&base.1.series(metric));
     let estimate = |metric| PairEstimate::from_pairs(&pairs(metric), Looks::from_plan(plan), tests);
     let step = &plan.load.steps[key.step];
-    let throughput_ratio = of(&metric::THROUGHPUT);
+    let throughput_ratio = ratio(&metric::THROUGHPUT);
     Comparison {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
@@ -178,8 +181,8 @@ fn comparison(
         tie: true,
         throughput_bound: RatioBound::from_cells(own, base.1),
         throughput_ratio,
-        response_p99_ratio: of(&metric::RESPONSE_P99),
-        cpu_per_request_ratio: of(&metric::CPU),
+        response_p99_ratio: ratio(&metric::RESPONSE_P99),
+        cpu_per_request_ratio: ratio(&metric::CPU),
         metrics,
     }
 }
@@ -189,13 +192,13 @@ mod tests {
     use dyno_archive::plan::Subject;
 
     use super::*;
-    use crate::fixture::{self, answers, reported};
+    use crate::fixture::{self, answers, five_block_report};
     use crate::ranking::PlaceRange;
     use crate::stats::draws::Normal;
 
     #[test]
-    fn comparison_is_of_pairs_within_blocks() {
-        let comparisons = reported().comparisons;
+    fn comparison_ratios_are_paired_by_block() {
+        let comparisons = five_block_report().comparisons;
         assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
         assert_eq!(comparisons.len(), 2 * 2 * 2);
         for comparison in &comparisons {
@@ -203,40 +206,44 @@ mod tests {
             let workload = usize::from(comparison.workload == "v");
             let is_spoilt = (base, workload, comparison.step) == (400, 0, 0);
             let blocks: &[usize] = if is_spoilt { &[1, 3, 4] } else { &[0, 1, 2, 3, 4] };
-            let of = |base, block: &usize| answers(base, *block, workload, comparison.step) as f64;
-            let ratios: Vec<f64> = blocks.iter().map(|b| of(base, b) / of(200, b)).collect();
+            let expected_responses =
+                |base, block: &usize| answers(base, *block, workload, comparison.step) as f64;
+            let ratios: Vec<f64> = blocks
+                .iter()
+                .map(|b| expected_responses(base, b) / expected_responses(200, b))
+                .collect();
             assert_eq!(comparison.throughput_ratio.values, ratios, "{comparison:?}");
         }
     }
 
     #[test]
-    fn baseline_is_the_named_arm_or_the_first_no_control() {
+    fn baseline_is_named_arm_or_first_subject() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let control = |name: &str| Subject { control: true, ..named(name) };
-        let trials = reported().trials;
-        let of = |subjects: [Subject; 3], baseline: Option<&str>, measured: &[usize]| {
+        let trials = five_block_report().trials;
+        let baseline_of = |subjects: [Subject; 3], baseline: Option<&str>, measured: &[usize]| {
             let mut plan = fixture::plan(subjects.into());
             plan.report.baseline = baseline.map(Into::into);
             let trials: Vec<_> =
                 trials.iter().filter(|t| measured.contains(&t.cell.arm)).cloned().collect();
             super::baseline(&plan, &Grid::new(&trials))
         };
-        let some = || [control("null"), named("a"), named("b")];
-        assert_eq!(of(some(), Some("b"), &[0, 1, 2]), Some(2));
-        assert_eq!(of(some(), Some("b"), &[0, 1]), Some(1), "it has no trials");
-        assert_eq!(of(some(), Some("null"), &[0, 1]), Some(0));
-        assert_eq!(of(some(), None, &[0, 1, 2]), Some(1));
-        assert_eq!(of([control("x"), control("y"), named("a")], None, &[1, 0]), Some(0));
-        assert_eq!(of(some(), None, &[]), None);
+        let subjects = || [control("null"), named("a"), named("b")];
+        assert_eq!(baseline_of(subjects(), Some("b"), &[0, 1, 2]), Some(2));
+        assert_eq!(baseline_of(subjects(), Some("b"), &[0, 1]), Some(1), "it has no trials");
+        assert_eq!(baseline_of(subjects(), Some("null"), &[0, 1]), Some(0));
+        assert_eq!(baseline_of(subjects(), None, &[0, 1, 2]), Some(1));
+        assert_eq!(baseline_of([control("x"), control("y"), named("a")], None, &[1, 0]), Some(0));
+        assert_eq!(baseline_of(subjects(), None, &[]), None);
     }
 
-    /// Among equal servers, the interval for all pairs excludes 1 in at most one of twenty runs,
-    /// and never together with a tie by all pairs.
+    /// With equal servers, the interval for all pairs excludes 1 in at most one of twenty runs, and
+    /// only if places are distinguished, too.
     #[test]
-    fn intervals_of_all_pairs_agree_with_ties() {
-        const WORLDS: u64 = 120;
+    fn intervals_of_all_pairs_agree_with_places() {
+        const SIMULATIONS: u64 = 120;
         let mut alarms = 0;
-        for seed in 0..WORLDS {
+        for seed in 0..SIMULATIONS {
             let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
             let servers = ["a", "b", "c", "d", "e"].map(named).into();
             let run = fixture::blocks_of(servers, 5, |arm, block| {
@@ -246,8 +253,9 @@ mod tests {
             let report = crate::report::report(&run);
             let best = &report.overview[0];
             let second = &report.overview[1];
-            let of = |row: &crate::overview::OverviewRow| report.comparison(row.reference_cell);
-            let headline = of(best).or_else(|| of(second)).unwrap();
+            let comparison_of =
+                |row: &crate::overview::OverviewRow| report.comparison(row.reference_cell);
+            let headline = comparison_of(best).or_else(|| comparison_of(second)).unwrap();
             let (low, high) = headline.throughput.unwrap().interval_of_all.unwrap();
             let is_apart = low > 1.0 || high < 1.0;
             alarms += u64::from(is_apart);
@@ -258,6 +266,6 @@ mod tests {
             let is_narrow = |p: PlaceRange| (p.best, p.worst) != (1, 5);
             assert!(!is_apart || is_narrow(own) && is_narrow(base), "{seed}: {own:?} {base:?}");
         }
-        assert!(alarms <= WORLDS / 20, "{alarms}");
+        assert!(alarms <= SIMULATIONS / 20, "{alarms}");
     }
 }

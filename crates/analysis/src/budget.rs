@@ -1,6 +1,8 @@
-//! The number of starts, and the length of the load, that give the most precise result within a
-//! given time. Both follow from the variance in a pilot run (Kalibera and Jones, "Rigorous
-//! benchmarking in reasonable time", ISMM 2013, §6).
+//! Plans the number of starts and the length of the load that give the most precise result within a
+//! given time.
+//!
+//! Both follow from the variances in a pilot run (Kalibera and Jones, "Rigorous benchmarking in
+//! reasonable time", ISMM 2013, §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +19,17 @@ use crate::stopping::compared_pairs;
 
 pub const SCHEMA: &str = "dyno.budget/1";
 
-/// Fewest blocks of a pilot: two are too few for an estimate of variance.
-pub const PILOT: usize = 3;
+/// Fewest repeats of a pilot. Two are too few for an estimate of variance.
+pub const MIN_PILOT_REPEATS: usize = 3;
 
-/// Lengths of the load that are considered, as multiples of the pilot's.
-const LENGTHS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
+/// Considered lengths of the load, as multiples of the pilot's.
+const LENGTH_FACTORS: [f64; 9] = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0];
 
-/// Whether the suite can have a load of this length, in seconds, without other turns.
-pub type Fits<'a> = dyn Fn(f64) -> bool + 'a;
+/// Returns whether the suite can have a load of this length, in seconds.
+pub type FitsLength<'a> = dyn Fn(f64) -> bool + 'a;
 
-/// The shortest recommended load, seconds: edges would dominate a shorter window.
-const SHORTEST_S: f64 = 0.8;
+/// Shortest recommended load, seconds. Edge effects would dominate a shorter window.
+const MIN_DURATION_S: f64 = 0.8;
 
 /// A plan for a given time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -99,16 +101,18 @@ impl Noise {
     }
 }
 
-/// Returns the variance of a launch's ratio that its rounds cause, each with the values of both
-/// arms. It compares the even rounds with the odd ones. It uses sums, as the ratio does, so a stall
-/// weighs no more than its time. `None`: fewer than four rounds.
+/// Returns the variance of a launch's ratio that is caused by its rounds. `rounds`: the values of
+/// both arms. `None`: fewer than four rounds.
+///
+/// It compares the sum of the even rounds with that of the odd rounds. A stall therefore has the
+/// weight of its duration, as in the ratio of the launch.
 fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
-    let of_half = |first: usize| {
-        let own = || rounds.iter().skip(first).step_by(2);
-        let sums = own().fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
-        (own().count() >= 2).then(|| (sums.0 / sums.1).ln())
+    let half_ratio = |first: usize| {
+        let half_rounds = || rounds.iter().skip(first).step_by(2);
+        let sums = half_rounds().fold((0.0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
+        (half_rounds().count() >= 2).then(|| (sums.0 / sums.1).ln())
     };
-    Some((of_half(0)? - of_half(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
+    Some((half_ratio(0)? - half_ratio(1)?).powi(2) / 4.0).filter(|variance| variance.is_finite())
 }
 
 /// Returns the unbiased variance; `None`: fewer than two values, or one is not a number.
@@ -122,30 +126,32 @@ fn variance(values: &[f64]) -> Option<f64> {
     Some(sum / (n - 1.0)).filter(|variance| variance.is_finite())
 }
 
-/// Returns half of an interval, and the difference that four of five runs detect, as logarithms.
+/// Returns half the width of an interval, and the difference that four of five runs detect, as
+/// logarithms.
 fn widths(noise: Noise, looks: Looks, launches: u32, length: f64) -> (f64, f64) {
     let error = noise.error(f64::from(launches), length);
-    let (half, found) = standard_errors(looks, launches);
-    (half * error, found * error)
+    let (half_width, detectable) = standard_errors(looks, launches);
+    (half_width * error, detectable * error)
 }
 
-/// Plans a run like `pilot` that takes `budget_s` seconds at most, with loads of lengths that
-/// `fits` allows, after one of `before_s` seconds.
+/// Plans a run like `pilot` that takes at most `budget_s` seconds, including a measurement of
+/// `before_s` seconds before it. `fits`: which lengths of the load are possible.
 ///
 /// # Errors
-/// A sentence: the pilot is too short, compares nothing, or the time is too short for a verdict.
+/// A message: the pilot is too short, has nothing to compare, or the time is too short for a
+/// verdict.
 pub fn budget(
     pilot: &Run,
     report: &Report,
     (budget_s, before_s): (f64, f64),
-    fits: &Fits<'_>,
+    fits: &FitsLength<'_>,
 ) -> Result<Budget, String> {
     let looks = Looks::from_plan(&pilot.header.plan);
-    let (overhead_s, windows_s) = times(pilot)?;
-    let noises = noises(pilot, report);
-    if noises.is_empty() {
+    let (overhead_s, windows_s) = block_times(pilot)?;
+    let variances = variances(pilot, report);
+    if variances.is_empty() {
         return Err(format!(
-            "{}: variance unknown: no two subjects have {PILOT} valid repeats of the same step \
+            "{}: variance unknown: no two subjects have {MIN_PILOT_REPEATS} valid repeats of the same step \
              (controls do not count)\nhint: make a pilot run of two servers or more. Its report \
              names the repeats that are not valid",
             pilot.header.id
@@ -154,20 +160,20 @@ pub fn budget(
     let pilot_s = pilot.header.plan.load.duration_ns as f64 / 1e9;
     let launches =
         |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
-    let knows_within = noises.iter().all(|(_, noise)| noise.within.is_some());
-    // A suite has lengths of a tenth of a second.
+    let has_within = variances.iter().all(|(_, noise)| noise.within.is_some());
+    // Lengths are rounded to tenths of a second.
     let rounded = |length: f64| (pilot_s * length * 10.0).round() / 10.0 / pilot_s;
-    let can_be = |length: f64| {
-        length == 1.0 || knows_within && pilot_s * length >= SHORTEST_S && fits(pilot_s * length)
+    let is_possible = |length: f64| {
+        length == 1.0 || has_within && pilot_s * length >= MIN_DURATION_S && fits(pilot_s * length)
     };
-    let lengths = LENGTHS.into_iter().map(rounded).filter(|length| can_be(*length));
+    let lengths = LENGTH_FACTORS.into_iter().map(rounded).filter(|length| is_possible(*length));
     let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
     // The least precise comparison decides.
     let worst = |length: &f64| {
-        let halves = noises
+        let half_widths = variances
             .iter()
             .map(|(_, noise)| widths(*noise, looks, launches(*length) as u32, *length).0);
-        halves.fold(0.0, f64::max)
+        half_widths.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
         let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
@@ -178,7 +184,7 @@ pub fn budget(
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
     let duration_s = (pilot_s * length * 10.0).round() / 10.0;
-    let rows = noises.into_iter().map(|(row, noise)| {
+    let rows = variances.into_iter().map(|(row, noise)| {
         let (half, detectable) = widths(noise, looks, repeats, length);
         Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
     });
@@ -206,61 +212,61 @@ pub fn budget(
 #[must_use]
 pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static str, f64)> {
     let looks = Looks::from_plan(&pilot.header.plan);
-    let noises = noises(pilot, report);
-    let of = |metric: &Metric| {
-        let own = noises.iter().filter(|(row, _)| row.metric == metric.key);
-        let all: Vec<f64> =
-            own.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
-        Some((metric.key, median(&all).filter(|least| least.is_finite())?))
+    let variances = variances(pilot, report);
+    let metric_change = |metric: &Metric| {
+        let rows = variances.iter().filter(|(row, _)| row.metric == metric.key);
+        let changes: Vec<f64> =
+            rows.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
+        Some((metric.key, median(&changes).filter(|least| least.is_finite())?))
     };
-    [&THROUGHPUT, &CPU].into_iter().filter_map(of).collect()
+    [&THROUGHPUT, &CPU].into_iter().filter_map(metric_change).collect()
 }
 
 /// Returns the start of the first load of each block, in order.
 fn blocks(run: &Run) -> BTreeMap<u32, u64> {
     let plan = &run.header.plan;
-    let mut began: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut first_loads: BTreeMap<u32, u64> = BTreeMap::new();
     for trial in &run.trials {
         let block = plan.launches[plan.trials[trial.trial].launch].block;
-        let first = began.entry(block).or_insert(trial.load.began_ns);
+        let first = first_loads.entry(block).or_insert(trial.load.began_ns);
         *first = (*first).min(trial.load.began_ns);
     }
-    began
+    first_loads
 }
 
 /// Whether the run was interrupted between two blocks and resumed later. The resumption may be on
 /// another day, or after a reboot, which resets the clock.
 fn is_interrupted(run: &Run, block: u32, next: u32) -> bool {
     let launches = &run.header.plan.launches;
-    let first_of = |block: u32| {
-        let own = run.starts.iter().filter(|start| launches[start.launch].block == block);
-        own.map(|start| start.start).min()
+    let first_start = |block: u32| {
+        let starts = run.starts.iter().filter(|start| launches[start.launch].block == block);
+        starts.map(|start| start.start).min()
     };
-    let between = |from: usize| {
-        first_of(block).is_some_and(|own| own < from)
-            && first_of(next).is_some_and(|own| own >= from)
+    let is_between = |from: usize| {
+        first_start(block).is_some_and(|start| start < from)
+            && first_start(next).is_some_and(|start| start >= from)
     };
-    run.header.resumptions.iter().any(|part| between(part.from_start))
+    run.header.resumptions.iter().any(|part| is_between(part.from_start))
 }
 
 /// Returns the seconds of a block outside of its windows, and the seconds of its windows.
-fn times(run: &Run) -> Result<(f64, f64), String> {
+fn block_times(run: &Run) -> Result<(f64, f64), String> {
     let plan = &run.header.plan;
     let began = blocks(run);
-    if began.len() < PILOT {
+    if began.len() < MIN_PILOT_REPEATS {
         return Err(format!(
-            "{}: a pilot needs at least {PILOT} repeats, and this run has {}\nhint: make a pilot \
-             run with `--repeats {PILOT}`",
+            "{}: a pilot needs at least {MIN_PILOT_REPEATS} repeats, and this run has {}\nhint: \
+             make a pilot run with `--repeats {MIN_PILOT_REPEATS}`",
             run.header.id,
             began.len()
         ));
     }
     let began: Vec<(u32, u64)> = began.into_iter().collect();
-    let whole = began.windows(2).filter(|pair| !is_interrupted(run, pair[0].0, pair[1].0));
+    let uninterrupted = began.windows(2).filter(|pair| !is_interrupted(run, pair[0].0, pair[1].0));
     let mut periods: Vec<f64> =
-        whole.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
+        uninterrupted.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / 1e9).collect();
     periods.sort_by(f64::total_cmp);
-    // With two periods, the shorter one is taken, because an event may have delayed the run.
+    // The shorter of two periods is used, because an event may have delayed the run.
     let middle = periods.len().saturating_sub(1) / 2;
     let period = *periods.get(middle).ok_or_else(|| {
         format!(
@@ -270,9 +276,11 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
         )
     })?;
     let trials = run.trials.iter().map(|trial| (trial.trial, &trial.load));
-    let searches =
-        run.searches.iter().flat_map(|of| of.loads.iter().map(|one| (of.trial, &one.load)));
-    // Loads that took turns share one window.
+    let searches = run
+        .searches
+        .iter()
+        .flat_map(|search| search.loads.iter().map(|load| (search.trial, &load.load)));
+    // Loads in turns share one window.
     let windows: BTreeSet<(u32, u64, u64)> = trials
         .chain(searches)
         .map(|(trial, load)| {
@@ -280,16 +288,16 @@ fn times(run: &Run) -> Result<(f64, f64), String> {
             (block, load.began_ns, load.window_ns.1 - load.window_ns.0)
         })
         .collect();
-    let all: u64 = windows.iter().map(|(_, _, length)| length).sum();
-    let windows_s = all as f64 / 1e9 / began.len() as f64;
+    let windows_ns: u64 = windows.iter().map(|(_, _, length)| length).sum();
+    let windows_s = windows_ns as f64 / 1e9 / began.len() as f64;
     Ok(((period - windows_s).max(0.0), windows_s))
 }
 
 /// Returns the variances for each comparison of the run.
-fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
+fn variances(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
     let plan = &run.header.plan;
     let grid = Grid::new(&report.trials);
-    let mut all = Vec::new();
+    let mut rows = Vec::new();
     for (a, b) in compared_pairs(plan) {
         for (key, base) in grid.cells().filter(|(key, _)| key.arm == a) {
             let Some(other) = grid.get(key.with_arm(b)) else { continue };
@@ -299,7 +307,7 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
                 let (launches, rounds): (Vec<f64>, Vec<Vec<(f64, f64)>>) =
                     pairs.into_iter().unzip();
                 let Some(noise) = Some(launches)
-                    .filter(|l| l.len() >= PILOT)
+                    .filter(|l| l.len() >= MIN_PILOT_REPEATS)
                     .and_then(|l| Noise::from_ratios(&l, &rounds))
                 else {
                     continue;
@@ -316,11 +324,11 @@ fn noises(run: &Run, report: &Report) -> Vec<(Expected, Noise)> {
                     half_width: 0.0,
                     detectable: 0.0,
                 };
-                all.push((row, noise));
+                rows.push((row, noise));
             }
         }
     }
-    all
+    rows
 }
 
 #[cfg(test)]
@@ -337,12 +345,13 @@ mod tests {
         let mut normal = Normal(3);
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
-        let both = |start: &f64| {
+        let rounds_of_start = |start: &f64| {
             normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect()
         };
-        let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(both).collect();
-        let mean =
-            |of: &Vec<(f64, f64)>| of.iter().map(|(own, _)| own).sum::<f64>() / of.len() as f64;
+        let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(rounds_of_start).collect();
+        let mean = |rounds: &Vec<(f64, f64)>| {
+            rounds.iter().map(|(own, _)| own).sum::<f64>() / rounds.len() as f64
+        };
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
         let noise = Noise::from_ratios(&launches, &rounds).unwrap();
         assert!((noise.between.sqrt() - 0.02).abs() < 0.002, "{noise:?}");
@@ -358,12 +367,12 @@ mod tests {
                 each.sum::<f64>() / 10.0
             })
             .collect();
-        let seen = variance(&means).unwrap().sqrt();
-        let promised = noise.error(10.0, 2.0);
-        assert!((promised / seen - 1.0).abs() < 0.1, "{promised} {seen}");
+        let measured = variance(&means).unwrap().sqrt();
+        let predicted = noise.error(10.0, 2.0);
+        assert!((predicted / measured - 1.0).abs() < 0.1, "{predicted} {measured}");
     }
 
-    /// A pilot of four blocks, each ten seconds after the other, with a window of one second for
+    /// Returns a pilot of four blocks that start every ten seconds, with a window of one second for
     /// each of two servers.
     fn pilot() -> Run {
         let named =
@@ -380,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn detectable_change_follows_from_the_pilots_variance() {
+    fn detectable_change_follows_from_pilot_variance() {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
@@ -394,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_spent_on_starts_where_nothing_else_is_known() {
+    fn budget_without_rounds_plans_more_starts() {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
@@ -407,7 +416,7 @@ mod tests {
             "{row:?}"
         );
         let more = budget(&run, &report, (2400.0, 0.0), &|_| true).unwrap();
-        // Four times as many starts halve the interval, apart from Student's t.
+        // Four times as many starts halve the interval, except for the change of Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");
         assert!(
             budget(&run, &report, (49.0, 0.0), &|_| true)
@@ -417,10 +426,10 @@ mod tests {
         assert_eq!(planned.slices, None);
         let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
         assert_eq!((after.repeats, after.before_s, after.takes_s), (50, 100.0, 600.0));
-        // Searches use loads of that length too, and turns are reported.
-        let mut searched = pilot();
-        let of = |trial: usize, began_ns: u64| {
-            let mut load = searched.trials[trial].load.clone();
+        // Windows include the loads of searches, and turns are five_block_report.
+        let mut with_searches = pilot();
+        let search_record = |trial: usize, began_ns: u64| {
+            let mut load = with_searches.trials[trial].load.clone();
             load.began_ns = began_ns;
             SearchRecord {
                 trial,
@@ -428,9 +437,10 @@ mod tests {
                 failure: None,
             }
         };
-        searched.searches = (0..8).map(|trial| of(trial, 100_000_000_000 + trial as u64)).collect();
-        searched.header.plan.slice_ns = Some(100_000_000);
-        let planned = budget(&searched, &report, (600.0, 0.0), &|_| true).unwrap();
+        with_searches.searches =
+            (0..8).map(|trial| search_record(trial, 100_000_000_000 + trial as u64)).collect();
+        with_searches.header.plan.slice_ns = Some(100_000_000);
+        let planned = budget(&with_searches, &report, (600.0, 0.0), &|_| true).unwrap();
         assert_eq!((planned.overhead_s, planned.windows_s, planned.slices), (6.0, 4.0, Some(10)));
         // A run that was resumed after a reboot has another clock.
         let mut resumed = pilot();

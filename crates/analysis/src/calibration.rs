@@ -1,4 +1,5 @@
-//! Result of `dyno calibrate` about the generator on this machine: `dyno.calibration/1`.
+//! Computes the result of `dyno calibrate` about the generator on this machine:
+//! `dyno.calibration/1`.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ impl Measurement {
         &self.load.steps[0]
     }
 
-    /// Requests in flight on each connection.
+    /// Returns the requests in flight on each connection.
     #[must_use]
     pub fn in_flight_each(&self) -> u32 {
         self.step().pipeline * self.step().streams
@@ -59,8 +60,8 @@ impl MeasuredLoad {
     #[must_use]
     pub fn result(&self) -> LoadResult {
         let Measurement { workload, load, seed, .. } = &self.of;
-        let asked = LoadConfig::new(workload, load, self.of.step(), *seed);
-        verdict::load(&self.record, asked, &Context::default())
+        let config = LoadConfig::new(workload, load, self.of.step(), *seed);
+        verdict::load(&self.record, config, &Context::default())
     }
 
     /// Whether the kernel's stamps were requested and none came, so that there is nothing to
@@ -95,10 +96,10 @@ impl Calibration {
         machine: String,
         placement: &Placement,
         not_measured: BTreeMap<String, String>,
-        all: &[MeasuredLoad],
+        loads: &[MeasuredLoad],
     ) -> Calibration {
         let results = |shows: MeasurementPurpose| {
-            all.iter().filter(move |m| m.of.shows == shows).map(MeasuredLoad::result)
+            loads.iter().filter(move |m| m.of.shows == shows).map(MeasuredLoad::result)
         };
         Calibration {
             schema: SCHEMA,
@@ -203,7 +204,7 @@ pub struct StampsRow {
 }
 
 impl StampsRow {
-    /// `None`: the kernel stamped nothing.
+    /// Compares the stamps of a load; `None`: the kernel stamped nothing.
     fn new(result: &LoadResult) -> Option<StampsRow> {
         let (ours, kernel) = (&result.response_time_us, result.kernel_response_time_us.as_ref()?);
         Some(StampsRow {
@@ -218,11 +219,11 @@ impl StampsRow {
 }
 
 fn difference(
-    ours: &Percentiles,
+    own: &Percentiles,
     kernel: &Percentiles,
     pick: fn(&Percentiles) -> Option<f64>,
 ) -> Option<f64> {
-    Some(pick(ours)? - pick(kernel)?)
+    Some(pick(own)? - pick(kernel)?)
 }
 
 /// Requests to a closed port.
@@ -272,9 +273,9 @@ mod tests {
         }
     }
 
-    fn calibration(all: &[MeasuredLoad]) -> Calibration {
+    fn calibration(loads: &[MeasuredLoad]) -> Calibration {
         let placement = Placement { subject: vec![0], generator: vec![1] };
-        Calibration::new("here".into(), &placement, BTreeMap::new(), all)
+        Calibration::new("here".into(), &placement, BTreeMap::new(), loads)
     }
 
     fn times(n: u64, ns: u64) -> Times {
@@ -284,30 +285,30 @@ mod tests {
     }
 
     #[test]
-    fn ceiling_is_the_throughput_of_its_shape() {
+    fn ceiling_row_has_throughput_and_shape() {
         let mut control =
             measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
         control.of.load.steps[0].pipeline = 16;
         assert_eq!(control.of.in_flight_each(), 16);
-        let all = calibration(&[control]);
-        let row = &all.ceilings[0];
+        let loads = calibration(&[control]);
+        let row = &loads.ceilings[0];
         assert_eq!((row.throughput_rps, row.connections, row.in_flight_each()), (5000.0, 64, 16));
-        assert!(all.pacing.is_empty() && all.stamps.is_empty() && !all.shared_cpus);
+        assert!(loads.pacing.is_empty() && loads.stamps.is_empty() && !loads.shared_cpus);
     }
 
     #[test]
-    fn pacing_costs_cpu_seconds_per_second_including_polling() {
+    fn pacing_row_cpu_time_includes_polling() {
         let mut record = fixture::record(1000);
-        // Two seconds in which the thread ran for one, half of that polling.
+        // In two seconds the thread ran for one, half of which was polling.
         record.window_ns = (0, 2 * S);
         record.client.threads = vec![ThreadUse { run_ns: S, ..ThreadUse::default() }];
         record.intervals[0].workers.insert(0, WorkerUse { run_ns: S, spun_ns: S / 2 });
-        let all = calibration(&[measured_load(
+        let loads = calibration(&[measured_load(
             MeasurementPurpose::Pacing,
             Arrivals::Constant { rate: 500.0 },
             record,
         )]);
-        let row = &all.pacing[0];
+        let row = &loads.pacing[0];
         assert_eq!(
             (row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s),
             (500.0, Spin::Auto, 0.5, 0.25)
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_differ_by_what_the_generator_adds() {
+    fn stamps_row_has_time_added_by_generator() {
         let mut record = fixture::record(1000);
         record.intervals[0].kernel_response = times(1000, 900_000);
         let stamped = measured_load(
@@ -324,17 +325,17 @@ mod tests {
             record.clone(),
         );
         assert!(!stamped.lacks_stamps());
-        let all = calibration(&[stamped]);
-        let row = &all.stamps[0];
+        let loads = calibration(&[stamped]);
+        let row = &loads.stamps[0];
         let difference = row.difference_p50_us.unwrap();
         // Histograms keep three digits.
         assert!((difference - 100.0).abs() < 1.0, "{difference}");
-        // Among a thousand, no percentile beyond the 98th is known, nor is the difference.
+        // With 1,000 samples, p99 is unknown, and so is its difference.
         assert_eq!(row.ours_us.p99.is_some(), row.difference_p99_us.is_some());
     }
 
     #[test]
-    fn without_kernel_stamps_there_is_no_row() {
+    fn calibration_without_kernel_stamps_has_no_row() {
         let unstamped = measured_load(
             MeasurementPurpose::Stamps,
             Arrivals::Constant { rate: 1000.0 },
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_next_to_the_requests() {
+    fn refused_connections_are_counted() {
         let mut record = fixture::record(0);
         let mut interval = Interval::new(Phase::Measured, 0, S);
         (0..97).for_each(|_| interval.outcomes.count(Outcome::ConnectRefused));

@@ -1,4 +1,5 @@
-//! Time of the same fixed piece of work on the machine before each start.
+//! Evaluates the canary: the time of a fixed piece of work before each start, which shows whether
+//! the machine's speed changed.
 
 use std::collections::BTreeSet;
 
@@ -38,11 +39,11 @@ pub struct CanaryStart {
     pub cpu_us: f64,
 }
 
-/// `None`: no start has a measurement.
+/// Returns the canary of a run; `None`: no start has a measurement.
 #[must_use]
 pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
     let plan = &run.header.plan;
-    let of_start = |start: &dyno_archive::StartRecord| {
+    let canary_start = |start: &dyno_archive::StartRecord| {
         let pieces = &start.canary.as_ref()?.pieces;
         let us = |pick: fn(&dyno_archive::start::CanaryPiece) -> u64| {
             median(&pieces.iter().map(|piece| pick(piece) as f64 / 1e3).collect::<Vec<_>>())
@@ -57,18 +58,18 @@ pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
             cpu_us: us(|piece| piece.cpu_ns)?,
         })
     };
-    let starts: Vec<CanaryStart> = run.starts.iter().filter_map(of_start).collect();
+    let starts: Vec<CanaryStart> = run.starts.iter().filter_map(canary_start).collect();
     let piece_us = median(&starts.iter().map(|start| start.wall_us).collect::<Vec<_>>())?;
     let cpus: BTreeSet<Option<u32>> = starts.iter().map(|start| start.cpu).collect();
-    let ends = |cpu: &Option<u32>| {
-        let own = || starts.iter().filter(|start| start.cpu == *cpu).map(|start| start.wall_us);
-        (own().fold(f64::INFINITY, f64::min), own().fold(0.0, f64::max))
+    let range = |cpu: &Option<u32>| {
+        let times = || starts.iter().filter(|start| start.cpu == *cpu).map(|start| start.wall_us);
+        (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max))
     };
     let ratio = |(fastest, slowest): (f64, f64)| slowest / fastest;
-    // One CPU may be slower than another, and servers swap CPUs from block to block. That does not
-    // make the machine slower.
-    let known = cpus.iter().map(ends).filter(|(fastest, _)| *fastest > 0.0);
-    let (fastest_us, slowest_us) = known.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
+    // Each CPU is compared with itself, because servers swap CPUs from block to block, and CPUs may
+    // differ in speed.
+    let ranges = cpus.iter().map(range).filter(|(fastest, _)| *fastest > 0.0);
+    let (fastest_us, slowest_us) = ranges.max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
     let slowest_to_fastest = ratio((fastest_us, slowest_us));
     Some(CanaryResult { slowest_to_fastest, fastest_us, slowest_us, starts, piece_us })
 }
@@ -81,19 +82,22 @@ mod tests {
     use crate::fixture::five_blocks;
 
     #[test]
-    fn canary_is_listed_by_start() {
+    fn canary_result_lists_starts() {
         let mut run = five_blocks();
         assert_eq!(canary(&run), None);
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 900_000 };
-        let of = |all: [u64; 3]| Some(Canary { steps: 1, pieces: all.map(piece).to_vec() });
+        let canary_of = |all: [u64; 3]| Some(Canary { steps: 1, pieces: all.map(piece).to_vec() });
         let start = |start, launch, canary| dyno_archive::StartRecord {
             start,
             launch,
             canary,
             ..Default::default()
         };
-        run.starts =
-            vec![start(0, 0, of([30, 31, 90])), start(1, 1, None), start(2, 2, of([40, 41, 20]))];
+        run.starts = vec![
+            start(0, 0, canary_of([30, 31, 90])),
+            start(1, 1, None),
+            start(2, 2, canary_of([40, 41, 20])),
+        ];
         let found = canary(&run).unwrap();
         assert_eq!(
             found.starts.iter().map(|s| (s.wall_us, s.cpu_us)).collect::<Vec<_>>(),
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_compared_with_itself() {
+    fn canary_compares_each_cpu_with_itself() {
         let mut run = five_blocks();
         run.header.plan.swaps_cpus = true;
         let piece = |ms: u64| CanaryPiece { wall_ns: ms * 1_000_000, cpu_ns: ms * 1_000_000 };

@@ -1,4 +1,4 @@
-//! Ceilings that a calibration found on this machine, and the choice of the one for a later load.
+//! Chooses the ceiling for a load among those that a calibration measured on this machine.
 
 use dyno_archive::limits::COUNT;
 use dyno_archive::plan::{DriverKind, LoadModel};
@@ -36,31 +36,31 @@ impl KindCeiling {
 /// is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
 pub fn find_for_load<'a>(
-    all: &'a [KindCeiling],
-    asked: &LoadConfig,
+    ceilings: &'a [KindCeiling],
+    config: &LoadConfig,
     record: &LoadRecord,
 ) -> Option<&'a Ceiling> {
     // A thread without a connection is not started.
-    let threads = asked.threads.clamp(1, asked.connections.max(1));
+    let threads = config.threads.clamp(1, config.connections.max(1));
     let is_comparable = threads == 1
-        && asked.model == LoadModel::Closed
-        && !asked.protocol.is_tls()
-        && asked.page_connections.is_none()
-        && asked.requests_per_connection.is_none()
-        && asked.ramp_connections_s.is_none()
-        && record.connections.opened <= u64::from(asked.connections)
+        && config.model == LoadModel::Closed
+        && !config.protocol.is_tls()
+        && config.page_connections.is_none()
+        && config.requests_per_connection.is_none()
+        && config.ramp_connections_s.is_none()
+        && record.connections.opened <= u64::from(config.connections)
         && record.connections.closed_by_us + record.connections.closed_by_server == 0;
-    // After the upgrade a connection is like any other of HTTP/2.
-    let protocol = if asked.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
-    let each = asked.pipeline * asked.streams;
-    let is_like = |kind: &&KindCeiling| {
+    // An upgraded connection is an ordinary connection of HTTP/2.
+    let protocol = if config.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
+    let in_flight_each = config.pipeline * config.streams;
+    let is_same_kind = |kind: &&KindCeiling| {
         kind.is_usable()
-            && kind.in_flight_each.is_none_or(|most| each <= most)
-            && kind.driver == asked.driver
+            && kind.in_flight_each.is_none_or(|most| in_flight_each <= most)
+            && kind.driver == config.driver
             && kind.protocol == protocol
-            && kind.pipelined == (each > 1)
+            && kind.pipelined == (in_flight_each > 1)
     };
-    all.iter().filter(|_| is_comparable).find(is_like).map(|kind| &kind.ceiling)
+    ceilings.iter().filter(|_| is_comparable).find(is_same_kind).map(|kind| &kind.ceiling)
 }
 
 #[cfg(test)]
@@ -83,64 +83,68 @@ mod tests {
         }
     }
 
-    /// Throughput of the ceiling that is found for a load of 64 connections after a change.
+    /// Returns the throughput of the ceiling for a load of 64 connections after a change.
     fn ceiling_throughput(change: impl FnOnce(&mut LoadConfig, &mut LoadRecord)) -> Option<f64> {
-        let all = [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
-        let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
-        (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);
-        change(&mut asked, &mut record);
-        find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+        let ceilings =
+            [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
+        let (mut config, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
+        (config.driver, config.connections, config.threads) = (DriverKind::Epoll, 64, 1);
+        change(&mut config, &mut record);
+        find_for_load(&ceilings, &config, &record).map(|ceiling| ceiling.throughput_rps)
     }
 
     #[test]
-    fn load_has_the_ceiling_of_its_kind() {
+    fn find_for_load_returns_ceiling_of_same_kind() {
         assert_eq!(ceiling_throughput(|_, _| {}), Some(1.0));
-        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 2), Some(2.0));
-        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
+        assert_eq!(ceiling_throughput(|config, _| config.pipeline = 2), Some(2.0));
+        assert_eq!(ceiling_throughput(|config, _| config.protocol = Protocol::H2c), Some(3.0));
         assert_eq!(
             ceiling_throughput(
-                |asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)
+                |config, _| (config.protocol, config.streams) = (Protocol::H2cUpgrade, 10)
             ),
             Some(4.0)
         );
         assert_eq!(
-            ceiling_throughput(|asked, _| asked.driver = DriverKind::Uring),
+            ceiling_throughput(|config, _| config.driver = DriverKind::Uring),
             None,
             "none was measured"
         );
     }
 
     #[test]
-    fn ceiling_that_is_no_number_of_answers_is_none() {
-        let (asked, record) = (fixture::config(Arrivals::Closed), fixture::record(1));
-        let of = |throughput_rps: f64| {
+    fn unusable_ceiling_is_ignored() {
+        let (config, record) = (fixture::config(Arrivals::Closed), fixture::record(1));
+        let throughput_for = |throughput_rps: f64| {
             let known = kind(Protocol::H1, false);
             let ceiling = Ceiling { throughput_rps, ..known.ceiling.clone() };
-            let all =
-                [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
-            find_for_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+            let ceilings =
+                [KindCeiling { driver: config.driver, in_flight_each: None, ceiling, ..known }];
+            find_for_load(&ceilings, &config, &record).map(|ceiling| ceiling.throughput_rps)
         };
-        assert_eq!([1.0, 0.0, -5.0, 1e300, f64::NAN].map(of), [Some(1.0), None, None, None, None]);
+        assert_eq!(
+            [1.0, 0.0, -5.0, 1e300, f64::NAN].map(throughput_for),
+            [Some(1.0), None, None, None, None]
+        );
     }
 
     #[test]
-    fn only_closed_loops_over_kept_plain_connections_have_one() {
-        assert_eq!(ceiling_throughput(|asked, _| asked.threads = 2), None);
+    fn ceiling_requires_closed_loop_on_open_connections() {
+        assert_eq!(ceiling_throughput(|config, _| config.threads = 2), None);
         assert_eq!(
-            ceiling_throughput(|asked, record| {
-                (asked.threads, asked.connections) = (2, 1);
+            ceiling_throughput(|config, record| {
+                (config.threads, config.connections) = (2, 1);
                 record.connections.opened = 1;
             }),
             Some(1.0),
             "the second thread has no connection"
         );
         let open = Arrivals::Constant { rate: 5.0 };
-        assert_eq!(ceiling_throughput(|asked, _| asked.model = open.model()), None);
-        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H1Tls), None);
-        assert_eq!(ceiling_throughput(|asked, _| asked.protocol = Protocol::H2), None);
-        assert_eq!(ceiling_throughput(|asked, _| asked.page_connections = Some(6)), None);
-        assert_eq!(ceiling_throughput(|asked, _| asked.requests_per_connection = Some(10)), None);
-        assert_eq!(ceiling_throughput(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
+        assert_eq!(ceiling_throughput(|config, _| config.model = open.model()), None);
+        assert_eq!(ceiling_throughput(|config, _| config.protocol = Protocol::H1Tls), None);
+        assert_eq!(ceiling_throughput(|config, _| config.protocol = Protocol::H2), None);
+        assert_eq!(ceiling_throughput(|config, _| config.page_connections = Some(6)), None);
+        assert_eq!(ceiling_throughput(|config, _| config.requests_per_connection = Some(10)), None);
+        assert_eq!(ceiling_throughput(|config, _| config.ramp_connections_s = Some(1.0)), None);
         assert_eq!(
             ceiling_throughput(|_, record| record.connections.opened = 65),
             None,
@@ -156,9 +160,9 @@ mod tests {
             None,
             "one was closed"
         );
-        assert_eq!(ceiling_throughput(|asked, _| asked.pipeline = 16), Some(2.0));
+        assert_eq!(ceiling_throughput(|config, _| config.pipeline = 16), Some(2.0));
         assert_eq!(
-            ceiling_throughput(|asked, _| asked.pipeline = 17),
+            ceiling_throughput(|config, _| config.pipeline = 17),
             None,
             "no ceiling has that many in flight"
         );

@@ -1,4 +1,4 @@
-//! The cell (arm × workload × step), and the numbers that distinguish its step from others.
+//! Identifies cells (arm × workload × step), and describes the load point of a step.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct CellKey {
 }
 
 impl CellKey {
-    /// The cell of a planned trial.
+    /// Returns the cell of a planned trial.
     #[must_use]
     pub const fn from_trial(trial: &Trial) -> CellKey {
         CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
@@ -33,7 +33,7 @@ impl CellKey {
         plan.trials.iter().map(CellKey::from_trial).collect()
     }
 
-    /// The cell of another arm with the same workload at the same step.
+    /// Returns the cell of another arm with the same workload at the same step.
     #[must_use]
     pub const fn with_arm(self, arm: usize) -> CellKey {
         CellKey { arm, ..self }
@@ -66,12 +66,12 @@ pub struct RateChange {
 }
 
 impl RateChange {
-    /// `None`: the rate does not change, or the loop is closed.
+    /// Describes the change of the rate; `None`: it does not change, or the loop is closed.
     fn from_arrivals(arrivals: &Arrivals) -> Option<RateChange> {
         match arrivals {
             Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,
             Arrivals::Shaped { segments, .. } => {
-                // The warm-up has the first rate. It is no stretch of its own.
+                // The warm-up has the first rate, and does not count as a stretch.
                 let is_warmup = |pair: &[Segment; 2]| {
                     let [first, next] = pair;
                     first.from_rate == first.to_rate && first.to_rate == next.from_rate
@@ -103,7 +103,7 @@ impl RateChange {
 }
 
 impl Shape {
-    /// The numbers of a step of a plan.
+    /// Returns the load point of a step of a plan.
     #[must_use]
     pub fn from_step(step: &Step) -> Shape {
         Shape {
@@ -129,12 +129,12 @@ impl Shape {
     /// Returns text such as `64 connections`, `1 connection × 10 streams at 1000/s`.
     pub(crate) fn in_words(self) -> String {
         let plural = if self.connections == 1 { "" } else { "s" };
-        let times =
-            |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
+        let factor_text =
+            |n: u32, unit: &str| if n > 1 { format!(" × {n} {unit}") } else { String::new() };
         let rate = self.rate_text(|rate| format!("{rate:.0}"));
         let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
         let (streams, pipeline) =
-            (times(self.streams, "streams"), times(self.pipeline, "pipelined"));
+            (factor_text(self.streams, "streams"), factor_text(self.pipeline, "pipelined"));
         format!("{} connection{plural}{streams}{pipeline}{rate}{pass}", self.connections)
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warm_up_is_no_stretch_of_a_schedule() {
+    fn warm_up_does_not_count_as_stretch() {
         let change = |segments: &[(f64, f64)]| {
             let segment =
                 |&(from_rate, to_rate)| Segment { from_rate, to_rate, duration_ns: 1_000_000_000 };

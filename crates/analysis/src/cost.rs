@@ -1,4 +1,4 @@
-//! Cost of a billion requests.
+//! Computes the cost of a billion requests.
 
 use dyno_archive::plan::Cost;
 use schemars::JsonSchema;
@@ -38,49 +38,51 @@ pub struct PaidUse {
 }
 
 impl PaidUse {
-    /// Computes the use of requests of this many microseconds of CPU time each. A server with c
-    /// CPUs serves c / t requests per second that take t CPU seconds each. It serves none while it
-    /// starts, once per lifetime (hours; `None`: unlimited). `None`: the start takes the whole
-    /// lifetime.
+    /// Computes the use of 10⁹ requests with `cpu_us` microseconds of CPU time each.
+    ///
+    /// A server with c CPUs serves c / t requests per second that take t CPU seconds each, and none
+    /// during its start-up, once per lifetime (hours; `None`: unlimited). Returns `None` if the
+    /// start-up takes the whole lifetime.
     pub(crate) fn from_cpu_time(
         cpu_us: f64,
         held: HeldResources,
         lifetime_hours: Option<f64>,
     ) -> Option<PaidUse> {
-        let starting = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
-        let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - starting);
+        let startup_share = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
+        let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - startup_share);
         let gib = held.memory_bytes / f64::from(1 << 30);
         let gib_hours = if held.cpus > 0.0 { cpu_hours * gib / held.cpus } else { 0.0 };
-        (starting < 1.0).then_some(PaidUse { cpu_hours, gib_hours })
+        (startup_share < 1.0).then_some(PaidUse { cpu_hours, gib_hours })
     }
 
-    /// The price.
+    /// Returns the price.
     fn price(self, cost: Cost) -> f64 {
         let memory = self.gib_hours * cost.per_gib_hour.unwrap_or(0.0);
         (self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0)
     }
 }
 
-/// Returns the price of 10⁹ requests of this many microseconds of CPU time each.
+/// Returns the price of 10⁹ requests with this CPU time each.
 pub(crate) fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> f64 {
     PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)
         .map_or(f64::INFINITY, |paid| paid.price(cost))
 }
 
-/// Returns the price with its interval. `cpu_us`: CPU time per request, and the ends of its
-/// interval. `None`: it cannot be served within a lifetime.
+/// Returns the price with its interval. `cpu_us`: CPU time per request; `between`: the ends of its
+/// interval. `None`: the start-up takes the whole lifetime.
 pub(crate) fn result(
     cpu_us: f64,
     between: Option<(f64, f64)>,
     held: HeldResources,
     cost: Cost,
 ) -> Option<CostResult> {
-    let of = |us| price_of_billion(us, held, cost);
-    let without = price_of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
+    let price_at = |us| price_of_billion(us, held, cost);
+    let price_without_memory =
+        price_of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
     let result = CostResult {
-        per_billion: of(cpu_us),
-        between: between.map(|(low, high)| (of(low), of(high))),
-        of_memory: of(cpu_us) - without,
+        per_billion: price_at(cpu_us),
+        between: between.map(|(low, high)| (price_at(low), price_at(high))),
+        of_memory: price_at(cpu_us) - price_without_memory,
     };
     Some(result).filter(|result| result.per_billion.is_finite())
 }
@@ -93,7 +95,7 @@ mod tests {
         Cost { per_vcpu_hour: 0.036, per_gib_hour: None, utilisation: None, lifetime_hours: None };
 
     #[test]
-    fn cpu_time_is_priced_by_the_hour() {
+    fn price_of_cpu_time_is_per_hour() {
         // 100 µs each are 100,000 CPU seconds, 27.8 hours.
         assert!((price_of_billion(100.0, HeldResources::default(), CPU) - 1.0).abs() < 1e-12);
         let half = Cost { utilisation: Some(0.5), ..CPU };
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_start_ups_are_paid_for_too() {
+    fn price_includes_memory_and_start_ups() {
         let held = HeldResources { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
         // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };

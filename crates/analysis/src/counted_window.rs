@@ -1,9 +1,9 @@
-//! The part of a measured window that counts: the last level of a server that got faster and stayed
-//! so.
+//! Finds the part of a measured window that counts: the last level of throughput if the server got
+//! faster within the window.
 //!
-//! A window with an active just-in-time compiler covers two states of the server, of which only the
-//! later one lasts. The last level is taken if it covers half of the window or more. A change of
-//! the machine is not cut off, because that would select the faster level.
+//! While a just-in-time compiler is active, a window covers two states of the server, and only the
+//! later one lasts. The last level counts if it covers half of the window or more. A change of the
+//! machine does not shorten the window, because that would select the faster level.
 
 use dyno_archive::load::Books;
 use dyno_archive::outcome::Outcomes;
@@ -16,21 +16,21 @@ use crate::turns::cpu_us_per_request;
 use crate::verdict::STEAL;
 use crate::window_levels::{Pattern, Steadiness};
 
-/// Least share of the window for a last level that represents it.
-const LEAST: f64 = 0.5;
+/// Least share of the window that the last level must cover.
+const MIN_SHARE: f64 = 0.5;
 
-/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per
-/// response.
-const IN_CPU: f64 = 0.5;
+/// Least share of the growth in throughput, in logarithms, that the CPU time per response must
+/// explain.
+const CPU_SHARE_OF_GROWTH: f64 = 0.5;
 
-/// Least share of the server's CPU time that its compilers used before the last level. During it,
-/// they must have used less than half of that. A faster machine also lowers CPU time per response,
-/// so only compilers show that the server is the cause.
-const COMPILED: f64 = 0.05;
+/// Least share of the server's CPU time that its compilers must have used before the last level.
+/// During the last level, it must be less than half of that share. A faster machine lowers the CPU
+/// time per response, too, so only compilers show that the server is the cause.
+const MIN_JIT_SHARE: f64 = 0.05;
 
 /// Returns the instant from which a trial's window counts, nanoseconds since the load began;
 /// `None`: all of it counts. `load` and `server`: results of the whole window.
-pub(crate) fn counts_from(
+pub(crate) fn counted_start(
     record: &LoadRecord,
     party: Party,
     (load, server): (&LoadResult, &ServerUse),
@@ -38,25 +38,28 @@ pub(crate) fn counts_from(
 ) -> Option<u64> {
     let last = steadiness.pieces.last().filter(|_| steadiness.pattern == Pattern::WarmUp)?;
     let (opens, closes) = record.window_ns;
-    let from_ns = starts_at(record, last.start_s)?;
+    let from_ns = interval_start(record, last.start_s)?;
     let share = closes.saturating_sub(from_ns) as f64 / closes.saturating_sub(opens).max(1) as f64;
     let cost = |stretch| cpu_us_per_request(record, party, stretch);
     let growth = cost((opens, from_ns))? / cost((from_ns, closes))?;
     let (before, after) =
         (jit_share(server, (opens, from_ns))?, jit_share(server, (from_ns, closes))?);
-    let is_servers = growth >= steadiness.last_to_first.powf(IN_CPU)
-        && before >= COMPILED
+    let is_caused_by_server = growth >= steadiness.last_to_first.powf(CPU_SHARE_OF_GROWTH)
+        && before >= MIN_JIT_SHARE
         && after < before / 2.0
         && server.steal_share.is_none_or(|share| share <= STEAL);
-    let can_go = earlier(record, from_ns).all(is_plain);
-    (may_be_cut(&load.config) && from_ns > opens && share >= LEAST && is_servers && can_go)
+    let is_removable = earlier_intervals(record, from_ns).all(has_only_correct_responses);
+    (can_be_shortened(&load.config)
+        && from_ns > opens
+        && share >= MIN_SHARE
+        && is_caused_by_server
+        && is_removable)
         .then_some(from_ns)
 }
 
-/// Whether a window may be cut. In an open loop, earlier requests are part of the question.
-/// Connections that are still being opened are a different load. If warm-up is measured, all of it
-/// counts.
-fn may_be_cut(config: &LoadConfig) -> bool {
+/// Whether the window of such a load may be shortened. It may not in an open loop, whose earlier
+/// requests affect later ones, while connections are still opened, or if warm-up is to be measured.
+fn can_be_shortened(config: &LoadConfig) -> bool {
     let is_ramped = config.ramp_connections_s.is_some_and(|ramp| ramp > config.warmup_s);
     config.model == LoadModel::Closed
         && !is_ramped
@@ -81,21 +84,21 @@ fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     (all > 0.0).then(|| jit / all)
 }
 
-/// Returns the start of the measured interval that begins at an instant.
-fn starts_at(record: &LoadRecord, at_s: f64) -> Option<u64> {
+/// Returns the start of the first measured interval that begins at an instant or later.
+fn interval_start(record: &LoadRecord, at_s: f64) -> Option<u64> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let mut starts = measured.map(|interval| interval.start_ns);
     starts.find(|start_ns| *start_ns as f64 / 1e9 >= at_s)
 }
 
 /// Returns the measured intervals before an instant.
-fn earlier(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval> {
+fn earlier_intervals(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(move |i| i.phase == Phase::Measured && i.start_ns < from_ns)
 }
 
-/// Whether an interval has only correct responses: other outcomes are recorded for the whole window
-/// only.
-fn is_plain(interval: &Interval) -> bool {
+/// Whether an interval has only correct responses. Details of other outcomes are recorded for the
+/// whole window only.
+fn has_only_correct_responses(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
     outcomes.total() == outcomes.completed_count()
         && outcomes.wrong_count() == 0
@@ -103,12 +106,12 @@ fn is_plain(interval: &Interval) -> bool {
         && dropped + pages_completed + pages_failed == 0
 }
 
-/// Returns the record of a load whose window opens later. Requests in flight at that instant are
-/// carried into it, as when the window of a closed loop opens.
+/// Returns the record of a load with a later start of its window. Requests in flight at that
+/// instant are carried into the window.
 pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord {
-    let mut ended = Outcomes::default();
-    earlier(record, from_ns).for_each(|interval| ended.add(&interval.outcomes));
-    let started: u64 = earlier(record, from_ns).map(|interval| interval.started).sum();
+    let mut ended_outcomes = Outcomes::default();
+    earlier_intervals(record, from_ns).for_each(|interval| ended_outcomes.add(&interval.outcomes));
+    let started: u64 = earlier_intervals(record, from_ns).map(|interval| interval.started).sum();
     let later = |mut interval: Interval| {
         if interval.phase == Phase::Measured && interval.start_ns < from_ns {
             interval.phase = Phase::Warmup;
@@ -120,13 +123,13 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
         window_ns: (from_ns, record.window_ns.1),
         intervals: record.intervals.iter().cloned().map(later).collect(),
         books: Books {
-            carried_in: (carried_in + started).saturating_sub(ended.total()),
+            carried_in: (carried_in + started).saturating_sub(ended_outcomes.total()),
             scheduled: scheduled.saturating_sub(started),
-            started: all.saturating_sub(ended.total()),
-            completed: completed.saturating_sub(ended.completed_count()),
+            started: all.saturating_sub(ended_outcomes.total()),
+            completed: completed.saturating_sub(ended_outcomes.completed_count()),
             ..record.books
         },
-        // Ages at another instant are not known.
+        // The ages of requests at another instant are not recorded.
         edges: None,
         ..record.clone()
     }
@@ -151,8 +154,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A second of warm-up, and measured seconds with these numbers of responses and CPU seconds
-    /// each; sampled at each edge.
+    /// Returns a record with 1 s of warm-up, and measured seconds with these numbers of responses
+    /// and CPU seconds. It has a sample at each edge.
     fn record(measured: &[(u64, f64)]) -> LoadRecord {
         let mut record = fixture::record(0);
         let all: Vec<(u64, f64)> = [(10, 1.0)].iter().chain(measured).copied().collect();
@@ -184,9 +187,9 @@ mod tests {
         record
     }
 
-    /// Returns the counted start if compilers use these shares of the CPU time before the sixth
-    /// second and after it.
-    fn counts_from_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
+    /// Returns the start of the counted part. `before`, `after`: share of the CPU time that
+    /// compilers use before and after 6 s.
+    fn counted_start_s(record: &LoadRecord, (before, after): (f64, f64)) -> Option<u64> {
         let load = fixture::result(record, None);
         let interval = |k: u32| ServerInterval {
             start_s: f64::from(k),
@@ -197,7 +200,7 @@ mod tests {
         };
         let server =
             ServerUse { intervals: (0..16).map(interval).collect(), ..ServerUse::default() };
-        counts_from(
+        counted_start(
             record,
             Party::SUBJECT,
             (&load, &server),
@@ -206,25 +209,25 @@ mod tests {
         .map(|ns| ns / S)
     }
 
-    const COMPILES: (f64, f64) = (0.4, 0.05);
+    const JIT_SHARES: (f64, f64) = (0.4, 0.05);
 
-    fn levels(of: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
-        of.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
+    fn levels(parts: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
+        parts.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
     }
 
     #[test]
-    fn server_that_got_faster_counts_by_its_last_level() {
-        let warms = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
-        assert_eq!(counts_from_s(&warms, COMPILES), Some(6));
-        let later = with_later_window(&warms, 6 * S);
+    fn faster_server_counts_by_last_level() {
+        let warming = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        assert_eq!(counted_start_s(&warming, JIT_SHARES), Some(6));
+        let later = with_later_window(&warming, 6 * S);
         assert!(later.books.balance(), "{:?}", later.books);
         assert_eq!(
             (later.books.completed, later.books.carried_in, later.window_ns),
             (10_000, 4, (6 * S, 16 * S))
         );
         assert_eq!(later.intervals.iter().filter(|i| i.phase == Phase::Warmup).count(), 6);
-        let asked = fixture::result(&warms, None).config;
-        let result = crate::load::result(&later, asked);
+        let config = fixture::result(&warming, None).config;
+        let result = crate::load::result(&later, config);
         assert_eq!(
             (result.throughput_rps, result.duration_s, result.exchanges.due()),
             (1000.0, 10.0, 10_004)
@@ -232,27 +235,27 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_the_machine_and_short_levels_are_not_cut() {
+    fn machine_changes_and_short_levels_count_as_whole() {
         for (name, of) in [
             ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
             ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),
             ("it got slower", levels(&[(5, 1000, 1.0), (10, 500, 1.0)])),
             ("one level", levels(&[(15, 1000, 1.0)])),
         ] {
-            assert_eq!(counts_from_s(&record(&of), COMPILES), None, "{name}");
+            assert_eq!(counted_start_s(&record(&of), JIT_SHARES), None, "{name}");
         }
-        let warms = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
+        let warming = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
         for of in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
             assert_eq!(
-                counts_from_s(&record(&warms), of),
+                counted_start_s(&record(&warming), of),
                 None,
                 "no compiler ended its work: {of:?}"
             );
         }
-        let mut fails = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
-        fails.intervals[2].outcomes.count(Outcome::Timeout);
+        let mut failing = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));
+        failing.intervals[2].outcomes.count(Outcome::Timeout);
         assert_eq!(
-            counts_from_s(&fails, COMPILES),
+            counted_start_s(&failing, JIT_SHARES),
             None,
             "ages of failures are of the whole window"
         );
@@ -260,6 +263,6 @@ mod tests {
             samples: Vec::new(),
             ..record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]))
         };
-        assert_eq!(counts_from_s(&unknown, COMPILES), None, "whose doing it was is not known");
+        assert_eq!(counted_start_s(&unknown, JIT_SHARES), None, "whose doing it was is not known");
     }
 }

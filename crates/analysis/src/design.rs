@@ -1,19 +1,21 @@
-//! Order of the starts of a run's subjects, and its effect on comparisons.
+//! Classifies the order of the starts of a run's subjects.
+//!
+//! The order decides whether a drift of the machine is part of the differences between subjects.
 
 use dyno_archive::plan::{Order, Plan};
 
 /// Whether a drift of the machine is part of the differences between a run's subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// One subject takes part, so there is no difference.
+    /// One subject takes part, so there are no differences.
     Single,
-    /// Subjects are up at once, and a drift is the same for all of them.
+    /// Subjects run at the same time, so a drift affects all of them equally.
     Concurrent,
-    /// Each pair of subjects stands in both orders equally often: a steady drift cancels.
+    /// Each pair of subjects has both orders equally often, so a steady drift cancels.
     Balanced,
-    /// Orders were drawn, and some pair stands in one of them more often than in the other.
+    /// Orders are random, and some pair has one order more often than the other.
     Unbalanced,
-    /// The suite's order in each block: a drift has the same sign in all of them.
+    /// Each block has the suite's order, so a drift has the same sign in all blocks.
     Fixed,
 }
 
@@ -45,7 +47,7 @@ impl Design {
     }
 }
 
-/// The arms of each block, in the order of their starts.
+/// Returns the arms of each block, in the order of their starts.
 fn orders(plan: &Plan) -> Vec<Vec<usize>> {
     let blocks = plan.launches.chunk_by(|a, b| a.block == b.block);
     blocks
@@ -53,13 +55,13 @@ fn orders(plan: &Plan) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Whether two arms stand in either order at least in half of the blocks, rounded down.
+/// Whether each order of two arms occurs in at least half of the blocks, rounded down.
 fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
-    let place = |order: &[usize], arm: usize| order.iter().position(|one| *one == arm);
-    let both: Vec<bool> =
-        orders.iter().filter_map(|order| Some(place(order, a)? < place(order, b)?)).collect();
-    let before = both.iter().filter(|is_before| **is_before).count();
-    before.min(both.len() - before) >= both.len() / 2
+    let position = |order: &[usize], arm: usize| order.iter().position(|other| *other == arm);
+    let orders_of_pair: Vec<bool> =
+        orders.iter().filter_map(|order| Some(position(order, a)? < position(order, b)?)).collect();
+    let before = orders_of_pair.iter().filter(|is_before| **is_before).count();
+    before.min(orders_of_pair.len() - before) >= orders_of_pair.len() / 2
 }
 
 /// Returns the place of an arm among those that take part, if the order is fixed; `None`: it is
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn designs_are_read_off_the_launches() {
+    fn design_depends_on_order_of_launches() {
         let mirrored = plan(&[[0, 1, 2], [2, 1, 0], [1, 0, 2]]);
         assert_eq!(Design::new(&mirrored), Design::Balanced);
         let drawn = plan(&[[0, 1, 2], [2, 0, 1], [1, 0, 2], [0, 2, 1], [0, 2, 1]]);

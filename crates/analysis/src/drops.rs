@@ -1,8 +1,8 @@
-//! Packets and connections that the machine dropped on the path of a load.
+//! Counts the packets and connections that the machine dropped on the path of a load.
 //!
-//! The machine is the cause where a table or a limit that all programs share was full: connection
-//! tracking, the queues of received packets, the neighbour table, the memory of TCP. The queues of
-//! a listener are the server's own: it chose their length, and takes connections from them.
+//! The machine is the cause if a table or limit that all programs share was full: connection
+//! tracking, the receive queues of CPUs, the neighbour table, the memory of TCP. The queues of a
+//! listener belong to the server, which chose their length.
 
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::sample::{NetworkUse, Party};
@@ -36,13 +36,14 @@ impl MachineDrops {
     /// Returns the drops while a load ran; `None` without any reading.
     #[must_use]
     pub fn from_load(record: &LoadRecord) -> Option<MachineDrops> {
-        let around = record.client.machine.as_ref().and_then(|machine| machine.path);
+        let load_path = record.client.machine.as_ref().and_then(|machine| machine.path);
         let parties = [Party::SUBJECT, Party::GENERATOR];
-        let sampled = parties.into_iter().filter_map(|party| growth_in_samples(record, party));
-        // Each reading covers only part of the time, or another network, so the result is a lower
-        // bound.
-        let all = around.into_iter().chain(sampled).map(|path| MachineDrops::from_path(&path));
-        let drops = all.reduce(MachineDrops::max_of_each)?;
+        let sample_paths = parties.into_iter().filter_map(|party| growth_in_samples(record, party));
+        // Each reading covers only a part of the time, or another network namespace, so the maximum
+        // is a lower bound.
+        let drops_of_readings =
+            load_path.into_iter().chain(sample_paths).map(|path| MachineDrops::from_path(&path));
+        let drops = drops_of_readings.reduce(MachineDrops::max_of_each)?;
         let entries = record.samples.iter().flat_map(entries).max();
         Some(MachineDrops { tracking_entries: drops.tracking_entries.max(entries), ..drops })
             .filter(|drops| *drops != MachineDrops::default())
@@ -54,38 +55,38 @@ impl MachineDrops {
         let network = path.network.unwrap_or_default();
         let tracking = network.tracking;
         MachineDrops {
-            // Kernels count some of the failed insertions as drops as well.
-            tracking: tracking.map(|seen| seen.dropped.max(seen.insert_failed)),
-            tracking_evictions: tracking.map(|seen| seen.evicted),
-            tracking_entries: tracking.map(|seen| seen.entries),
+            // The kernel counts some failed insertions as drops, too, so the sum would be too high.
+            tracking: tracking.map(|counters| counters.dropped.max(counters.insert_failed)),
+            tracking_evictions: tracking.map(|counters| counters.evicted),
+            tracking_entries: tracking.map(|counters| counters.entries),
             tracking_most: path.tracking_most,
-            backlog: path.backlog.map(|seen| seen.dropped),
+            backlog: path.backlog.map(|counters| counters.dropped),
             neighbours: path.neighbour_overflows,
             tcp_memory: memory_drops(&network, path),
-            tcp_memory_pages: path.tcp_memory.map(|seen| seen.pages),
-            tcp_memory_most_pages: path.tcp_memory.map(|seen| seen.most_pages),
+            tcp_memory_pages: path.tcp_memory.map(|counters| counters.pages),
+            tcp_memory_most_pages: path.tcp_memory.map(|counters| counters.most_pages),
         }
     }
 
     /// Returns the causes with their numbers, and the remedies. `None`: the machine dropped
     /// nothing.
     #[must_use]
-    pub fn explanation(&self) -> Option<Explained> {
-        let some = |n: Option<u64>| n.filter(|n| *n > 0);
+    pub fn explanation(&self) -> Option<DropExplanation> {
+        let positive = |n: Option<u64>| n.filter(|n| *n > 0);
         let causes = [
-            some(self.tracking).map(|n| (self.tracking_in_words(n), NO_TRACKING)),
-            some(self.backlog)
+            positive(self.tracking).map(|n| (self.tracking_text(n), NO_TRACKING)),
+            positive(self.backlog)
                 .map(|n| (format!("{n} because of full receive queues"), LONGER_BACKLOG)),
-            some(self.neighbours)
+            positive(self.neighbours)
                 .map(|n| (format!("{n} because of a full neighbour table"), MORE_NEIGHBOURS)),
-            some(self.tcp_memory).map(|n| (self.memory_in_words(n), MORE_MEMORY)),
+            positive(self.tcp_memory).map(|n| (self.memory_text(n), MORE_MEMORY)),
         ];
         let (causes, remedies): (Vec<String>, Vec<&str>) = causes.into_iter().flatten().unzip();
         (!causes.is_empty())
-            .then(|| Explained { causes: causes.join(", "), remedies: remedies.join(" ") })
+            .then(|| DropExplanation { causes: causes.join(", "), remedies: remedies.join(" ") })
     }
 
-    fn tracking_in_words(&self, dropped: u64) -> String {
+    fn tracking_text(&self, dropped: u64) -> String {
         match (self.tracking_entries, self.tracking_most) {
             (Some(entries), Some(most)) => {
                 format!(
@@ -97,7 +98,7 @@ impl MachineDrops {
         }
     }
 
-    fn memory_in_words(&self, dropped: u64) -> String {
+    fn memory_text(&self, dropped: u64) -> String {
         match (self.tcp_memory_pages, self.tcp_memory_most_pages) {
             (Some(pages), Some(most)) => {
                 format!("{dropped} for lack of TCP memory, with {pages} of {most} pages in use")
@@ -124,7 +125,7 @@ impl MachineDrops {
 
 /// Drops as text for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct DropExplanation {
     /// Text such as `812 by connection tracking, with 262144 of 262144 table entries in use`.
     pub causes: String,
     /// Remedies, as sentences.
@@ -140,15 +141,14 @@ const MORE_NEIGHBOURS: &str =
 const MORE_MEMORY: &str =
     "Raise `net.ipv4.tcp_mem` and `net.ipv4.tcp_max_orphans`, or use fewer connections (`-c`).";
 
-/// Returns the drops because of a lack of memory. A full receive buffer belongs to one socket,
-/// which its program reads too slowly. It counts as the machine's only if the memory of all sockets
-/// was under pressure.
+/// Returns the drops for lack of memory. Drops at a full receive buffer, which its program reads
+/// too slowly, count only if the memory of all sockets was under pressure.
 fn memory_drops(network: &NetworkUse, path: &PathUse) -> Option<u64> {
     let is_under_pressure = network.memory_pressures.is_some_and(|n| n > 0)
-        || path.tcp_memory.is_some_and(|seen| seen.pages >= seen.pressure_pages);
-    let of_buffers = network.receive_queue_drops.filter(|_| is_under_pressure);
-    let all = [network.aborts_on_memory, network.reserve_drops, of_buffers];
-    all.into_iter().flatten().reduce(|a, b| a + b)
+        || path.tcp_memory.is_some_and(|counters| counters.pages >= counters.pressure_pages);
+    let buffer_drops = network.receive_queue_drops.filter(|_| is_under_pressure);
+    let counts = [network.aborts_on_memory, network.reserve_drops, buffer_drops];
+    counts.into_iter().flatten().reduce(|a, b| a + b)
 }
 
 /// Returns the growth of the counters of a party's network and of the machine, from a load's first
@@ -177,53 +177,54 @@ fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::observed;
+    use crate::fixture::record_with_threads;
     use dyno_archive::drops::{BacklogUse, TcpMemoryUse};
     use dyno_archive::machine::MachineUse;
 
-    fn tracked(entries: u64, dropped: u64) -> NetworkUse {
+    fn network_with_tracking(entries: u64, dropped: u64) -> NetworkUse {
         let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
         NetworkUse { tracking: Some(tracking), ..NetworkUse::default() }
     }
 
     #[test]
     fn load_without_readings_has_no_drops() {
-        let mut record = observed(&[(500, 0)]);
+        let mut record = record_with_threads(&[(500, 0)]);
         record.samples.clear();
         record.client.machine = None;
         assert_eq!(MachineDrops::from_load(&record), None);
     }
 
-    /// The server may be in another network, and the load may end before its window.
+    /// The server may be in another network namespace, and the load may end before its window.
     #[test]
-    fn load_has_the_highest_of_its_readings() {
-        let mut record = observed(&[(500, 0)]);
+    fn load_drops_are_highest_of_readings() {
+        let mut record = record_with_threads(&[(500, 0)]);
         record.client.machine = None;
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {
             let dropped = if i == last { 9 } else { 2 };
-            sample.party_use_mut(Party::SUBJECT).network = Some(tracked(40 - i as u64, dropped));
+            sample.party_use_mut(Party::SUBJECT).network =
+                Some(network_with_tracking(40 - i as u64, dropped));
         }
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));
         let path = PathUse {
-            network: Some(tracked(41, 8)),
+            network: Some(network_with_tracking(41, 8)),
             tracking_most: Some(64),
             ..PathUse::default()
         };
         record.client.machine = Some(MachineUse { path: Some(path), ..MachineUse::default() });
         let drops = MachineDrops::from_load(&record).unwrap();
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(8), Some(41)));
-        let explained = drops.explanation().unwrap();
+        let explanation = drops.explanation().unwrap();
         assert_eq!(
-            explained.causes,
+            explanation.causes,
             "8 by connection tracking, with 41 of 64 table entries in use"
         );
-        assert!(explained.remedies.contains("nf_conntrack_max"), "{explained:?}");
+        assert!(explanation.remedies.contains("nf_conntrack_max"), "{explanation:?}");
     }
 
     #[test]
-    fn queues_of_a_listener_are_not_the_machines() {
+    fn listener_queue_drops_are_not_machine_drops() {
         let network = NetworkUse {
             listen_overflows: Some(5),
             listen_drops: Some(9),
@@ -232,7 +233,7 @@ mod tests {
             socket_backlog_drops: Some(2),
             prunes: Some(6),
             receive_queue_drops: Some(7),
-            ..tracked(3, 0)
+            ..network_with_tracking(3, 0)
         };
         let path = PathUse { network: Some(network), ..PathUse::default() };
         let drops = MachineDrops::from_path(&path);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn full_receive_buffers_count_under_pressure() {
+    fn receive_buffer_drops_count_under_pressure() {
         let memory = |pages| TcpMemoryUse { pages, pressure_pages: 10, most_pages: 20 };
         let network = NetworkUse { receive_queue_drops: Some(7), ..NetworkUse::default() };
         let path = |pages, memory_pressures| PathUse {
@@ -252,14 +253,14 @@ mod tests {
         assert_eq!(MachineDrops::from_path(&path(10, Some(0))).tcp_memory, Some(7));
         let drops = MachineDrops::from_path(&path(9, Some(1)));
         assert_eq!(drops.tcp_memory, Some(7));
-        let explained = drops.explanation().unwrap();
-        assert_eq!(explained.causes, "7 for lack of TCP memory, with 9 of 20 pages in use");
+        let explanation = drops.explanation().unwrap();
+        assert_eq!(explanation.causes, "7 for lack of TCP memory, with 9 of 20 pages in use");
     }
 
     #[test]
-    fn causes_are_listed_together() {
+    fn drop_explanation_lists_all_causes() {
         let path = PathUse {
-            network: Some(NetworkUse { aborts_on_memory: Some(1), ..tracked(7, 2) }),
+            network: Some(NetworkUse { aborts_on_memory: Some(1), ..network_with_tracking(7, 2) }),
             backlog: Some(BacklogUse { dropped: 3, ..BacklogUse::default() }),
             neighbour_overflows: Some(4),
             ..PathUse::default()
@@ -273,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn failed_insertions_count_once() {
+    fn failed_insertions_are_counted_once() {
         let tracking = |dropped, insert_failed| {
-            let seen = TrackingUse { dropped, insert_failed, ..TrackingUse::default() };
-            let network = NetworkUse { tracking: Some(seen), ..NetworkUse::default() };
+            let counters = TrackingUse { dropped, insert_failed, ..TrackingUse::default() };
+            let network = NetworkUse { tracking: Some(counters), ..NetworkUse::default() };
             let path = PathUse { network: Some(network), ..PathUse::default() };
             MachineDrops::from_path(&path).tracking
         };

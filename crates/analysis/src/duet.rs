@@ -1,8 +1,7 @@
-//! Loads that ran at the same time against servers on the same CPUs: a disturbance of the machine
-//! affects all of them equally.
+//! Evaluates duets: loads that ran at the same time against servers on the same CPUs.
 //!
-//! The procedure is that of Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the
-//! Cloud" (ICPE 2020).
+//! A disturbance of the machine affects all servers of a duet equally. The procedure is that of
+//! Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,24 +41,24 @@ pub struct DuetResult {
     pub rounds: Vec<RoundResult>,
 }
 
-/// The shortest piece. CPU time is accounted when a thread leaves its CPU, and at the kernel's
-/// ticks, which are up to 10 ms apart.
+/// Shortest piece, nanoseconds. CPU time is accounted only when a thread leaves its CPU, and at the
+/// kernel's ticks, which are up to 10 ms apart.
 const PIECE_NS: u64 = 500_000_000;
 
 impl DuetResult {
-    /// `None`: the load was alone on its server's CPUs, or took turns.
+    /// Returns the duet of a trial; `None`: the load was alone on its server's CPUs, or took turns.
     #[must_use]
     pub(crate) fn new(
         plan: &Plan,
         record: &TrialRecord,
         party: Party,
-        company: &CoRunners,
+        co_runners: &CoRunners,
     ) -> Option<DuetResult> {
         let loads = record.load.at_once?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
-        let is_usual = company.has_usual_corunners(plan, record);
-        let beside = company.names_of_others(plan, record);
-        let cpus = company.cpus.get(&start_time(plan, record)).copied().flatten();
+        let is_usual = co_runners.has_usual_corunners(plan, record);
+        let beside = co_runners.other_names(plan, record);
+        let cpus = co_runners.cpus.get(&start_time(plan, record)).copied().flatten();
         let record = &record.load;
         let round = |piece| RoundResult {
             throughput_rps: None,
@@ -78,73 +77,76 @@ impl DuetResult {
     }
 }
 
-/// A workload and a step of it.
-type Point = (usize, usize);
+/// Workload and step.
+type LoadPoint = (usize, usize);
 
-/// A load by its workload and step, its block, and the instant at which it began.
-type Began = (Point, u32, u64);
+/// Workload and step, block, and start time of a load.
+type LoadStart = (LoadPoint, u32, u64);
 
-/// Arms whose loads usually ran at the same time, by workload and step, and arms that took turns.
+/// Loads that ran at the same time, and loads that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct CoRunners {
-    usual: BTreeMap<Point, BTreeSet<usize>>,
-    of: BTreeMap<Began, BTreeSet<usize>>,
+    usual: BTreeMap<LoadPoint, BTreeSet<usize>>,
+    arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>>,
     /// CPUs that the servers of loads at the same time used together; `None`: one is unknown.
-    cpus: BTreeMap<Began, Option<f64>>,
+    cpus: BTreeMap<LoadStart, Option<f64>>,
     in_turns: BTreeSet<CellKey>,
     /// Loads that took turns with each other: each trial, and its pace.
-    paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>>,
+    paces: BTreeMap<LoadStart, Vec<(usize, Vec<f64>)>>,
 }
 
 impl CoRunners {
     #[must_use]
     pub(crate) fn new(plan: &Plan, trials: &[TrialRecord]) -> CoRunners {
-        let mut of: BTreeMap<Began, BTreeSet<usize>> = BTreeMap::new();
-        let mut loads: BTreeMap<Began, usize> = BTreeMap::new();
-        let mut cpus: BTreeMap<Began, Option<f64>> = BTreeMap::new();
+        let mut arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>> = BTreeMap::new();
+        let mut loads: BTreeMap<LoadStart, usize> = BTreeMap::new();
+        let mut cpus: BTreeMap<LoadStart, Option<f64>> = BTreeMap::new();
         for (record, at_once) in
             trials.iter().filter_map(|record| Some((record, record.load.at_once?)))
         {
             let began = start_time(plan, record);
             let all = cpus.entry(began).or_insert(Some(0.0));
             *all = all.zip(cpus_used(plan, record)).map(|(others, own)| others + own);
-            of.entry(began).or_default().insert(plan.trials[record.trial].arm);
+            arms_by_start.entry(began).or_default().insert(plan.trials[record.trial].arm);
             loads.insert(began, at_once as usize);
         }
-        // An interruption may have kept the records of only some loads. The others are unknown
-        // then.
-        let is_whole =
-            |began: &Began, arms: &BTreeSet<usize>| arms.len() > 1 && arms.len() == loads[began];
-        let mut seen: BTreeMap<Point, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
-        for (began, arms) in of.iter().filter(|(began, arms)| is_whole(began, arms)) {
-            *seen.entry(began.0).or_default().entry(arms).or_default() += 1;
+        // After an interruption, the records of some loads may be missing.
+        let is_whole = |began: &LoadStart, arms: &BTreeSet<usize>| {
+            arms.len() > 1 && arms.len() == loads[began]
+        };
+        let mut arm_sets: BTreeMap<LoadPoint, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
+        for (began, arms) in arms_by_start.iter().filter(|(began, arms)| is_whole(began, arms)) {
+            *arm_sets.entry(began.0).or_default().entry(arms).or_default() += 1;
         }
-        let most = |all: BTreeMap<&BTreeSet<usize>, u32>| {
+        let most_frequent_set = |all: BTreeMap<&BTreeSet<usize>, u32>| {
             let (arms, _) = all.into_iter().max_by_key(|(arms, times)| (*times, arms.len()))?;
             Some(arms.clone())
         };
-        let usual = seen.into_iter().filter_map(|(point, all)| Some((point, most(all)?))).collect();
+        let usual = arm_sets
+            .into_iter()
+            .filter_map(|(point, all)| Some((point, most_frequent_set(all)?)))
+            .collect();
         let turns = trials.iter().filter(|record| record.load.slices_ns.is_some());
-        let mut paces: BTreeMap<Began, Vec<(usize, Vec<f64>)>> = BTreeMap::new();
+        let mut paces: BTreeMap<LoadStart, Vec<(usize, Vec<f64>)>> = BTreeMap::new();
         for record in turns.clone() {
             let pace = turns::pace(&record.load).map(|pace| (record.trial, pace));
             paces.entry(start_time(plan, record)).or_default().extend(pace);
         }
         CoRunners {
             usual,
-            of,
+            arms_by_start,
             cpus,
             in_turns: turns.map(|record| CellKey::from_trial(&plan.trials[record.trial])).collect(),
             paces,
         }
     }
 
-    /// Returns the throughput of the others in each round of a load that took turns with them, as
-    /// multiples of their means: the median over all. `None`: no other took turns, or some had
-    /// other rounds.
+    /// Returns, for each round of a load in turns, the median over the other loads of their
+    /// throughput relative to their means. `None`: no other load took turns, or the numbers of
+    /// rounds differ.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
-        let all = self.paces.get(&start_time(plan, record))?;
-        let others: Vec<&[f64]> = all
+        let throughputs = self.paces.get(&start_time(plan, record))?;
+        let others: Vec<&[f64]> = throughputs
             .iter()
             .filter(|(trial, _)| *trial != record.trial)
             .map(|(_, pace)| &pace[..])
@@ -158,44 +160,45 @@ impl CoRunners {
             .then(|| (0..rounds).map(in_round).collect())?
     }
 
-    /// Whether a load was alone, and others of its cell took turns.
+    /// Whether a load was alone, although other loads of its cell took turns.
     pub(crate) fn is_out_of_turn(&self, plan: &Plan, record: &TrialRecord) -> bool {
         record.load.slices_ns.is_none()
             && self.in_turns.contains(&CellKey::from_trial(&plan.trials[record.trial]))
     }
 
-    fn names_of_others(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
+    fn other_names(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
         let own = plan.trials[record.trial].arm;
-        let all = self.of.get(&start_time(plan, record)).into_iter().flatten();
-        all.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
+        let arms = self.arms_by_start.get(&start_time(plan, record)).into_iter().flatten();
+        arms.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether a load ran at the same time as those with which its step most often ran, as far as
-    /// they are known. A load that ran alone never did.
+    /// Whether a load ran at the same time as the most frequent set of arms of its step, as far as
+    /// it is known. It is false for a load that ran alone.
     fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = start_time(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);
-        let is_of_them = |usual: &BTreeSet<usize>| {
-            loads == usual.len() && self.of.get(&began).is_none_or(|arms| arms.is_subset(usual))
+        let has_usual_arms = |usual: &BTreeSet<usize>| {
+            loads == usual.len()
+                && self.arms_by_start.get(&began).is_none_or(|arms| arms.is_subset(usual))
         };
-        loads > 1 && self.usual.get(&began.0).is_none_or(is_of_them)
+        loads > 1 && self.usual.get(&began.0).is_none_or(has_usual_arms)
     }
 }
 
-/// CPUs that a trial's server used within its window.
+/// Returns the CPUs that a trial's server used within its window.
 fn cpus_used(plan: &Plan, record: &TrialRecord) -> Option<f64> {
     let planned = &plan.trials[record.trial];
     let party = plan.launches[planned.launch].party_of(planned.arm)?;
     server_use(&record.load, party, 1.0).cpus
 }
 
-fn start_time(plan: &Plan, record: &TrialRecord) -> Began {
+fn start_time(plan: &Plan, record: &TrialRecord) -> LoadStart {
     let planned = &plan.trials[record.trial];
     let block = plan.launches[planned.launch].block;
     ((planned.workload, planned.step), block, record.load.began_ns)
 }
 
-/// Returns the measured window in pieces of whole intervals; the remainder at its end is left out.
+/// Divides the measured window into pieces of whole intervals. A shorter remainder is left out.
 fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
     let mut from_ns = record.window_ns.0;
     let piece = |end_ns: u64| {
@@ -208,8 +211,8 @@ fn pieces(record: &LoadRecord) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Codes about waiting: for the CPUs of the servers, and for those of the generators.
-const OF_WAITING: [Code; 14] = [
+/// Codes about waiting for the CPUs of servers or generators.
+const WAITING_CODES: [Code; 14] = [
     Code::GeneratorBusy,
     Code::GeneratorCrowded,
     Code::GeneratorStarved,
@@ -226,11 +229,10 @@ const OF_WAITING: [Code; 14] = [
     Code::Cyclic,
 ];
 
-/// Removes caveats about waiting. The times of loads that ran at the same time are not compared, so
-/// no caveat needs to warn about them.
-pub(crate) fn without_waiting(mut all: Vec<Caveat>) -> Vec<Caveat> {
-    all.retain(|caveat| !OF_WAITING.contains(&caveat.code));
-    all
+/// Removes caveats about waiting. They do not apply to a duet, whose times are not compared.
+pub(crate) fn without_wait_caveats(mut caveats: Vec<Caveat>) -> Vec<Caveat> {
+    caveats.retain(|caveat| !WAITING_CODES.contains(&caveat.code));
+    caveats
 }
 
 /// Returns the caveat of a trial that was one of several at the same time.
@@ -271,18 +273,19 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
     Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads}))
 }
 
-/// Returns the caveat of a server that is switched between requests, on CPUs that are idle at
-/// times. A wake-up costs more on an idle CPU, and the other server's pace decides which server
-/// finds it idle. A server with 6 µs more work per request was shown as 30 % cheaper at one
-/// connection.
-pub(crate) fn idle_cpus(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
+/// Returns the caveat of a duet whose CPUs are idle at times, while the server is switched between
+/// requests.
+///
+/// A wake-up costs more on an idle CPU, and the other server's pace decides which server finds it
+/// idle. In one measurement, a server with 6 µs more work per request appeared 30 % cheaper.
+pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
     /// Least share of the CPUs that counts as full.
-    const FULL: f64 = 0.9;
-    /// Least number of context switches per request that make wake-ups a part of its cost.
-    const WAKES: f64 = 0.2;
+    const FULL_SHARE: f64 = 0.9;
+    /// Context switches per request from which on wake-ups are a part of its cost.
+    const MIN_SWITCHES: f64 = 0.2;
     let allowed = Some(server.cpu_allowed_s? / server.window_s).filter(|cpus| *cpus > 0.0)?;
     let (used, switches) = (duet.cpus? / allowed, server.per_request.context_switches?);
-    (duet.loads > 1 && used < FULL && switches >= WAKES).then(|| {
+    (duet.loads > 1 && used < FULL_SHARE && switches >= MIN_SWITCHES).then(|| {
         let message = format!(
             "The servers of this duet used {:.0} % of their CPUs, and this one made {switches:.2} \
              context switches per request. A wake-up costs more on an idle CPU. Which server pays \
@@ -304,10 +307,11 @@ fn other_loads_text(loads: u32) -> String {
     format!("{others} other{}", if others == 1 { "" } else { "s" })
 }
 
-/// Returns what limited a trial. Loads at the same time limit each other, unless the trial failed.
+/// Returns the limiter of a trial. Loads at the same time limit each other, unless the trial
+/// failed.
 pub(crate) fn limiter(duet: Option<&DuetResult>, alone: Limiter) -> Limiter {
-    let is_known = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
-    let is_decided = is_known.contains(&alone.resource);
+    let decided = [Resource::Failure, Resource::Refusal, Resource::DroppedPackets];
+    let is_decided = decided.contains(&alone.resource);
     let Some(duet) = duet.filter(|duet| !is_decided && duet.loads > 1) else { return alone };
     let sentence = format!(
         "Not determined: this server was loaded at the same time as {} on the same CPUs, and they \
@@ -330,8 +334,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A second of warm-up and two measured ones in intervals of 200 ms, with 10 responses and
-    /// `cpu_ns` of CPU time in each, sampled at each edge.
+    /// Returns a record with 1 s of warm-up and 2 s of window. Each interval of 200 ms has 10
+    /// responses and `cpu_ns` of CPU time, and a sample at each edge.
     fn record(cpu_ns: u64) -> LoadRecord {
         let interval = |k: u64| {
             let phase = if k < 5 { Phase::Warmup } else { Phase::Measured };
@@ -354,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Blocks of three servers. In each block, the listed ones were loaded at the same time.
+    /// Returns a run of three servers. In each block, the listed ones were loaded at the same time.
     fn run(blocks: &[&[usize]]) -> Run {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let mut run =
@@ -373,9 +377,9 @@ mod tests {
 
     fn duets(run: &Run) -> Vec<DuetResult> {
         let plan = &run.header.plan;
-        let company = CoRunners::new(plan, &run.trials);
-        let of = |trial| DuetResult::new(plan, trial, Party::SUBJECT, &company);
-        run.trials.iter().filter_map(of).collect()
+        let co_runners = CoRunners::new(plan, &run.trials);
+        let duet_result = |trial| DuetResult::new(plan, trial, Party::SUBJECT, &co_runners);
+        run.trials.iter().filter_map(duet_result).collect()
     }
 
     fn severity(duet: &DuetResult) -> Severity {
@@ -383,10 +387,11 @@ mod tests {
     }
 
     #[test]
-    fn window_is_compared_piece_by_piece() {
+    fn duet_window_has_pieces_of_whole_intervals() {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         let duet = &duets(&run)[3];
-        // Three intervals are the fewest that last half a second, and one is left over.
+        // Three intervals of 200 ms are the fewest with half a second. The last interval is left
+        // over.
         let costs: Vec<_> = duet.rounds.iter().map(|round| round.cpu_us_per_request).collect();
         assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
         assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
@@ -395,12 +400,12 @@ mod tests {
     }
 
     #[test]
-    fn repeats_have_the_same_other_loads() {
+    fn duet_with_other_loads_is_invalid() {
         let all: &[usize] = &[0, 1, 2];
-        // The third was present once, and in that block the others had a third load next to them.
+        // The third server was loaded in one block only. In it, the others are not comparable.
         let pair = duets(&run(&[&[0, 1], all, &[0, 1]]));
-        let usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
-        assert_eq!(usual, [true, true, false, false, false, true, true]);
+        let is_usual: Vec<bool> = pair.iter().map(|duet| duet.is_usual).collect();
+        assert_eq!(is_usual, [true, true, false, false, false, true, true]);
         assert_eq!(severity(&pair[0]), Severity::Info);
         assert!(duet_caveat(&pair[0]).message.contains("1 other (of 2 planned)"));
         assert_eq!(severity(&pair[2]), Severity::Invalid);
@@ -411,46 +416,48 @@ mod tests {
         assert!(
             duets(&run(&[&[0], &[0], &[1]])).iter().all(|duet| severity(duet) == Severity::Invalid)
         );
-        // The record of one is lost, and the others are unchanged.
+        // One record is lost. The others are unchanged.
         let mut lost = run(&[all, all]);
         lost.trials.remove(0);
         assert!(duets(&lost).iter().all(|duet| duet.is_usual));
-        // During the run, each is shown before the others exist.
+        // During the run, each trial is reported before the others exist.
         lost.trials.truncate(1);
         assert_eq!(severity(&duets(&lost)[0]), Severity::Info);
     }
 
     #[test]
-    fn server_without_valid_repeats_is_still_reported() {
+    fn duet_without_valid_repeats_is_reported() {
         let report = crate::report::report(&run(&[[0, 1].as_slice(); 5]));
-        let of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
-        let sentences: Vec<&str> = of_c.answers.iter().map(|answer| &*answer.sentence).collect();
-        let lost = "5 of 5 repeats of B do not count";
-        assert!(sentences.len() == 1 && sentences[0].contains(lost), "{sentences:?}");
+        let effect_of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
+        let sentences: Vec<&str> =
+            effect_of_c.answers.iter().map(|answer| &*answer.sentence).collect();
+        let expected = "5 of 5 repeats of B do not count";
+        assert!(sentences.len() == 1 && sentences[0].contains(expected), "{sentences:?}");
     }
 
     #[test]
-    fn repeat_alone_is_none_of_those_in_turns() {
+    fn repeat_alone_is_out_of_turn() {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         for trial in &mut run.trials {
             let turns = (trial.trial != 4).then(|| vec![(0, 100 * MS)]);
             trial.load = LoadRecord { at_once: None, slices_ns: turns, ..trial.load.clone() };
         }
-        let alone = |run: &Run| -> Vec<usize> {
-            let company = CoRunners::new(&run.header.plan, &run.trials);
-            let is_alone = |record: &&TrialRecord| company.is_out_of_turn(&run.header.plan, record);
+        let trials_out_of_turn = |run: &Run| -> Vec<usize> {
+            let co_runners = CoRunners::new(&run.header.plan, &run.trials);
+            let is_alone =
+                |record: &&TrialRecord| co_runners.is_out_of_turn(&run.header.plan, record);
             run.trials.iter().filter(is_alone).map(|record| record.trial).collect()
         };
-        assert_eq!(alone(&run), [4]);
+        assert_eq!(trials_out_of_turn(&run), [4]);
         // If a cell never took turns, all its repeats are comparable.
         run.trials.retain(|record| record.trial != 1);
-        assert_eq!(alone(&run), [0; 0]);
+        assert_eq!(trials_out_of_turn(&run), [0; 0]);
     }
 
     #[test]
-    fn caveats_about_waiting_are_removed() {
+    fn wait_caveats_are_removed() {
         let all = vec![info(Code::GeneratorStarved, "x"), info(Code::WrongAnswers, "y")];
-        let codes: Vec<Code> = without_waiting(all).iter().map(|caveat| caveat.code).collect();
+        let codes: Vec<Code> = without_wait_caveats(all).iter().map(|caveat| caveat.code).collect();
         assert_eq!(codes, [Code::WrongAnswers]);
     }
 }

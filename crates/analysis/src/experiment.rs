@@ -17,7 +17,7 @@ use crate::cell::{CellKey, Shape};
 use crate::compare::{self, ArmComparison, ComparisonAnswer, ComparisonRow};
 use crate::design::Design;
 use crate::grid::Grid;
-use crate::json_difference::differing;
+use crate::json_difference::visit_differences;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::{RepeatValue, Series};
@@ -161,7 +161,7 @@ fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let named: Vec<usize> = all.clone().filter(is_asked).collect();
     let are_controls = named.len() < 2 && experiment.arms.is_empty();
     let selected = if are_controls { all.collect() } else { named };
-    // Of twins, only the first is compared.
+    // Only the first of several twins is compared.
     let has_no_earlier_twin =
         |arm: &usize| selected.iter().all(|other| other >= arm || !are_twins(plan, *other, *arm));
     selected.iter().copied().filter(has_no_earlier_twin).collect()
@@ -369,7 +369,7 @@ fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     };
-    differing(name, a, b, &mut |path, a, b| {
+    visit_differences(name, a, b, &mut |path, a, b| {
         let what = path.rsplit('.').next().unwrap_or(path).into();
         found.push(ConditionChange { what, from: text(a), to: text(b) });
     });

@@ -1,5 +1,5 @@
-//! Hand-made records for tests of rules: one second in which some requests were scheduled and
-//! answered.
+//! Builds records by hand for tests: by default one second with some scheduled and answered
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ use crate::verdict::{self, Context};
 
 const S: u64 = 1_000_000_000;
 
-/// 64 connections, each answered after 1 ms; one request in flight on average.
+/// Returns a load of one second over 64 connections. Each of its `answers` responses takes 1 ms.
 pub fn record(answers: u64) -> LoadRecord {
     let mut times = Recording::new();
     (0..answers).for_each(|_| times.record(1_000_000));
@@ -82,12 +82,12 @@ pub fn record(answers: u64) -> LoadRecord {
     }
 }
 
-/// A trial of the first start with this load.
+/// Returns a trial of the first start with this load.
 pub fn trial_record(trial: usize, load: LoadRecord) -> TrialRecord {
     TrialRecord { trial, start: 0, load, checks: Vec::new(), ceiling: None }
 }
 
-/// The result of a record: in a closed loop, or with Poisson arrivals at `rate`.
+/// Returns the result of a record: in a closed loop, or with Poisson arrivals at `rate`.
 pub fn result(record: &LoadRecord, rate: Option<f64>) -> LoadResult {
     let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
     verdict::load(record, config(arrivals), &Context::default())
@@ -98,7 +98,7 @@ pub fn config(arrivals: Arrivals) -> LoadConfig {
     LoadConfig::new(&workload(), &load(), &step(arrivals), 1)
 }
 
-/// One second of load by one thread, without a warm-up.
+/// Returns the plan of one second of load by one thread, without a warm-up.
 pub fn load() -> Load {
     Load {
         warmup_ns: 0,
@@ -126,7 +126,7 @@ pub fn load() -> Load {
     }
 }
 
-/// A check over plain HTTP/1.1 with this observed result.
+/// Returns a check over plain HTTP/1.1 with this observed result.
 pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     CheckResult {
         of_life: false,
@@ -141,12 +141,12 @@ pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     }
 }
 
-/// 64 connections, with one request in flight on each.
+/// Returns a step with 64 connections, and one request in flight on each.
 pub fn step(arrivals: Arrivals) -> Step {
     Step { connections: 64, streams: 1, pipeline: 1, arrivals, pass: 1 }
 }
 
-/// One request without expectations.
+/// Returns a workload of one request without expectations.
 pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
     Workload {
@@ -158,7 +158,7 @@ pub fn workload() -> Workload {
     }
 }
 
-/// A suite of five repeats of these subjects.
+/// Returns the plan of a suite with five repeats of these subjects.
 pub fn plan(subjects: Vec<Subject>) -> Plan {
     Plan {
         suite: Suite {
@@ -198,7 +198,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
     }
 }
 
-/// A subject's only arm.
+/// Returns the only arm of a subject.
 pub fn arm((index, subject): (usize, &Subject)) -> Arm {
     let placement = Placement { subject: vec![0, 1], generator: vec![2] };
     let conditions = Conditions { placement, ..Conditions::default() };
@@ -207,14 +207,15 @@ pub fn arm((index, subject): (usize, &Subject)) -> Arm {
 
 pub const MS: u64 = 1_000_000;
 
-/// One second with a server of these threads: each ran and waited for a CPU, in milliseconds.
-pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
+/// Returns one second of load on a server. `threads`: how long each thread ran and waited for a
+/// CPU, in milliseconds.
+pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     let used = |share: u64| PartyUse {
         cgroup: Some(CgroupUse {
             cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
             periods: Some(10 * share),
             throttled_periods: Some(4 * share),
-            // Summed over four CPUs, as the kernel does.
+            // The sum over four CPUs, as in the kernel.
             throttled_ns: Some(1600 * MS * share),
             ..CgroupUse::default()
         }),
@@ -236,7 +237,7 @@ pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
     record
 }
 
-/// A part of a run, from a start on.
+/// Returns a later part of a run, from a start on.
 pub fn resumption(
     run: &Run,
     from_start: usize,
@@ -252,7 +253,7 @@ pub fn resumption(
     }
 }
 
-/// A start whose warm-up took ten slices of an eighth of a second and 1,000 responses each.
+/// Returns a start whose warm-up has ten slices of 125 ms with 1,000 responses each.
 pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecord {
     let slices = (0..10).map(|round| WarmUpSlice {
         round,
@@ -272,20 +273,22 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
-/// Number of a trial's answers, and of its memory's bytes: different in every trial.
+/// Returns the number of responses, and of bytes of memory, of a trial. It differs in every trial.
 pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }
 
-/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two
-/// workloads at two steps. In the fast one's first cell the server failed in the first repeat, and
-/// a check failed in the second and the third: first without a response, then with a wrong one.
-pub fn reported() -> Report {
+/// Returns the report of [`five_blocks`].
+pub fn five_block_report() -> Report {
     static REPORTED: LazyLock<Report> = LazyLock::new(|| report(&five_blocks()));
     REPORTED.clone()
 }
 
-/// The run behind [`reported`].
+/// Returns a run with five blocks of a slow server, a fast one, a control and a skipped one, each
+/// with two workloads at two steps.
+///
+/// In the first cell of the fast server, it failed in the first repeat. A check failed in the
+/// second repeat without a response, and in the third with an incorrect one.
 pub fn five_blocks() -> Run {
     let named =
         |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
@@ -317,10 +320,10 @@ pub fn five_blocks() -> Run {
                 let mut times = Recording::new();
                 (0..n).for_each(|_| times.record(2_000_000));
                 record.load.intervals[0].times.response = times.seal();
-                // Little's law does not hold here; without edges it is not checked.
+                // Little's law does not hold here. Without edges it is not checked.
                 record.load.edges = None;
             }
-            spoil(&mut record, (arm, launch.block, workload, step));
+            make_invalid(&mut record, (arm, launch.block, workload, step));
             plan.trials.push(plan::Trial { launch: number, arm, workload, step, seed: 0 });
             trials.push(record);
         }
@@ -328,8 +331,7 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
-/// This many blocks of servers at one step, with the number of responses that `answers` returns for
-/// an arm in a block.
+/// Returns a run of servers at one step. `answers`: the number of responses of an arm in a block.
 pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
     let mut plan = plan(subjects);
     plan.load.steps = vec![step(Arrivals::Closed)];
@@ -368,7 +370,8 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
     }
 }
 
-fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
+/// Makes the trials of [`five_blocks`] that do not count.
+fn make_invalid(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
     let check = |answered| CheckResult { answered, ..check("c", false, "") };
     match trial {
         (1, 0, 0, 0) => record.load.server_failure = Some("it left".into()),

@@ -1,4 +1,5 @@
-//! The trials of a run by cell and block, built once for everything that summarises repeats.
+//! Groups the trials of a run by cell and block. It is built once, for all modules that summarize
+//! repeats.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ impl<'a> Grid<'a> {
         Grid { cells }
     }
 
-    /// The cell with this key; `None`: it has no trials.
+    /// Returns the cell with this key; `None`: it has no trials.
     #[must_use]
     pub fn get(&self, key: CellKey) -> Option<&Cell<'a>> {
         self.cells.get(&key)
@@ -37,7 +38,7 @@ impl<'a> Grid<'a> {
         self.cells.iter().map(|(key, cell)| (*key, cell))
     }
 
-    /// The cells of an arm with a workload, step by step.
+    /// Returns the cells of an arm with a workload, step by step.
     pub fn steps(&self, arm: usize, workload: usize) -> impl Iterator<Item = (CellKey, &Cell<'a>)> {
         self.cells().filter(move |(key, _)| (key.arm, key.workload) == (arm, workload))
     }
@@ -65,53 +66,54 @@ impl<'a> Cell<'a> {
         self.trials.iter().copied().filter(|trial| trial.valid)
     }
 
-    /// A metric over the cell's repeats.
+    /// Returns a metric over the cell's repeats.
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
-        let counted = self.trials.iter().filter(|trial| metric.counts(trial));
+        let counted = self.trials.iter().filter(|trial| metric.includes(trial));
         let points: Series =
             counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
         points
             .with_turns(counted.filter_map(|trial| Some((trial.block, metric.turn_values(trial)?))))
     }
 
-    /// Every metric over the cell's repeats.
+    /// Returns every metric over the cell's repeats.
     #[must_use]
     pub fn metrics(&self) -> ByMetric {
-        let of = |metric: &Metric| {
+        let over_step = |metric: &Metric| {
             let series = self.series(metric);
             let over = series.repeated();
-            // Repeats with too few samples are the slow ones: the others are no fair selection.
+            // Repeats with too few samples are the slow ones, so the others would be a biased
+            // selection.
             let over = match metric.is_percentile() && !series.has_all_points() {
                 true => Repeated { median: None, min: None, max: None, interval: None, ..over },
                 false => over,
             };
             OverStep { over, beyond: series.unanswered_count() }
         };
-        let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
-        all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
+        let steps = METRICS.iter().map(|metric| (metric.key, over_step(metric)));
+        steps.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
     }
 
-    /// Ratios of every metric to another cell's, paired by block.
+    /// Returns the ratios of every metric to another cell's, paired by block.
     #[must_use]
     pub fn ratios_to(&self, base: &Cell<'_>) -> Ratios {
         let comparable = METRICS.iter().filter(|metric| metric.has_ratios());
-        let all = comparable
+        let ratios = comparable
             .map(|metric| (metric.key, self.series(metric).ratios_to(&base.series(metric))));
-        all.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
+        ratios.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
     }
 
-    /// The cell with only the trials for which `holds` is true; it may be empty.
+    /// Returns the cell with only the trials for which `is_included` is true. It may be empty.
     #[must_use]
-    pub fn only(&self, holds: impl Fn(&TrialResult) -> bool) -> Cell<'a> {
-        Cell { trials: self.trials.iter().copied().filter(|trial| holds(trial)).collect() }
+    pub fn select(&self, is_included: impl Fn(&TrialResult) -> bool) -> Cell<'a> {
+        Cell { trials: self.trials.iter().copied().filter(|trial| is_included(trial)).collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
     use crate::load::Percentiles;
 
     const fn key(arm: usize, workload: usize, step: usize) -> CellKey {
@@ -120,8 +122,8 @@ mod tests {
 
     /// Slow repeats have too few samples for a percentile.
     #[test]
-    fn percentile_that_some_repeats_lack_has_no_median() {
-        let mut trials = reported().trials;
+    fn percentile_missing_in_repeat_has_no_median() {
+        let mut trials = five_block_report().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         let p50 = |trials: &[TrialResult]| {
             let grid = Grid::new(trials);
@@ -134,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn trials_are_found_by_cell_in_the_order_of_blocks() {
-        let mut trials = reported().trials;
+    fn grid_has_trials_by_cell_and_block() {
+        let mut trials = five_block_report().trials;
         trials.reverse();
         let grid = Grid::new(&trials);
         let cell = grid.get(key(1, 0, 1)).unwrap();
@@ -144,14 +146,14 @@ mod tests {
         let steps: Vec<CellKey> = grid.steps(2, 1).map(|(key, _)| key).collect();
         assert_eq!(steps, [key(2, 1, 0), key(2, 1, 1)]);
         assert!(grid.has_arm(2) && !grid.has_arm(3));
-        let spoilt = grid.get(key(1, 0, 0)).unwrap();
-        assert_eq!(spoilt.valid().map(|t| t.block).collect::<Vec<_>>(), [2, 4, 5]);
-        assert_eq!(spoilt.only(|t| t.block > 3).trials().len(), 2);
+        let cell_with_invalid = grid.get(key(1, 0, 0)).unwrap();
+        assert_eq!(cell_with_invalid.valid().map(|t| t.block).collect::<Vec<_>>(), [2, 4, 5]);
+        assert_eq!(cell_with_invalid.select(|t| t.block > 3).trials().len(), 2);
     }
 
     #[test]
-    fn metric_is_left_out_only_if_nothing_at_all_is_known_of_it() {
-        let mut trials: Vec<TrialResult> = reported().trials;
+    fn metric_is_omitted_only_without_any_repeat() {
+        let mut trials: Vec<TrialResult> = five_block_report().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         for trial in &mut trials {
             // Nearly all requests were never answered.

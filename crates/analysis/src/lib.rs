@@ -1,8 +1,7 @@
-//! Computes every number after the archive, once: results of loads, use of servers,
-//! verdicts, comparisons.
+//! Computes all results from archived records: loads, use of servers, verdicts, comparisons.
 //!
-//! Pure functions of archived records. The types with `Serialize` are the contract for JSON
-//! (docs/schema/).
+//! Each number is computed in one place, by pure functions, so that every output agrees. The types
+//! with `Serialize` are the contract for JSON (docs/schema/).
 #![forbid(unsafe_code)]
 
 pub mod backend;

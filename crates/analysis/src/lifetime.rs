@@ -1,7 +1,7 @@
-//! Answers of each start of an arm over its whole life, and the CPU time for them, from exec on.
+//! Computes the CPU time per request of each start over its whole life, from exec on.
 //!
-//! CPU time per request in a step is that of a warm server. Over its life a server also starts,
-//! loads its code, and compiles it, which has a price too.
+//! CPU time per request of a step is that of a warm server. Over its life a server also starts,
+//! loads its code and compiles it, which costs CPU time, too.
 
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
@@ -54,12 +54,12 @@ pub struct LifePoint {
 
 pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let plan = &run.header.plan;
-    let of_arm = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
-    let starts: Vec<Lifetime> = of_arm.filter_map(|start| lifetime(run, arm, start)).collect();
+    let starts = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
+    let starts: Vec<Lifetime> = starts.filter_map(|start| lifetime(run, arm, start)).collect();
     let cpu_us_per_request = Repeated::new(
         starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
     );
-    // The CPU time includes start-ups and warm-ups already.
+    // The CPU time already includes start-ups and warm-ups.
     let price = |cost: &Cost| {
         Some(cost::price_of_billion(cpu_us_per_request.median?, HeldResources::default(), *cost))
     };
@@ -77,7 +77,7 @@ impl Lifetime {
     }
 }
 
-/// `None`: no trial was measured, or the CPU time is not known.
+/// Returns the life of a start; `None`: no trial was measured, or the CPU time is not known.
 fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let plan = &run.header.plan;
     let launch = &plan.launches[start.launch];
@@ -86,18 +86,18 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let mut trials: Vec<&TrialRecord> =
         run.trials.iter().filter(|t| t.start == start.start).collect();
     trials.sort_by_key(|t| t.load.began_ns);
-    let mut points: Vec<LifePoint> = before_trials(part, trials.first().copied(), party);
+    let mut points: Vec<LifePoint> = points_before_trials(part, trials.first().copied(), party);
     let mut requests = points.last().map_or(0, |point| point.requests);
     for trial in trials {
-        // The CPU time is read as the window closes. Responses in the drain belong to the next
-        // reading.
-        points.push(after_trial(
+        // The CPU time is read when the window closes, so responses of the drain count in the next
+        // point.
+        points.push(point_after_trial(
             plan,
             trial,
             party,
-            requests + right_answers(trial, |phase| phase != Phase::Drain),
+            requests + correct_responses(trial, |phase| phase != Phase::Drain),
         )?);
-        requests += right_answers(trial, |_| true);
+        requests += correct_responses(trial, |_| true);
     }
     let measured = points.iter().filter(|point| point.step.is_some()).count();
     let planned = plan.trials.iter().filter(|trial| trial.launch == start.launch).count();
@@ -108,8 +108,12 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     })
 }
 
-/// Returns the use until the server was ready, and until it was warm, when the first trial begins.
-fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) -> Vec<LifePoint> {
+/// Returns the points before the first trial: when the server was ready, and when it was warm.
+fn points_before_trials(
+    part: &PartStart,
+    first: Option<&TrialRecord>,
+    party: Party,
+) -> Vec<LifePoint> {
     let point = |cpu_ns: u64, requests| LifePoint {
         workload: None,
         step: None,
@@ -117,11 +121,11 @@ fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) ->
         requests,
     };
     let ready = part.startup.and_then(|startup| startup.cpu_ns);
-    let warmed = part.warmup.as_ref().and_then(|warmup| {
+    let warm = part.warmup.as_ref().and_then(|warmup| {
         let begins = first?.load.samples.first()?;
         Some(point(cpu_ns(begins, party)?, warmup.right_answers))
     });
-    ready.map(|ns| point(ns, 0)).into_iter().chain(warmed).collect()
+    ready.map(|ns| point(ns, 0)).into_iter().chain(warm).collect()
 }
 
 /// Returns the CPU time since exec, including ended threads and processes; `None`: it was not read.
@@ -129,8 +133,13 @@ fn cpu_ns(sample: &Sample, party: Party) -> Option<u64> {
     sample.party_use(party)?.cgroup.as_ref()?.cpu_ns
 }
 
-/// `None`: the CPU time was not read.
-fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) -> Option<LifePoint> {
+/// Returns the point at the end of a trial; `None`: the CPU time was not read.
+fn point_after_trial(
+    plan: &Plan,
+    trial: &TrialRecord,
+    party: Party,
+    requests: u64,
+) -> Option<LifePoint> {
     let planned = &plan.trials[trial.trial];
     let cpu_ns = cpu_ns(trial.load.samples.last()?, party)?;
     Some(LifePoint {
@@ -141,13 +150,13 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
     })
 }
 
-/// Returns the correct responses of those phases of a trial.
-fn right_answers(trial: &TrialRecord, of: impl Fn(Phase) -> bool) -> u64 {
+/// Returns the number of correct responses in some phases of a trial.
+fn correct_responses(trial: &TrialRecord, is_counted: impl Fn(Phase) -> bool) -> u64 {
     trial
         .load
         .intervals
         .iter()
-        .filter(|interval| of(interval.phase))
+        .filter(|interval| is_counted(interval.phase))
         .map(Interval::right_answers)
         .sum()
 }
@@ -161,12 +170,12 @@ mod tests {
     use crate::fixture::five_blocks;
 
     #[test]
-    fn life_counts_from_exec_to_the_end_of_its_last_trial() {
+    fn lifetime_includes_start_up_and_all_trials() {
         let mut run = five_blocks();
         run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36, ..Cost::default() });
         let launch =
             run.header.plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
-        let own: Vec<usize> = (0..run.header.plan.trials.len())
+        let trials_of_launch: Vec<usize> = (0..run.header.plan.trials.len())
             .filter(|t| run.header.plan.trials[*t].launch == launch)
             .collect();
         let mut part = PartStart::new(Party::SUBJECT, "b".into());
@@ -182,46 +191,54 @@ mod tests {
             lifetimes(&run, 1),
             Lifetimes { cost_per_billion_requests: None, ..Lifetimes::default() }
         );
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for trial in &mut run.trials {
-            trial.start = if own.contains(&trial.trial) { 7 } else { 1 };
+            trial.start = if trials_of_launch.contains(&trial.trial) { 7 } else { 1 };
             if trial.start != 7 {
                 continue;
             }
-            // The plan had the later trial first.
-            let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
+            // The trials ran in the reverse order of the plan.
+            let later = trials_of_launch.len()
+                - trials_of_launch.iter().position(|t| *t == trial.trial).unwrap();
             trial.load.began_ns = later as u64;
-            // Responses after the window come after the reading of the CPU time.
+            // Responses of the drain arrive after the reading of the CPU time.
             let drained =
                 Interval { phase: Phase::Drain, ..trial.load.intervals.last().unwrap().clone() };
             trial.load.intervals.push(drained);
-            let in_window = right_answers(trial, |phase| phase == Phase::Measured);
-            answers.push((later, in_window, right_answers(trial, |phase| phase == Phase::Drain)));
+            let in_window = correct_responses(trial, |phase| phase == Phase::Measured);
+            responses.push((
+                later,
+                in_window,
+                correct_responses(trial, |phase| phase == Phase::Drain),
+            ));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);
                 sample.party_use_mut(Party::SUBJECT).cgroup =
                     Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
             }
         }
-        answers.sort_unstable();
-        let all = lifetimes(&run, 1);
-        let [life] = all.starts.as_slice() else { panic!("{:?}", all.starts) };
+        responses.sort_unstable();
+        let result = lifetimes(&run, 1);
+        let [life] = result.starts.as_slice() else { panic!("{:?}", result.starts) };
         assert_eq!(life.repeat, 3);
         let (mut total, mut late) = (0, 0);
-        let mut wanted = vec![(2.0, 0)];
-        for (later, n, drained) in answers {
+        let mut expected = vec![(2.0, 0)];
+        for (later, n, drained) in responses {
             total += late + n;
-            wanted.push((later as f64 * 3.0, total));
+            expected.push((later as f64 * 3.0, total));
             late = drained;
         }
         assert!(late > 0);
-        let seen: Vec<(f64, u64)> =
+        let points: Vec<(f64, u64)> =
             life.points.iter().map(|point| (point.cpu_s, point.requests)).collect();
-        assert_eq!(seen, wanted);
-        let each = wanted.last().unwrap().0 * 1e6 / total as f64;
-        assert_eq!(all.cpu_us_per_request.values, [each]);
-        // At 0.36 an hour a CPU second costs 10⁻⁴.
-        assert!((all.cost_per_billion_requests.unwrap() - each * 1e3 * 1e-4).abs() < 1e-9 * each);
+        assert_eq!(points, expected);
+        let cpu_us_per_request = expected.last().unwrap().0 * 1e6 / total as f64;
+        assert_eq!(result.cpu_us_per_request.values, [cpu_us_per_request]);
+        // At 0.36 per hour, a CPU second costs 10⁻⁴.
+        assert!(
+            (result.cost_per_billion_requests.unwrap() - cpu_us_per_request * 1e3 * 1e-4).abs()
+                < 1e-9 * cpu_us_per_request
+        );
         assert!(lifetimes(&run, 0).starts.is_empty());
     }
 }

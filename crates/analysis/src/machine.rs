@@ -1,4 +1,4 @@
-//! Activity of the machine in the measured window, apart from serving and loading.
+//! Computes the activity of the whole machine in the measured window, and that of other programs.
 
 use std::collections::BTreeSet;
 
@@ -74,34 +74,34 @@ impl MachineResult {
     #[must_use]
     pub fn new(record: &LoadRecord) -> MachineResult {
         let drops = MachineDrops::from_load(record);
-        let aside =
+        let whole_load =
             MachineResult { others: other_processes(record), drops, ..MachineResult::default() };
-        let aside = aside.with_heat(record);
+        let whole_load = whole_load.with_heat_throttling(record);
         let edge = |at_ns: u64| {
             let at = record.began_ns + at_ns;
             record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(at))
         };
         let edges = edge(record.window_ns.0).zip(edge(record.window_ns.1));
         let Some((first, last)) = edges.filter(|(first, last)| last.at_ns > first.at_ns) else {
-            return aside;
+            return whole_load;
         };
         let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
         let per_s = |pick: &dyn Fn(&HostUse) -> Option<u64>| {
-            let of = |sample: &Sample| pick(sample.host.as_ref()?);
-            Some(of(last)?.saturating_sub(of(first)?) as f64 / seconds)
+            let value_in = |sample: &Sample| pick(sample.host.as_ref()?);
+            Some(value_in(last)?.saturating_sub(value_in(first)?) as f64 / seconds)
         };
         let share =
             |pick: &dyn Fn(&HostUse) -> Option<u64>| per_s(pick).map(|ns| (ns / 1e9).min(1.0));
         let hosts = || first.host.as_ref().zip(last.host.as_ref());
-        let within: Vec<&HostUse> = record
+        let hosts_in_window: Vec<&HostUse> = record
             .samples
             .iter()
             .filter(|sample| (first.at_ns..=last.at_ns).contains(&sample.at_ns))
             .filter_map(|sample| sample.host.as_ref())
             .collect();
         let mean = |pick: fn(&HostUse) -> Option<u64>| {
-            let all: Vec<u64> = within.iter().filter_map(|host| pick(host)).collect();
-            (!all.is_empty()).then(|| all.iter().sum::<u64>() as f64 / all.len() as f64)
+            let values: Vec<u64> = hosts_in_window.iter().filter_map(|host| pick(host)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<u64>() as f64 / values.len() as f64)
         };
         MachineResult {
             runnable_mean: mean(|h| h.runnable),
@@ -110,18 +110,18 @@ impl MachineResult {
             pressure_cpu: share(&|h| h.pressure?.cpu_ns),
             pressure_memory: share(&|h| h.pressure?.memory_ns),
             pressure_io: share(&|h| h.pressure?.io_ns),
-            disk_read_bytes_per_s: per_s(&|h| of_disks(h, |disk| disk.bytes_read)),
-            disk_written_bytes_per_s: per_s(&|h| of_disks(h, |disk| disk.bytes_written)),
+            disk_read_bytes_per_s: per_s(&|h| sum_of_disks(h, |disk| disk.bytes_read)),
+            disk_written_bytes_per_s: per_s(&|h| sum_of_disks(h, |disk| disk.bytes_written)),
             disk_utilisation: hosts().and_then(|(first, last)| busiest_disk(first, last, seconds)),
-            network_in_bytes_per_s: per_s(&|h| of_links(h, |link| link.bytes_in)),
-            network_out_bytes_per_s: per_s(&|h| of_links(h, |link| link.bytes_out)),
+            network_in_bytes_per_s: per_s(&|h| sum_of_links(h, |link| link.bytes_in)),
+            network_out_bytes_per_s: per_s(&|h| sum_of_links(h, |link| link.bytes_out)),
             busiest_link: hosts().and_then(|(first, last)| busiest_link(first, last, seconds)),
             frequency_mhz: mean(|h| h.frequency_khz).map(|khz| khz / 1e3),
-            ..aside
+            ..whole_load
         }
     }
 
-    fn with_heat(self, record: &LoadRecord) -> MachineResult {
+    fn with_heat_throttling(self, record: &LoadRecord) -> MachineResult {
         let machine = record.client.machine.as_ref();
         let heat = machine
             .and_then(|machine| Some((machine.heat?, machine.everywhere_ns.filter(|ns| *ns > 0)?)));
@@ -133,11 +133,11 @@ impl MachineResult {
     }
 }
 
-fn of_disks(host: &HostUse, pick: fn(&DiskUse) -> u64) -> Option<u64> {
+fn sum_of_disks(host: &HostUse, pick: fn(&DiskUse) -> u64) -> Option<u64> {
     Some(host.disks.as_ref()?.iter().map(pick).sum())
 }
 
-fn of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
+fn sum_of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
     Some(host.links.as_ref()?.iter().map(pick).sum())
 }
 
@@ -155,18 +155,18 @@ fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
 
 fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<BusiestLink> {
     let before = first.links.as_ref()?;
-    let used = |link: &LinkUse| {
+    let link_use = |link: &LinkUse| {
         let before = before.iter().find(|before| before.name == link.name)?;
         let bits_per_s = link.bits_per_s.filter(|bits| *bits > 0)? as f64;
-        let (came, went) = (
+        let (received, sent) = (
             link.bytes_in.saturating_sub(before.bytes_in),
             link.bytes_out.saturating_sub(before.bytes_out),
         );
-        let utilisation = came.max(went) as f64 * 8.0 / seconds / bits_per_s;
+        let utilisation = received.max(sent) as f64 * 8.0 / seconds / bits_per_s;
         Some(BusiestLink { name: link.name.clone(), bits_per_s, utilisation: utilisation.min(1.0) })
     };
-    let all = last.links.as_ref()?.iter().filter_map(used);
-    all.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
+    let links = last.links.as_ref()?.iter().filter_map(link_use);
+    links.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
 }
 
 /// Returns the processes outside of the watched parties.
@@ -176,9 +176,10 @@ fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
     let others = record.samples.iter().filter_map(|sample| sample.beside.as_ref());
     let other_pids = others.flat_map(|others| others.pids.iter().copied());
-    let ours = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
-    let ours: BTreeSet<u32> = ours.chain(other_pids).collect();
-    let others = machine.everywhere.as_ref()?.iter().filter(|other| !ours.contains(&other.pid));
+    let watched_pids = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
+    let watched_pids: BTreeSet<u32> = watched_pids.chain(other_pids).collect();
+    let others =
+        machine.everywhere.as_ref()?.iter().filter(|other| !watched_pids.contains(&other.pid));
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds;
     Some(
         others
@@ -190,13 +191,13 @@ fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::observed;
+    use crate::fixture::record_with_threads;
     use dyno_archive::machine::{MachineUse, OtherUse};
     use dyno_archive::sample::PressureUse;
 
     #[test]
-    fn machine_is_measured_between_the_windows_edges() {
-        let mut record = observed(&[(500, 0)]);
+    fn machine_result_is_between_window_edges() {
+        let mut record = record_with_threads(&[(500, 0)]);
         let last = record.samples.len() - 1;
         for (i, sample) in record.samples.iter_mut().enumerate() {
             let host = sample.host.get_or_insert_default();
@@ -241,11 +242,11 @@ mod tests {
 
     #[test]
     fn watched_processes_are_not_others() {
-        let mut record = observed(&[(500, 0)]);
+        let mut record = record_with_threads(&[(500, 0)]);
         let ours = record.samples[0].parties[0].threads[0].pid;
-        let of = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 500_000_000 };
+        let other_use = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 500_000_000 };
         record.client.machine = Some(MachineUse {
-            everywhere: Some(vec![of(ours, "server"), of(ours + 1, "cc1")]),
+            everywhere: Some(vec![other_use(ours, "server"), other_use(ours + 1, "cc1")]),
             everywhere_ns: Some(2_000_000_000),
             ..MachineUse::default()
         });

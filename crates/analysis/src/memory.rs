@@ -1,4 +1,5 @@
-//! Memory of a server per connection and per request in flight, by the steps of a start.
+//! Computes the memory of a server per connection and per request in flight, from the steps of each
+//! start.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub struct MemorySlopes {
     pub per_request_in_flight: Repeated,
 }
 
-/// Least number of different connection or request counts: a line through two points always fits.
+/// Fewest different counts of connections or requests. A line through two points always fits.
 const MIN_POINTS: usize = 3;
 
 impl MemorySlopes {
@@ -27,13 +28,14 @@ impl MemorySlopes {
         for trial in trials.iter().filter(|t| t.valid) {
             by_repeat.entry(trial.repeat).or_default().push(trial);
         }
-        let slopes = |of: fn(&TrialResult) -> f64| {
-            let of_start = |trials: &Vec<&TrialResult>| {
-                let points =
-                    trials.iter().filter_map(|t| Some((of(t), t.server.memory_held_bytes? as f64)));
+        let slopes = |pick: fn(&TrialResult) -> f64| {
+            let slope_of_start = |trials: &Vec<&TrialResult>| {
+                let points = trials
+                    .iter()
+                    .filter_map(|t| Some((pick(t), t.server.memory_held_bytes? as f64)));
                 slope(&points.collect::<Vec<_>>())
             };
-            Repeated::new(by_repeat.values().filter_map(of_start).collect())
+            Repeated::new(by_repeat.values().filter_map(slope_of_start).collect())
         };
         MemorySlopes {
             per_connection: slopes(|t| f64::from(t.step.connections)),
@@ -44,35 +46,35 @@ impl MemorySlopes {
 
 /// Returns the slope of the least-squares line. `None`: too few different points.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
-    let mut places: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
-    if places.len() < MIN_POINTS {
+    let mut distinct_x: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
+    distinct_x.sort_by(f64::total_cmp);
+    distinct_x.dedup();
+    if distinct_x.len() < MIN_POINTS {
         return None;
     }
     let n = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / n;
     let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    let over: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
-    let under: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
-    Some(over / under)
+    let numerator: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let denominator: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    Some(numerator / denominator)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
-    fn slope_is_that_of_the_line_through_the_steps() {
+    fn slope_is_that_of_least_squares_line() {
         let line = [(1.0, 1050.0), (8.0, 1400.0), (64.0, 4200.0)];
         assert!((slope(&line).unwrap() - 50.0).abs() < 1e-9);
         assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
     }
 
     #[test]
-    fn each_start_has_a_slope_of_its_own() {
-        let mut trials: Vec<TrialResult> = reported().trials.into_iter().take(6).collect();
+    fn memory_slopes_have_one_value_per_start() {
+        let mut trials: Vec<TrialResult> = five_block_report().trials.into_iter().take(6).collect();
         for (i, trial) in trials.iter_mut().enumerate() {
             let connections = [1, 8, 64][i % 3];
             trial.valid = true;

@@ -1,5 +1,6 @@
-//! The list of all metrics, each with its name, its unit and its value in a trial. Summaries,
-//! comparisons and tables use [`METRICS`], so a new metric is one more entry here.
+//! Defines all metrics, each with its key, its unit and its value in a trial.
+//!
+//! Summaries, comparisons and tables use [`METRICS`], so a new metric needs only an entry there.
 
 use std::collections::BTreeMap;
 
@@ -95,11 +96,11 @@ impl Metric {
         Metric { over, ..self }
     }
 
-    const fn of_waiting(self) -> Metric {
+    const fn with_waits(self) -> Metric {
         Metric { waits: true, ..self }
     }
 
-    /// The metric with this key.
+    /// Returns the metric with this key.
     ///
     /// # Panics
     /// If no metric has this key.
@@ -112,7 +113,7 @@ impl Metric {
     }
 
     /// Whether a trial counts for the metric.
-    pub(crate) fn counts(&self, trial: &TrialResult) -> bool {
+    pub(crate) fn includes(&self, trial: &TrialResult) -> bool {
         trial.valid || matches!(self.over, TrialSelection::All)
     }
 
@@ -131,9 +132,9 @@ impl Metric {
     /// Returns the metric in the rounds of a trial that took turns, or was one of several at the
     /// same time. `None`: the trial ran alone.
     pub(crate) fn turn_values(&self, trial: &TrialResult) -> Option<TurnValues> {
-        let of_turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
+        let turns = trial.turns.as_ref().map(|turns| (turns.began_ns, &turns.rounds));
         let (began_ns, rounds) =
-            of_turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;
+            turns.or(trial.duet.as_ref().map(|duet| (duet.began_ns, &duet.rounds)))?;
         let pick: Option<fn(&RoundResult) -> Option<f64>> = match self.key {
             key if key == THROUGHPUT.key => Some(|round| round.throughput_rps),
             key if key == CPU.key => Some(|round| round.cpu_us_per_request),
@@ -146,8 +147,8 @@ impl Metric {
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
     fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
-            TrialSelection::Quantile(q, of) => {
-                of(trial).is_some_and(|p| matches!(p.place(q), PercentilePlace::Beyond(_)))
+            TrialSelection::Quantile(q, percentiles) => {
+                percentiles(trial).is_some_and(|p| matches!(p.place(q), PercentilePlace::Beyond(_)))
             }
             TrialSelection::Valid | TrialSelection::All => false,
         }
@@ -157,8 +158,8 @@ impl Metric {
         matches!(self.over, TrialSelection::Quantile(..))
     }
 
-    /// Whether two cells may be compared by this metric. A metric over all trials includes refused
-    /// ones, which belong to no pair.
+    /// Whether two cells may be compared by this metric. A metric over all trials includes invalid
+    /// ones, which are not in pairs.
     pub(crate) const fn has_ratios(&self) -> bool {
         !matches!(self.over, TrialSelection::All)
     }
@@ -196,7 +197,7 @@ fn server(t: &TrialResult) -> &ServerUse {
     &t.server
 }
 
-/// Memory that the server itself holds, in bytes.
+/// Returns the memory that the server itself holds, in bytes.
 pub(crate) fn memory(t: &TrialResult) -> Option<f64> {
     t.server.memory_held_bytes.map(|bytes| bytes as f64)
 }
@@ -206,19 +207,19 @@ use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
 
 pub const THROUGHPUT: Metric =
     metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps))
-        .of_waiting();
+        .with_waits();
 pub const RESPONSE_P50: Metric =
     metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
         .with_selection(TrialSelection::Quantile(0.5, response))
-        .of_waiting();
+        .with_waits();
 pub const RESPONSE_P90: Metric =
     metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t)?.p90)
         .with_selection(TrialSelection::Quantile(0.9, response))
-        .of_waiting();
+        .with_waits();
 pub const RESPONSE_P99: Metric =
     metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t)?.p99)
         .with_selection(TrialSelection::Quantile(0.99, response))
-        .of_waiting();
+        .with_waits();
 pub const ERROR_SHARE: Metric =
     metric("error_share", "Due requests without a correct response", Share, Lower, |t| {
         Some(t.error_share)
@@ -240,7 +241,7 @@ pub const MEMORY_TIME: Metric = metric(
     Lower,
     |t| server(t).memory_mb_s_per_request,
 )
-.of_waiting();
+.with_waits();
 pub const PAGE_CACHE: Metric =
     metric("server_memory_file_bytes", "Page cache of the server's files", Bytes, Neither, |t| {
         Some(server(t).memory_file_bytes? as f64)
@@ -256,7 +257,7 @@ pub const CONTEXT_SWITCHES: Metric = metric(
     Neither,
     |t| server(t).per_request.context_switches,
 )
-.of_waiting();
+.with_waits();
 
 /// Every metric, in the order of tables.
 pub const METRICS: &[Metric] = &[
@@ -268,15 +269,15 @@ pub const METRICS: &[Metric] = &[
         response(t)?.p99_9
     })
     .with_selection(TrialSelection::Quantile(0.999, response))
-    .of_waiting(),
+    .with_waits(),
     metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
         .with_selection(TrialSelection::Quantile(0.5, service))
-        .of_waiting(),
+        .with_waits(),
     metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
         .with_selection(TrialSelection::Quantile(0.99, service))
-        .of_waiting(),
+        .with_waits(),
     metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99)
-        .of_waiting(),
+        .with_waits(),
     ERROR_SHARE,
     CPU,
     metric(
@@ -300,7 +301,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| server(t).cpu_utilisation,
     )
-    .of_waiting(),
+    .with_waits(),
     metric(
         "server_busiest_thread",
         "Server's busiest thread, share of a CPU",
@@ -308,7 +309,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| server(t).busiest_thread_utilisation,
     )
-    .of_waiting(),
+    .with_waits(),
     metric("server_threads", "Server's threads", Count, Neither, |t| {
         server(t).threads.filter(|n| *n > 0).map(|n| n as f64)
     }),
@@ -319,12 +320,12 @@ pub const METRICS: &[Metric] = &[
         Lower,
         |t| server(t).per_request.run_delay_us,
     )
-    .of_waiting(),
+    .with_waits(),
     CONTEXT_SWITCHES,
     metric("server_wakeups_per_request", "Server's wake-ups per response", Count, Neither, |t| {
         server(t).per_request.wakeups
     })
-    .of_waiting(),
+    .with_waits(),
     metric(
         "server_page_faults_per_request",
         "Server's page faults per response",
@@ -339,23 +340,23 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| Some(server(t).calls.as_ref()?.per_response),
     )
-    .of_waiting(),
+    .with_waits(),
     metric("server_bytes_per_read", "Bytes per read of the server", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.reads?.bytes_per_call
     })
-    .of_waiting(),
+    .with_waits(),
     metric("server_bytes_per_write", "Bytes per write of the server", Bytes, Neither, |t| {
         server(t).calls.as_ref()?.writes?.bytes_per_call
     })
-    .of_waiting(),
+    .with_waits(),
     metric("server_writes_per_request", "Server's writes per response", Count, Neither, |t| {
         Some(server(t).calls.as_ref()?.writes?.per_response)
     })
-    .of_waiting(),
+    .with_waits(),
     metric("server_events_per_wait", "Events per event wait of the server", Count, Neither, |t| {
         server(t).calls.as_ref()?.events_per_wait
     })
-    .of_waiting(),
+    .with_waits(),
     metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
         server(t).sockets.as_ref()?.nodelay
     }),
@@ -374,15 +375,15 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| t.load.tcp.data_segments_per_response,
     )
-    .of_waiting(),
+    .with_waits(),
     metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
         t.load.tcp.retransmits.map(|n| n as f64)
     })
-    .of_waiting(),
+    .with_waits(),
     metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
     })
-    .of_waiting(),
+    .with_waits(),
     metric(
         "http2_segments_per_response",
         "TCP segments received per HTTP/2 response",
@@ -390,7 +391,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| t.load.http2.as_ref()?.segments_per_response,
     )
-    .of_waiting(),
+    .with_waits(),
     metric("frames_per_response", "HTTP/2 frames received per response", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
     }),
@@ -411,24 +412,24 @@ pub const METRICS: &[Metric] = &[
     metric("window_stalls", "Stalls of request bodies on HTTP/2 windows", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
-    .of_waiting(),
+    .with_waits(),
     metric("requests_retried", "HTTP/2 requests sent again", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.retried as f64)
     }),
     metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive
     })
-    .of_waiting(),
+    .with_waits(),
     metric("pages_per_second", "Pages", PerSecond, Higher, |t| {
         Some(t.load.pages.as_ref()?.per_second)
     })
-    .of_waiting(),
+    .with_waits(),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
         .with_selection(TrialSelection::Quantile(0.5, page))
-        .of_waiting(),
+        .with_waits(),
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
         .with_selection(TrialSelection::Quantile(0.99, page))
-        .of_waiting(),
+        .with_waits(),
     metric(
         "connect_p50_us",
         "Connection set-up time (TCP, whole load), p50",
@@ -436,7 +437,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         |t| t.load.connect_us.p50,
     )
-    .of_waiting(),
+    .with_waits(),
     metric(
         "connect_p99_us",
         "Connection set-up time (TCP, whole load), p99",
@@ -444,7 +445,7 @@ pub const METRICS: &[Metric] = &[
         Lower,
         |t| t.load.connect_us.p99,
     )
-    .of_waiting(),
+    .with_waits(),
     metric(
         "retransmits_per_million_responses",
         "Generator's TCP retransmits per million responses",
@@ -452,9 +453,9 @@ pub const METRICS: &[Metric] = &[
         Lower,
         |t| t.load.tcp.retransmits_per_million_responses,
     )
-    .of_waiting(),
-    // Bytes and CPU time are each taken per second, because the server's observed window differs a
-    // little from the load's.
+    .with_waits(),
+    // Bytes and CPU time are divided by their own windows, because the server's observed window
+    // differs slightly from the load's.
     metric(
         "bytes_per_server_cpu_second",
         "Bytes received per CPU second of the server",
@@ -476,7 +477,7 @@ pub const METRICS: &[Metric] = &[
             (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
         },
     )
-    .of_waiting(),
+    .with_waits(),
     metric(
         "generator_busiest_thread",
         "Generator's busiest thread, share of a CPU",
@@ -484,7 +485,7 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| Some(t.load.client.busiest_thread_utilisation),
     )
-    .of_waiting(),
+    .with_waits(),
     metric(
         "generator_cpu_us_per_exchange",
         "Generator's CPU time per request",
@@ -492,9 +493,9 @@ pub const METRICS: &[Metric] = &[
         Neither,
         |t| t.load.client.cpu_us_per_exchange,
     )
-    .of_waiting(),
+    .with_waits(),
     metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus)
-        .of_waiting(),
+        .with_waits(),
     PAGE_CACHE,
     KERNEL_MEMORY,
 ];
@@ -502,10 +503,10 @@ pub const METRICS: &[Metric] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
-    fn metrics_have_names_of_their_own() {
+    fn metric_keys_are_unique() {
         for (i, metric) in METRICS.iter().enumerate() {
             assert!(
                 METRICS[..i].iter().all(|other| other.key != metric.key),
@@ -520,15 +521,15 @@ mod tests {
         }
     }
 
-    /// A metric's value in a trial after a change.
+    /// Returns the value of a metric in a trial after a change.
     fn value_of(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
-        let mut trial = reported().trials.remove(0);
+        let mut trial = five_block_report().trials.remove(0);
         change(&mut trial);
         (Metric::from_key(key).pick)(&trial)
     }
 
     #[test]
-    fn metrics_are_quotients_of_what_was_counted() {
+    fn metric_values_are_quotients_of_counts() {
         // Four CPU seconds in two seconds are two CPUs. 1,000 bytes in half a second are 2,000 in
         // one.
         let bytes = |t: &mut TrialResult| {
@@ -550,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_without_anything_to_divide_by_is_not_known() {
+    fn metric_without_divisor_is_none() {
         let no_answers = |t: &mut TrialResult| {
             (t.load.tcp.retransmits, t.load.bytes.responses) = (Some(3), 0);
         };
@@ -566,19 +567,20 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_their_own_distribution() {
+    fn percentile_metrics_use_their_distribution() {
         let value_of = |key: &str| {
             value_of(key, |t| {
-                let of = |us: f64| Percentiles {
+                let percentiles = |us: f64| Percentiles {
                     p50: Some(us),
                     p99: Some(us + 1.0),
                     ..Percentiles::default()
                 };
-                (t.load.response_time_us, t.load.service_time_us) = (of(10.0), of(20.0));
-                (t.load.send_lag_us, t.load.connect_us) = (of(30.0), of(40.0));
+                (t.load.response_time_us, t.load.service_time_us) =
+                    (percentiles(10.0), percentiles(20.0));
+                (t.load.send_lag_us, t.load.connect_us) = (percentiles(30.0), percentiles(40.0));
             })
         };
-        for (key, wanted) in [
+        for (key, expected) in [
             ("response_p50_us", Some(10.0)),
             ("response_p99_us", Some(11.0)),
             ("service_p50_us", Some(20.0)),
@@ -587,13 +589,13 @@ mod tests {
             ("connect_p50_us", Some(40.0)),
             ("page_p50_us", None),
         ] {
-            assert_eq!(value_of(key), wanted, "{key}");
+            assert_eq!(value_of(key), expected, "{key}");
         }
     }
 
     #[test]
-    fn percentiles_may_be_beyond_and_errors_are_of_all_trials() {
-        let mut trial = reported().trials.remove(0);
+    fn error_share_includes_invalid_trials() {
+        let mut trial = five_block_report().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
         assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Beyond);
@@ -605,9 +607,9 @@ mod tests {
         assert_eq!(THROUGHPUT.point(&trial), RepeatValue::Known(trial.load.throughput_rps));
         trial.valid = false;
         assert!(
-            ERROR_SHARE.counts(&trial)
-                && !THROUGHPUT.counts(&trial)
-                && !RESPONSE_P50.counts(&trial)
+            ERROR_SHARE.includes(&trial)
+                && !THROUGHPUT.includes(&trial)
+                && !RESPONSE_P50.includes(&trial)
         );
         assert!(!ERROR_SHARE.has_ratios() && THROUGHPUT.has_ratios() && RESPONSE_P50.has_ratios());
     }

@@ -1,4 +1,4 @@
-//! Steps whose throughput is a mean of several levels.
+//! Finds steps whose throughput is a mean of several levels, which the server did not sustain.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,14 +29,14 @@ impl Mixture {
     pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
         let mut all: Vec<&TrialResult> =
             trials.filter(|trial| trial.valid || is_limited_by_generator(trial)).collect();
-        // If any repeat counts, those that the generator limited are in no median.
+        // Repeats that the generator limited are used only if no repeat is valid.
         if all.iter().any(|trial| trial.valid) {
             all.retain(|trial| trial.valid);
         }
         all.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
         let changed: Vec<(f64, f64)> = all.iter().filter_map(|trial| levels(trial)).collect();
         let (first, second) = (all.len().checked_sub(1)? / 2, all.len() / 2);
-        let is_middle = [first, second].iter().any(|place| levels(all[*place]).is_some());
+        let is_middle = [first, second].iter().any(|index| levels(all[*index]).is_some());
         if !is_middle && 2 * changed.len() < all.len() {
             return None;
         }
@@ -50,24 +50,24 @@ impl Mixture {
     }
 }
 
-/// Share of the window that one stall takes from which on the mean is far from every level.
-const STALLED: f64 = 0.1;
+/// Least share of the window that one stall must last to count as a level.
+const MIN_STALL_SHARE: f64 = 0.1;
 
 /// Returns the lowest and the highest level of a repeat whose caveats report several.
 fn levels(trial: &TrialResult) -> Option<(f64, f64)> {
-    pieces(trial).or_else(|| stalled(trial))
+    piece_levels(trial).or_else(|| stall_levels(trial))
 }
 
-/// Nothing, and the throughput of the time without stalls.
-fn stalled(trial: &TrialResult) -> Option<(f64, f64)> {
-    let stalled = trial.caveats.iter().find(|caveat| caveat.code == Code::Stalled)?;
-    let number = |key: &str| stalled.evidence[key].as_f64();
-    let is_long = number("longest_s")? >= STALLED * trial.load.duration_s;
+/// Returns 0 and the throughput outside of stalls, if the trial had a long stall.
+fn stall_levels(trial: &TrialResult) -> Option<(f64, f64)> {
+    let caveat = trial.caveats.iter().find(|caveat| caveat.code == Code::Stalled)?;
+    let number = |key: &str| caveat.evidence[key].as_f64();
+    let is_long = number("longest_s")? >= MIN_STALL_SHARE * trial.load.duration_s;
     let share = number("share").filter(|share| is_long && *share < 1.0)?;
     Some((0.0, trial.load.throughput_rps / (1.0 - share)))
 }
 
-fn pieces(trial: &TrialResult) -> Option<(f64, f64)> {
+fn piece_levels(trial: &TrialResult) -> Option<(f64, f64)> {
     let has_levels = trial.caveats.iter().any(|caveat| THROUGHPUT_LEVELS.contains(&caveat.code));
     let pieces =
         trial.steadiness.as_ref().filter(|_| has_levels)?.pieces.iter().map(|p| p.throughput_rps);
@@ -78,14 +78,14 @@ fn pieces(trial: &TrialResult) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::caveat::{Caveat, Code, Severity, info};
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
     use crate::window_levels::{Pattern, Piece, Steadiness};
 
-    /// Repeats with these means; `Some`: of two levels.
-    fn repeats(all: &[(f64, Option<(f64, f64)>)]) -> Option<Mixture> {
-        let one = reported().trials.remove(0);
+    /// Returns the mixture of repeats with these means, some of which have two levels.
+    fn repeats(levels_of_repeats: &[(f64, Option<(f64, f64)>)]) -> Option<Mixture> {
+        let trial = five_block_report().trials.remove(0);
         let repeat = |(mean, levels): &(f64, Option<(f64, f64)>)| {
-            let mut trial = one.clone();
+            let mut trial = trial.clone();
             (trial.valid, trial.caveats) = (true, Vec::new());
             trial.load.throughput_rps = *mean;
             if let Some((first, last)) = *levels {
@@ -102,14 +102,14 @@ mod tests {
             }
             trial
         };
-        let trials: Vec<TrialResult> = all.iter().map(repeat).collect();
+        let trials: Vec<TrialResult> = levels_of_repeats.iter().map(repeat).collect();
         Mixture::new(trials.iter())
     }
 
     #[test]
     fn repeat_with_long_stalls_is_a_mixture() {
-        let stalled = |share: f64, longest: f64| {
-            let mut trial = reported().trials.remove(0);
+        let stall_levels = |share: f64, longest: f64| {
+            let mut trial = five_block_report().trials.remove(0);
             (trial.valid, trial.load.throughput_rps) = (true, 750.0);
             let longest_s = longest * trial.load.duration_s;
             let evidence = serde_json::json!({"share": share, "longest_s": longest_s});
@@ -118,9 +118,9 @@ mod tests {
             let found = Mixture::new([trial].iter());
             found.map(|mixture| (mixture.lowest_rps, mixture.highest_rps))
         };
-        assert_eq!(stalled(0.5, 0.3), Some((0.0, 1500.0)));
-        // Short pauses that come again and again are part of a level.
-        assert_eq!(stalled(0.5, 0.09), None);
+        assert_eq!(stall_levels(0.5, 0.3), Some((0.0, 1500.0)));
+        // Recurring short pauses are a part of a level.
+        assert_eq!(stall_levels(0.5, 0.09), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The noise floor of each metric: the spread between repeats of one step, and the smallest
-//! detectable difference between two servers.
+//! Computes the noise floor of each metric: the spread between repeats of one step, and the
+//! smallest detectable difference between two servers.
 
 use std::collections::BTreeMap;
 
@@ -39,15 +39,15 @@ pub(crate) fn noise(
     subjects: &[SubjectResult],
 ) -> BTreeMap<&'static str, NoiseFloor> {
     let base = baseline(plan, grid);
-    let of_metric = |metric: &'static crate::metric::Metric| {
-        let of_cell = |(_, cell): (_, &crate::grid::Cell<'_>)| {
+    let metric_floor = |metric: &'static crate::metric::Metric| {
+        let cell_scatter = |(_, cell): (_, &crate::grid::Cell<'_>)| {
             scatter(&cell.series(metric).repeated().values)
         };
-        let scatters: Vec<f64> = grid.cells().filter_map(of_cell).collect();
+        let scatters: Vec<f64> = grid.cells().filter_map(cell_scatter).collect();
         let others = grid.cells().filter(|(key, _)| {
             base.is_some_and(|base| key.arm != base && plan.are_loaded_alike(key.arm, base))
         });
-        let shown = others.filter_map(|(key, cell)| {
+        let detectable = others.filter_map(|(key, cell)| {
             let base = grid.get(key.with_arm(base?))?;
             let ratios = cell.series(metric).ratios_to(&base.series(metric)).values;
             Some(
@@ -56,18 +56,18 @@ pub(crate) fn noise(
                     - 1.0,
             )
         });
-        Some((metric.key, floor(&scatters, &shown.collect::<Vec<f64>>())?))
+        Some((metric.key, floor(&scatters, &detectable.collect::<Vec<f64>>())?))
     };
     let starts: Vec<f64> = subjects
         .iter()
         .filter_map(|subject| scatter(&subject.startup_ms.first_answer.values))
         .collect();
-    let of_starts = floor(&starts, &[]).map(|floor| (STARTUP, floor));
+    let startup_floor = floor(&starts, &[]).map(|floor| (STARTUP, floor));
     METRICS
         .iter()
         .filter(|metric| metric.has_ratios())
-        .filter_map(of_metric)
-        .chain(of_starts)
+        .filter_map(metric_floor)
+        .chain(startup_floor)
         .collect()
 }
 
@@ -79,7 +79,7 @@ fn floor(scatters: &[f64], detectable: &[f64]) -> Option<NoiseFloor> {
     })
 }
 
-/// Returns the spread of repeats; `None`: too few, or one is not above 0.
+/// Returns the spread of repeats; `None`: too few repeats, or a value is not above 0.
 fn scatter(values: &[f64]) -> Option<f64> {
     stats::scatter(PAIRS_TO_TELL_APART, values)
 }
@@ -94,7 +94,7 @@ mod tests {
     use crate::stats::draws::Normal;
 
     #[test]
-    fn noise_has_scatter_and_detectable_difference() {
+    fn noise_floor_has_scatter_and_detectable_difference() {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let run = |blocks| {
             fixture::blocks_of(vec![named("a"), named("b")], blocks, |arm, block| {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_logarithm_have_no_scatter() {
+    fn scatter_requires_positive_values() {
         assert_eq!(scatter(&[1.0, 0.0, 2.0]), None);
         assert_eq!(scatter(&[2.0, 2.0, 2.0]), Some(0.0));
     }

@@ -1,4 +1,4 @@
-//! Formatting of numbers in the sentences of verdicts and caveats.
+//! Formats numbers in the sentences of verdicts and caveats.
 
 /// Returns a share as a percentage with at most one decimal, or with two significant digits below a
 /// tenth.
@@ -14,13 +14,13 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Returns the change of a ratio above 1 as a percentage. Beyond a factor of 11 the number says
-/// nothing more.
+/// Returns the change of a ratio above 1 as a percentage. Above a factor of 11 the exact number is
+/// omitted.
 pub(crate) fn change(ratio: f64) -> String {
     if ratio > 11.0 { "more than 1000 %".into() } else { percent(ratio - 1.0) }
 }
 
-/// `one CPU` or `1.5 CPUs`.
+/// Returns `one CPU` or text such as `1.5 CPUs`.
 pub(crate) fn cpus(n: f64) -> String {
     if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }
 }
@@ -30,13 +30,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_share_is_not_nothing() {
-        let said = [0.0, 0.00038, 0.004, 0.00096, 0.0996, 0.38, 1e-6].map(percent);
-        assert_eq!(said, ["0 %", "0.038 %", "0.4 %", "0.1 %", "10 %", "38 %", "0.00010 %"]);
+    fn percent_of_small_share_has_significant_digits() {
+        let texts = [0.0, 0.00038, 0.004, 0.00096, 0.0996, 0.38, 1e-6].map(percent);
+        assert_eq!(texts, ["0 %", "0.038 %", "0.4 %", "0.1 %", "10 %", "38 %", "0.00010 %"]);
     }
 
     #[test]
-    fn numbers_are_said_in_words() {
+    fn numbers_are_formatted_for_sentences() {
         assert_eq!(
             (percent(0.934), percent(0.0123), percent(0.0)),
             ("93 %".into(), "1.2 %".into(), "0 %".into())

@@ -1,4 +1,4 @@
-//! Other programs that used the CPUs of a run.
+//! Finds trials that are invalid because other programs used the CPUs of a run.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::{Caveat, Code, Severity};
-use crate::peak::is_of_generator;
+use crate::peak::is_generator_limit;
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Resource};
 
 /// Number of programs that are named.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// Steps that are invalid because other programs used the CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -26,13 +26,13 @@ pub struct DisturbedSteps {
 }
 
 impl DisturbedSteps {
-    /// `cpus`: CPUs of the machine. `None`: there are no such steps.
+    /// Summarizes the disturbed trials. `cpus`: CPUs of the machine. `None`: there are none.
     #[must_use]
     pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
         let disturbed: Vec<&TrialResult> =
             trials.iter().filter(|trial| trial.is_disturbed()).collect();
         let shares: Vec<f64> =
-            disturbed.iter().filter_map(|trial| share_of_others(trial, cpus)).collect();
+            disturbed.iter().filter_map(|trial| other_programs_share(trial, cpus)).collect();
         let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
         for other in disturbed.iter().flat_map(|trial| trial.machine.others.iter().flatten()) {
             *by_name.entry(&other.name).or_default() += other.cpus;
@@ -42,13 +42,14 @@ impl DisturbedSteps {
         (!disturbed.is_empty()).then(|| DisturbedSteps {
             trials_invalid: disturbed.len(),
             cpu_share: median(&shares),
-            names: names.into_iter().take(NAMED).map(|(name, _)| name.into()).collect(),
+            names: names.into_iter().take(MAX_NAMES).map(|(name, _)| name.into()).collect(),
         })
     }
 }
 
-/// Share of the machine's CPUs; `None`: the server was not observed.
-fn share_of_others(trial: &TrialResult, cpus: u32) -> Option<f64> {
+/// Returns the share of the machine's CPUs that other programs used; `None`: the server was not
+/// observed.
+fn other_programs_share(trial: &TrialResult, cpus: u32) -> Option<f64> {
     let all_s = trial.server.window_s * f64::from(cpus);
     (all_s > 0.0).then_some(trial.server.others_cpu_s? / all_s)
 }
@@ -59,19 +60,20 @@ impl TrialResult {
     pub fn is_disturbed(&self) -> bool {
         let limiter = &self.limiter;
         // Without other programs, a wait of the generator has no known cause.
-        let has_company = self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
-        let is_doubtful = has_company
+        let has_other_programs =
+            self.caveats.iter().any(|caveat| caveat.code == Code::Contaminated);
+        let is_doubtful = has_other_programs
             && (limiter.resource, limiter.confidence) == (Resource::Generator, Confidence::Low);
-        let mut refusing =
+        let mut invalid_caveats =
             self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
         self.is_unexpectedly_invalid()
             && (limiter.resource == Resource::OtherPrograms || is_doubtful)
-            && refusing.all(|caveat| is_of_machine(caveat.code))
+            && invalid_caveats.all(|caveat| can_be_caused_by_programs(caveat.code))
     }
 
-    /// Returns the reason why the trial does not count, as the code of one of its caveats. The
-    /// server's faults come first. `Contaminated`: other programs used the CPUs, whatever
-    /// bottleneck that imitated. `None`: the trial counts, or is expected to be refused.
+    /// Returns the reason why the trial does not count, as the code of one of its caveats. Faults
+    /// of the server come first. `Contaminated`: other programs used the CPUs, whichever caveats
+    /// that caused. `None`: the trial counts, or is expected to be refused.
     #[must_use]
     pub fn refusal(&self) -> Option<Code> {
         if !self.is_unexpectedly_invalid() {
@@ -81,9 +83,10 @@ impl TrialResult {
             return Some(Code::Contaminated);
         }
         let is_servers = self.is_servers_fault();
-        let refusing = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
-        let is_meant = |caveat: &&Caveat| !is_servers || TrialResult::is_servers_code(caveat.code);
-        self.caveats.iter().filter(refusing).find(is_meant).map(|caveat| caveat.code)
+        let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
+        let is_relevant =
+            |caveat: &&Caveat| !is_servers || TrialResult::is_servers_code(caveat.code);
+        self.caveats.iter().filter(is_invalid).find(is_relevant).map(|caveat| caveat.code)
     }
 }
 
@@ -97,54 +100,54 @@ pub fn reason(code: Code) -> &'static str {
     }
 }
 
-/// Whether the use of CPUs by other programs may explain a reason to refuse a step.
-const fn is_of_machine(code: Code) -> bool {
-    is_of_generator(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
+/// Whether other programs that use the CPUs can cause a caveat.
+const fn can_be_caused_by_programs(code: Code) -> bool {
+    is_generator_limit(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
     use crate::machine::OtherCpu;
 
-    /// Trials of a run; the first `disturbed` of them were disturbed.
+    /// Returns the trials of a run, of which other programs disturbed the first `disturbed`.
     fn trials(disturbed: usize) -> Vec<TrialResult> {
-        let mut all = reported().trials;
-        all.retain(|trial| trial.valid);
+        let mut trials = five_block_report().trials;
+        trials.retain(|trial| trial.valid);
         let busy = crate::Caveat {
             code: Code::GeneratorBusy,
             severity: Severity::Invalid,
             message: String::new(),
             evidence: serde_json::json!({}),
         };
-        for (place, trial) in all.iter_mut().take(disturbed).enumerate() {
+        for (index, trial) in trials.iter_mut().take(disturbed).enumerate() {
             trial.valid = false;
             trial.caveats = vec![busy.clone()];
             (trial.limiter.resource, trial.limiter.confidence) =
                 (Resource::OtherPrograms, Confidence::Medium);
             trial.server.window_s = 2.0;
             trial.server.others_cpu_s = Some(2.44);
-            let of = |name: &str, cpus| OtherCpu { pid: 7, name: name.into(), cpus };
+            let other = |name: &str, cpus| OtherCpu { pid: 7, name: name.into(), cpus };
             trial.machine.others = Some(vec![
-                of("rustc", 0.5),
-                of("rustc", 0.4),
-                of("python3", 0.8 + place as f64 / 1e3),
+                other("rustc", 0.5),
+                other("rustc", 0.4),
+                other("python3", 0.8 + index as f64 / 1e3),
             ]);
         }
-        all
+        trials
     }
 
     #[test]
-    fn disturbed_steps_name_the_programs() {
-        let seen = DisturbedSteps::new(&trials(5), 2).unwrap();
-        assert_eq!((seen.trials_invalid, seen.cpu_share), (5, Some(0.61)));
-        assert_eq!(seen.names, ["rustc", "python3"]);
+    fn disturbed_steps_name_programs() {
+        let steps = DisturbedSteps::new(&trials(5), 2).unwrap();
+        assert_eq!((steps.trials_invalid, steps.cpu_share), (5, Some(0.61)));
+        assert_eq!(steps.names, ["rustc", "python3"]);
         assert_eq!(DisturbedSteps::new(&trials(0), 2), None);
     }
 
     #[test]
-    fn wrong_answers_are_no_other_program() {
+    fn incorrect_responses_are_not_attributed_to_programs() {
         let mut all = trials(1);
         all[0].caveats[0].code = Code::WrongAnswers;
         assert!(!all[0].is_disturbed());
@@ -155,17 +158,17 @@ mod tests {
         assert!(!all[0].is_disturbed());
         all[0].limiter.confidence = Confidence::Low;
         assert!(!all[0].is_disturbed(), "it may have been the server on its CPUs");
-        let company = crate::Caveat {
+        let contaminated = crate::Caveat {
             code: Code::Contaminated,
             severity: Severity::Warning,
             ..all[0].caveats[0].clone()
         };
-        all[0].caveats.push(company);
+        all[0].caveats.push(contaminated);
         assert!(all[0].is_disturbed());
     }
 
     #[test]
-    fn refusal_names_the_server_then_other_programs() {
+    fn refusal_prefers_server_faults_then_programs() {
         let mut all = trials(1);
         assert_eq!((all[0].refusal(), all[1].refusal()), (Some(Code::Contaminated), None));
         assert_eq!(reason(Code::Contaminated), "other programs used the CPUs");

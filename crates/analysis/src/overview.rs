@@ -1,5 +1,4 @@
-//! The overview: one row per subject and workload, ranked by peak throughput, and the ties among
-//! them.
+//! Builds the overview: one row per subject and workload, ranked by peak throughput, and the ties.
 
 use std::cmp::Reverse;
 
@@ -15,7 +14,7 @@ use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, THROUGHPUT};
 use crate::mixture::Mixture;
-use crate::peak::{self, Censoring, OpenStep, PeakBound, Steps};
+use crate::peak::{self, OpenStep, PeakBound, PeakBounds, Steps};
 use crate::ranking::{PlaceRange, Ranking};
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated, median};
@@ -123,7 +122,7 @@ pub struct OverviewRow {
 impl OverviewRow {
     /// Whether the peak shows the server's capacity rather than an offered rate.
     #[must_use]
-    pub fn is_of_its_own(&self) -> bool {
+    pub fn shows_capacity(&self) -> bool {
         !self.peak_is_offered && self.highest_throughput().is_some()
     }
 
@@ -140,7 +139,7 @@ impl OverviewRow {
         at_least.or_else(|| self.peak_rps.as_ref().zip(self.peak_at))
     }
 
-    /// The cell of `peak_at_least_rps`.
+    /// Returns the cell of `peak_at_least_rps`.
     fn at_least_cell(&self) -> Option<CellKey> {
         let at = self.peak_at_least_at?;
         let step = self.peak_open_steps.iter().find(|step| step.at == at)?.step;
@@ -151,10 +150,10 @@ impl OverviewRow {
         self.peak_open_steps.iter().any(|open| open.step == step)
     }
 
-    /// The median of [`OverviewRow::highest_throughput`].
+    /// Returns the median of [`OverviewRow::highest_throughput`].
     #[must_use]
     pub fn most_rps(&self) -> Option<f64> {
-        self.highest_throughput().and_then(|(most, _)| most.median)
+        self.highest_throughput().and_then(|(highest, _)| highest.median)
     }
 }
 
@@ -171,7 +170,7 @@ pub struct InvalidFigures {
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// The median of a metric over a cell's repeats that are not valid; `None`: it has none.
+/// Returns the median of a metric over the invalid repeats of a cell; `None`: there are none.
 fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     let invalid = cell.trials().iter().filter(|trial| trial.is_unexpectedly_invalid());
     let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known_value()).collect();
@@ -199,13 +198,13 @@ impl RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
             Some(pick(own)? / pick(base)?).filter(|ratio| ratio.is_finite())
         };
-        let of_peaks = |bound: PeakBound| {
+        let peak_ratio = |bound: PeakBound| {
             let is_known = own.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
             ratio(OverviewRow::most_rps).filter(|_| is_known)
         };
         RowRatios {
-            peak_rps: of_peaks(PeakBound::Exact),
-            peak_rps_at_least: of_peaks(PeakBound::AtLeast),
+            peak_rps: peak_ratio(PeakBound::Exact),
+            peak_rps_at_least: peak_ratio(PeakBound::AtLeast),
             response_p50: ratio(|r| r.response_p50_us),
             response_p99: ratio(|r| r.response_p99_us),
             cpu_per_request: ratio(|r| r.cpu_us_per_request),
@@ -246,22 +245,23 @@ pub struct Tie {
 }
 
 /// Returns the index of the step at which subjects are compared. `steps`: indices of a workload's
-/// steps. Only steps with the pipeline depth, streams and arrivals of the first count. The one
-/// nearest to 64 requests in flight is taken, and of passes the last, in which a server is the
-/// warmest. The number of connections would compare workloads of one stream and of many at very
-/// different concurrency.
+/// steps.
+///
+/// It is the step nearest to 64 requests in flight, among those with the pipeline depth, streams
+/// and arrivals of the first step. Of several passes it is the last, in which a server is the
+/// warmest. The number of connections is not used, because streams multiply the requests in flight.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
     let step = |i: usize| &all[i];
     let first = steps.first().copied().unwrap_or(0);
-    let like_first = |i: &usize| {
+    let is_like_first = |i: &usize| {
         let (step, first) = (step(*i), step(first));
         step.pipeline == first.pipeline
             && step.streams == first.streams
             && step.arrivals == first.arrivals
     };
-    let nearest = steps.iter().copied().filter(like_first);
+    let nearest = steps.iter().copied().filter(is_like_first);
     nearest
         .min_by_key(|i| (step(*i).in_flight().abs_diff(REFERENCE), Reverse(step(*i).pass)))
         .unwrap_or(first)
@@ -276,42 +276,41 @@ pub fn overview(
     grid: &Grid<'_>,
     summaries: &[Summary],
 ) -> (Vec<OverviewRow>, Vec<Tie>) {
-    let (mut all, mut ties) = (Vec::new(), Vec::new());
+    let (mut rows_of_run, mut ties) = (Vec::new(), Vec::new());
     for workload in 0..plan.workloads.len() {
-        let maker = RowMaker::new(plan, grid, summaries, workload);
+        let row_maker = RowMaker::new(plan, grid, summaries, workload);
         let mut rows: Vec<OverviewRow> = subjects
             .iter()
             .enumerate()
-            .filter_map(|(index, subject)| maker.row(index, subject))
+            .filter_map(|(index, subject)| row_maker.row(index, subject))
             .collect();
         rows.sort_by(|a, b| {
             let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
-        // A fixed order may be the cause of the ranks.
+        // With a fixed order, a drift of the machine may cause the ranks.
         if !Design::new(plan).is_fixed() {
             ties.extend(rank(&mut rows, grid, Looks::from_plan(plan)));
         }
         compare(&mut rows, plan);
-        all.extend(rows);
+        rows_of_run.extend(rows);
     }
-    (all, ties)
+    (rows_of_run, ties)
 }
 
 /// Sets the tie groups and places of a workload's rows, and returns the ties. A peak at an offered
 /// rate is not ranked.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
-    // For a lower bound, valid repeats count, and those that the generator limited.
+    // For a lower bound, repeats that the generator limited count, too.
     let counted = |row: &OverviewRow| peaks_by_block(row, grid).known_count();
     let is_ranked = |row: &OverviewRow| {
-        !row.control && row.is_of_its_own() && counted(row) >= PAIRS_TO_TELL_APART
+        !row.control && row.shows_capacity() && counted(row) >= PAIRS_TO_TELL_APART
     };
     let ranked: Vec<usize> = (0..rows.len()).filter(|i| is_ranked(&rows[*i])).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
     let bounds: Vec<PeakBound> = ranked.iter().map(|i| rows[*i].peak_bound()).collect();
     let step = |n: usize| rows[ranked[n]].highest_throughput().map(|(_, at)| at);
-    // Peaks at different steps were loaded one after the other, so their pairs are by block, not by
-    // turn.
+    // Peaks at different steps were not loaded in turns with each other, so pairs are by block.
     let ranking = Ranking::from_series(&peaks, &bounds, looks, &|a, b| match step(a) == step(b) {
         true => peaks[a].pairs_with(&peaks[b]),
         false => peaks[a].clone().without_turns().pairs_with(&peaks[b].clone().without_turns()),
@@ -327,8 +326,8 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
     (1..=last).filter_map(|group| tie(&members(group), &ranking, &subject)).collect()
 }
 
-/// Returns the members of a group that do not differ significantly from its best; `None`: there are
-/// none. A member that is ahead of the best in every pair differs from it, and is left out.
+/// Returns the tie of a group: the members that do not differ significantly from its best. `None`:
+/// there are none. A member that is significantly above the best is left out.
 fn tie<'a>(
     group: &[usize],
     ranking: &Ranking,
@@ -376,9 +375,9 @@ fn compare(rows: &mut [OverviewRow], plan: &Plan) {
     }
 }
 
-/// The peak of each row.
+/// Returns the peak of each row.
 pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>> {
-    let of_row = |row: &'a OverviewRow| Peak {
+    let peak = |row: &'a OverviewRow| Peak {
         workload: &row.workload,
         subject: &row.subject,
         server: &plan.subject_of(row.reference_cell.arm).name,
@@ -389,27 +388,28 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         open: &row.peak_open_steps,
         is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
-    let is_one = |row: &&OverviewRow| row.highest_throughput().is_none() || row.is_of_its_own();
-    rows.iter().filter(is_one).map(of_row).collect()
+    let has_own_peak =
+        |row: &&OverviewRow| row.highest_throughput().is_none() || row.shows_capacity();
+    rows.iter().filter(has_own_peak).map(peak).collect()
 }
 
-/// Returns the throughput with the highest median. Those with too few repeats to distinguish
-/// subjects count only if all have too few.
+/// Returns the value with the highest median throughput. Throughput with too few repeats to
+/// distinguish subjects counts only if all have too few.
 fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
-    let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
+    let ranked = peaks.filter_map(|(q, value)| Some((rank(q)?, value)));
     let best = ranked
         .max_by(|((a_ranks, a), _), ((b_ranks, b), _)| a_ranks.cmp(b_ranks).then(a.total_cmp(b)))?;
     Some(best.1)
 }
 
 /// Returns the ends of the interval, or range, of repeats; `None`: fewer than two repeats.
-fn bounds(of: &Repeated) -> Option<(f64, f64)> {
-    of.spread().filter(|_| of.values.len() > 1)
+fn bounds(value: &Repeated) -> Option<(f64, f64)> {
+    value.spread().filter(|_| value.values.len() > 1)
 }
 
-/// The best of a subject's steps with a workload.
-struct Best<'a> {
+/// The best steps of a subject with a workload.
+struct BestSteps<'a> {
     /// The valid step with the highest median; `None`: no step has a valid repeat.
     valid: Option<&'a Summary>,
     /// The step with the highest known throughput.
@@ -421,13 +421,13 @@ struct Best<'a> {
     at_least: Option<(Shape, Repeated)>,
 }
 
-/// Makes the rows of one workload.
+/// Builds the rows of one workload.
 struct RowMaker<'a> {
     plan: &'a Plan,
     grid: &'a Grid<'a>,
     summaries: &'a [Summary],
     workload: usize,
-    /// Index of the step at which its subjects are compared.
+    /// Index of the step at which subjects are compared.
     reference: usize,
 }
 
@@ -445,17 +445,19 @@ impl<'a> RowMaker<'a> {
         RowMaker { plan, grid, summaries, workload, reference }
     }
 
-    /// Returns a subject's row; `None`: the subject did not get this workload. A subject without
-    /// any trials has a row in the first workload, with the reason. A subject that lost a planned
-    /// workload has a row there.
+    /// Returns a subject's row; `None`: the workload was not planned for the subject. A subject
+    /// without any trials has a row in the first workload, with the reason. A subject whose planned
+    /// workload failed has a row there.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
         let has_others = self.grid.has_arm(index);
         let is_absent = self.workload == 0 && !has_others;
         let is_lost = || {
-            has_others && absent(subject, self.protocol(), true).is_some() && self.is_planned(index)
+            has_others
+                && missing_reason(subject, self.protocol(), true).is_some()
+                && self.is_planned(index)
         };
-        (has_numbers || is_absent || is_lost()).then(|| self.make(index, subject))
+        (has_numbers || is_absent || is_lost()).then(|| self.build_row(index, subject))
     }
 
     fn backends(
@@ -464,20 +466,19 @@ impl<'a> RowMaker<'a> {
         at_reference: Option<&Summary>,
         trials: &[&TrialResult],
     ) -> Vec<BackendRow> {
-        let row = |behind: &BackendResult| {
+        let row = |backend: &BackendResult| {
             let summary =
-                at_reference.and_then(|s| s.backends.iter().find(|b| b.name == behind.name));
-            let of_trials =
-                trials.iter().flat_map(|t| &t.backends).filter(|b| b.name == behind.name);
+                at_reference.and_then(|s| s.backends.iter().find(|b| b.name == backend.name));
+            let uses = trials.iter().flat_map(|t| &t.backends).filter(|b| b.name == backend.name);
             BackendRow {
-                name: behind.name.clone(),
+                name: backend.name.clone(),
                 cpu_us_per_request: summary.and_then(|s| s.cpu_us_per_request.median),
                 cpu_share: summary.and_then(|s| s.cpu_share.median),
-                memory_peak_bytes: of_trials
+                memory_peak_bytes: uses
                     .filter_map(|b| b.server.memory_held_bytes)
                     .max()
                     .map(|bytes| bytes as f64),
-                startup_ms: behind.startup_ms.ready.median,
+                startup_ms: backend.startup_ms.ready.median,
             }
         };
         subject.backends.iter().map(row).collect()
@@ -486,11 +487,12 @@ impl<'a> RowMaker<'a> {
     /// Returns the price of the requests at a step; `None`: the suite names no price, or the CPU
     /// time is not known.
     fn cost(&self, held: HeldResources, at: &Summary) -> Option<CostResult> {
-        let of = &at.cpu_us_per_request;
-        cost::result(of.median?, bounds(of), held, self.plan.cost?)
+        let cpu_us = &at.cpu_us_per_request;
+        cost::result(cpu_us.median?, bounds(cpu_us), held, self.plan.cost?)
     }
 
-    /// Returns the price of the requests at a step and their use, all `None` without a step.
+    /// Returns the price of the requests at a step, and the resources that they use; all `None`
+    /// without a step.
     fn costs(
         &self,
         arm: usize,
@@ -516,7 +518,8 @@ impl<'a> RowMaker<'a> {
         (cpu.median.and_then(|us| self.paid(held, us)), ends)
     }
 
-    /// Returns the use of requests of this CPU time; `None`: the server's lifetime is all start-up.
+    /// Returns the resources for requests with this CPU time; `None`: the server's lifetime is
+    /// shorter than its start-up.
     fn paid(&self, held: HeldResources, cpu_us: f64) -> Option<PaidUse> {
         PaidUse::from_cpu_time(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
@@ -557,22 +560,22 @@ impl<'a> RowMaker<'a> {
         }
     }
 
-    /// `own`: the subject's summaries of this workload.
-    fn best(&self, index: usize, subject: &SubjectResult, own: &[&'a Summary]) -> Best<'a> {
+    /// Returns the best steps of a subject. `own`: its summaries of this workload.
+    fn best(&self, index: usize, subject: &SubjectResult, own: &[&'a Summary]) -> BestSteps<'a> {
         let plan = self.plan;
         let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
         let peak = |of: &[&'a Summary]| best(of.iter().map(|s| (&s.throughput_rps, *s)));
         let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
-        // The served part of an offered rate is a peak only if no closed loop was measured.
+        // A peak at an offered rate counts only if no closed loop was measured.
         let valid = peak(&closed).or_else(|| peak(own));
         let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
         let steps =
             Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
-        let Censoring { open, at_least } =
-            steps.censoring(valid.map(|s| (s.cell, &s.throughput_rps)));
+        let PeakBounds { open, at_least } =
+            steps.find_bounds(valid.map(|s| (s.cell, &s.throughput_rps)));
         let of_cell = |cell: CellKey| own.iter().copied().find(|s| s.cell == cell);
         let most = at_least.as_ref().and_then(|(cell, _)| of_cell(*cell));
-        Best {
+        BestSteps {
             valid,
             shown: most.or(valid),
             is_offered: most.or(valid).is_some_and(|s| !is_closed(&&s)),
@@ -596,24 +599,25 @@ impl<'a> RowMaker<'a> {
             ))
         });
         let peak = peaks.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|_| !has_peak);
-        let of = |known: fn(&Summary) -> &Repeated, metric: &Metric| {
+        let invalid_median = |known: fn(&Summary) -> &Repeated, metric: &Metric| {
             let summary = at_reference.filter(|summary| known(summary).values.is_empty())?;
             median_of_invalid(self.grid.get(summary.cell)?, metric)
         };
         let figures = InvalidFigures {
             peak_rps: peak.map(|(rps, _)| rps),
             peak_at: peak.map(|(_, at)| at),
-            response_p50_us: of(|s| &s.response_p50_us, &metric::RESPONSE_P50),
-            response_p99_us: of(|s| &s.response_p99_us, &metric::RESPONSE_P99),
-            cpu_us_per_request: of(|s| &s.cpu_us_per_request, &metric::CPU),
+            response_p50_us: invalid_median(|s| &s.response_p50_us, &metric::RESPONSE_P50),
+            response_p99_us: invalid_median(|s| &s.response_p99_us, &metric::RESPONSE_P99),
+            cpu_us_per_request: invalid_median(|s| &s.cpu_us_per_request, &metric::CPU),
         };
         (figures != InvalidFigures::default()).then_some(figures)
     }
 
-    fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
+    /// Builds the row of a subject.
+    fn build_row(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
         let own = self.summaries_of(index);
-        let Best { valid: best, shown, is_offered, open, at_least } =
+        let BestSteps { valid: best, shown, is_offered, open, at_least } =
             self.best(index, subject, &own);
         let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
         let at_reference = own.iter().copied().find(|s| s.step == self.reference);
@@ -667,8 +671,8 @@ impl<'a> RowMaker<'a> {
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             invalid: self.invalid_figures(index, shown.is_some(), at_reference),
-            absent: absent(subject, self.protocol(), best.is_none()).or_else(|| {
-                exclusion_reason(plan, plan.arms[index].subject).filter(|_| own.is_empty())
+            absent: missing_reason(subject, self.protocol(), best.is_none()).or_else(|| {
+                not_served_reason(plan, plan.arms[index].subject).filter(|_| own.is_empty())
             }),
         }
     }
@@ -678,22 +682,22 @@ fn mixture(cell: &Cell<'_>) -> Option<Mixture> {
     Mixture::new(cell.trials().iter().copied())
 }
 
-/// Why a subject has no valid numbers, or not all of them.
-fn absent(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Option<String> {
-    if let Some(why) = &subject.skipped {
-        return Some(format!("skipped: {why}"));
+/// Returns why a subject has no valid numbers, or not all of them; `None`: unknown.
+fn missing_reason(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Option<String> {
+    if let Some(reason) = &subject.skipped {
+        return Some(format!("skipped: {reason}"));
     }
     let concerns = |failure: &&SubjectFailure| failure.protocol.is_none_or(|only| only == protocol);
     let failure = subject.failures.iter().find(concerns)?;
     let message = failure.failure.message.lines().next().unwrap_or_default();
-    let words = format!("{}: {message}", failure.failure.kind.name());
-    Some(if no_numbers { words } else { format!("partly: {words}") })
+    let text = format!("{}: {message}", failure.failure.kind.name());
+    Some(if no_numbers { text } else { format!("partly: {text}") })
 }
 
-/// Why a subject did not get the first workload; `None`: the plan gives no reason.
-fn exclusion_reason(plan: &Plan, subject: usize) -> Option<String> {
-    let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
-    Some(format!("not loaded with {}: {}", plan.workloads[0].name, not.reason))
+/// Returns why the first workload was not planned for a subject; `None`: the plan gives no reason.
+fn not_served_reason(plan: &Plan, subject: usize) -> Option<String> {
+    let entry = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
+    Some(format!("not loaded with {}: {}", plan.workloads[0].name, entry.reason))
 }
 
 #[cfg(test)]

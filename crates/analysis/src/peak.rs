@@ -1,9 +1,9 @@
-//! The peak of a server with a workload, and whether it is the server's maximum.
+//! Decides whether the peak of a server with a workload is its maximum, or only a lower bound.
 //!
-//! A step that was refused because of the generator is no evidence of a lower throughput there. A
-//! faster server reaches the generator's limit sooner, so such steps are not missing at random. The
-//! best of the other steps is therefore a lower bound of the peak (a right-censored value, as in
-//! survival analysis; Kaplan and Meier, 1958).
+//! A step that is invalid because of the generator does not show a lower throughput. Faster servers
+//! reach the generator's limit sooner, so such steps are not missing at random. The best of the
+//! other steps is therefore a lower bound of the peak (a right-censored value, as in survival
+//! analysis; Kaplan and Meier, 1958).
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -18,8 +18,8 @@ use crate::series::{RepeatValue, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// Least share of the peak that refused repeats with fewer requests in flight must have served for
-/// the step to be a candidate. With less, the server would have had to do twice as much.
+/// Least share of the peak that invalid repeats of a step with fewer requests in flight must have
+/// reached for the step to be a candidate.
 const NEAR_PEAK: f64 = 0.5;
 
 /// Relation of a peak to the server's maximum.
@@ -85,9 +85,9 @@ pub struct OpenStep {
     pub reason: Option<Code>,
 }
 
-/// Bounds of a peak apart from the best of the valid steps.
+/// Bounds of a peak in addition to the best valid step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Censoring {
+pub(crate) struct PeakBounds {
     /// Steps at which it may be higher; empty: it is exact.
     pub(crate) open: Vec<OpenStep>,
     /// Highest throughput among repeats that do not count only because of the generator, and its
@@ -95,7 +95,7 @@ pub(crate) struct Censoring {
     pub(crate) at_least: Option<(CellKey, Repeated)>,
 }
 
-/// The steps of an arm with a workload, to be judged.
+/// The steps of an arm with a workload.
 pub(crate) struct Steps<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) grid: &'a Grid<'a>,
@@ -108,26 +108,29 @@ pub(crate) struct Steps<'a> {
 impl Steps<'_> {
     /// Returns the bounds of a peak. `peak`: the best valid step with its throughput; `None`: no
     /// step has a valid repeat.
-    pub(crate) fn censoring(&self, peak: Option<(CellKey, &Repeated)>) -> Censoring {
-        let median = peak.and_then(|(key, of)| Some((key, of.median?)));
+    pub(crate) fn find_bounds(&self, peak: Option<(CellKey, &Repeated)>) -> PeakBounds {
+        let median = peak.and_then(|(key, throughput)| Some((key, throughput.median?)));
         let open: Vec<OpenStep> = self
             .planned_steps()
             .into_iter()
             .filter_map(|step| self.open_step(step, median))
             .collect();
-        let has_enough = |of: &Repeated| of.values.len() >= PAIRS_TO_TELL_APART;
-        let is_enough =
-            |of: &Repeated| has_enough(of) || peak.is_none_or(|(_, own)| !has_enough(own));
+        let has_enough = |throughput: &Repeated| throughput.values.len() >= PAIRS_TO_TELL_APART;
+        let is_enough = |throughput: &Repeated| {
+            has_enough(throughput)
+                || peak.is_none_or(|(_, peak_throughput)| !has_enough(peak_throughput))
+        };
         let observed = open.iter().filter_map(|step| {
             let key = self.key(step.step);
             Some((key, lower_bounds(self.grid.get(key)?).repeated()))
         });
-        let above = observed.filter(|(_, of)| {
-            is_enough(of) && of.median.is_some_and(|rps| median.is_none_or(|(_, peak)| rps > peak))
+        let higher = observed.filter(|(_, throughput)| {
+            is_enough(throughput)
+                && throughput.median.is_some_and(|rps| median.is_none_or(|(_, peak)| rps > peak))
         });
-        let at_least = above
+        let at_least = higher
             .max_by(|(_, a), (_, b)| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
-        Censoring { open, at_least }
+        PeakBounds { open, at_least }
     }
 
     const fn key(&self, step: usize) -> CellKey {
@@ -136,18 +139,18 @@ impl Steps<'_> {
 
     /// Returns the planned closed loops, or all steps if there are no closed loops.
     fn planned_steps(&self) -> Vec<usize> {
-        let own =
+        let trials =
             self.plan.trials.iter().filter(|t| (t.arm, t.workload) == (self.arm, self.workload));
-        let mut all: Vec<usize> = own.map(|trial| trial.step).collect();
-        all.sort_unstable();
-        all.dedup();
+        let mut steps: Vec<usize> = trials.map(|trial| trial.step).collect();
+        steps.sort_unstable();
+        steps.dedup();
         let is_closed = |step: &usize| self.plan.load.steps[*step].arrivals.is_closed();
-        let closed: Vec<usize> = all.iter().copied().filter(is_closed).collect();
-        if closed.is_empty() { all } else { closed }
+        let closed: Vec<usize> = steps.iter().copied().filter(is_closed).collect();
+        if closed.is_empty() { steps } else { closed }
     }
 
-    /// `None`: the step shows that the server does not do more there, or its own failures are the
-    /// reason for the missing number.
+    /// Returns the step as an open one; `None`: it shows that the server does not do more there, or
+    /// the server's own failures are the reason for the missing number.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::from_step(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();
@@ -157,18 +160,19 @@ impl Steps<'_> {
             return is_open.then_some(OpenStep { step, at, refused: 0, repeats: 0, reason: None });
         };
         let refused = open_repeats(cell);
-        // If repeats of the peak are missing as well, the run is incomplete, and one step is no
-        // more uncertain than another.
-        let is_known = peak.is_some_and(|(key, _)| self.grid.get(key).is_some_and(shows));
+        // If repeats of the peak are missing as well, the run is incomplete, and all steps are
+        // equally uncertain.
+        let is_known =
+            peak.is_some_and(|(key, _)| self.grid.get(key).is_some_and(shows_throughput));
         let missing = match self.has_failed || !is_known {
             true => 0,
-            false => not_run(self.plan, self.key(step), cell),
+            false => missing_repeats(self.plan, self.key(step), cell),
         };
         if refused.is_empty() && missing == 0 {
             return None;
         }
         let highest = highest_median(cell, refused.len() + missing);
-        // A repeat that did not run may have reached as much as any that did.
+        // A repeat that did not run is assumed to be like the others.
         let observed = median(&rates(if refused.is_empty() { cell.trials() } else { &refused }));
         let may_be_higher = peak.is_none_or(|(_, peak)| {
             let is_near = observed.is_some_and(|rps| rps >= NEAR_PEAK * peak);
@@ -179,40 +183,42 @@ impl Steps<'_> {
             at,
             refused: refused.len() + missing,
             repeats: cell.trials().len() + missing,
-            reason: if missing > refused.len() { None } else { reason(&refused) },
+            reason: if missing > refused.len() { None } else { refusal_reason(&refused) },
         })
     }
 }
 
 /// Returns the reason why most of these repeats do not count: other programs used the CPUs, or else
 /// the reason of the first of the others, a generator's reason first.
-fn reason(refused: &[&TrialResult]) -> Option<Code> {
-    let (disturbed, own): (Vec<&TrialResult>, Vec<&TrialResult>) =
+fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
+    let (disturbed, others): (Vec<&TrialResult>, Vec<&TrialResult>) =
         refused.iter().copied().partition(|trial| trial.refusal() == Some(Code::Contaminated));
-    if disturbed.len() > own.len() {
+    if disturbed.len() > others.len() {
         return Some(Code::Contaminated);
     }
-    let reasons = || own.iter().flat_map(|trial| refusing(trial));
-    reasons().find(|code| is_of_generator(*code)).or_else(|| reasons().next())
+    let reasons = || others.iter().flat_map(|trial| invalid_codes(trial));
+    reasons().find(|code| is_generator_limit(*code)).or_else(|| reasons().next())
 }
 
-/// Returns the repeats of a cell that do not count, if the server may have been able to do more in
-/// them. A generator without room hides most of the fastest servers. Other reasons outside of the
-/// server (warm-up, other programs) do not depend on its speed: three repeats that count show its
-/// throughput.
+/// Returns the repeats of a cell that do not count, and in which the server may have been able to
+/// do more.
+///
+/// A generator without room affects the fastest servers most. Other reasons outside of the server,
+/// such as other programs, do not depend on its speed. Three counted repeats then suffice to show
+/// its throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
-    let is_shown = shows(cell);
+    let is_shown = shows_throughput(cell);
     let is_open = |trial: &&TrialResult| {
-        let hides = !is_shown || refusing(trial).any(is_of_generator);
-        hides && trial.is_inconclusive()
+        let is_uncertain = !is_shown || invalid_codes(trial).any(is_generator_limit);
+        is_uncertain && trial.is_inconclusive()
     };
     cell.trials().iter().copied().filter(is_open).collect()
 }
 
 /// Returns the planned repeats of a cell that did not run, if too few repeats count. A run with a
 /// question (`[stop]`) ends early on purpose.
-pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
-    if plan.stop.is_some() || shows(cell) {
+pub(crate) fn missing_repeats(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
+    if plan.stop.is_some() || shows_throughput(cell) {
         return 0;
     }
     let planned = plan.trials.iter().filter(|trial| {
@@ -222,7 +228,7 @@ pub(crate) fn not_run(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> usize {
 }
 
 /// Whether enough repeats count to show the throughput of the server.
-fn shows(cell: &Cell<'_>) -> bool {
+fn shows_throughput(cell: &Cell<'_>) -> bool {
     cell.trials().iter().filter(|trial| trial.valid).count() >= PAIRS_TO_TELL_APART
 }
 
@@ -235,8 +241,8 @@ fn rates(trials: &[&TrialResult]) -> Vec<f64> {
 fn highest_median(cell: &Cell<'_>, open: usize) -> Option<f64> {
     let valid =
         cell.trials().iter().filter(|trial| trial.valid).map(|trial| trial.load.throughput_rps);
-    let all: Vec<f64> = valid.chain(std::iter::repeat_n(f64::INFINITY, open)).collect();
-    median(&all).filter(|rps| rps.is_finite())
+    let rates_with_open: Vec<f64> = valid.chain(std::iter::repeat_n(f64::INFINITY, open)).collect();
+    median(&rates_with_open).filter(|rps| rps.is_finite())
 }
 
 /// Whether a cell has repeats in which its server may have been able to do more.
@@ -247,9 +253,9 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
 /// Returns a lower bound of a server's throughput, block by block: valid, or limited by the
 /// generator alone.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
-    let counts = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
-    let counted = cell.trials().iter().filter(counts);
-    counted
+    let is_bound = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
+    let trials = cell.trials().iter().filter(is_bound);
+    trials
         .map(|trial| (trial.block, THROUGHPUT.point(trial)))
         .filter(|(_, p)| *p != RepeatValue::Missing)
         .collect()
@@ -258,17 +264,19 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
 /// Whether the generator is the only reason why a trial does not count, so the server can do at
 /// least as much.
 pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
-    !trial.valid && refusing(trial).next().is_some() && refusing(trial).all(is_of_generator)
+    !trial.valid
+        && invalid_codes(trial).next().is_some()
+        && invalid_codes(trial).all(is_generator_limit)
 }
 
-/// The reasons for which a trial does not count.
-fn refusing(trial: &TrialResult) -> impl Iterator<Item = Code> {
+/// Returns the codes of the caveats that make a trial invalid.
+fn invalid_codes(trial: &TrialResult) -> impl Iterator<Item = Code> {
     let invalid = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
     invalid.map(|caveat| caveat.code)
 }
 
-/// Whether a reason why a trial does not count is that the generator had no room.
-pub(crate) const fn is_of_generator(code: Code) -> bool {
+/// Whether a caveat states that the generator had no room.
+pub(crate) const fn is_generator_limit(code: Code) -> bool {
     is_generators(code) || matches!(code, Code::Oversubscribed)
 }
 

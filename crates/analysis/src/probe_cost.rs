@@ -1,4 +1,4 @@
-//! Cost of probes to a server, by pairs of slices with and without them.
+//! Computes the cost of probes to a server, from pairs of slices with and without them.
 
 use std::collections::BTreeSet;
 
@@ -26,9 +26,9 @@ impl PriceResult {
     pub fn new(price: &ProbePrice) -> PriceResult {
         let pairs: Vec<(&PriceSlice, &PriceSlice)> =
             price.slices.chunks_exact(2).filter_map(pair).collect();
-        let ratios = |of: fn(&PriceSlice) -> Option<f64>| {
+        let ratios = |pick: fn(&PriceSlice) -> Option<f64>| {
             let ratio = |(with, without): &(&PriceSlice, &PriceSlice)| {
-                of(without).filter(|n| *n > 0.0).and_then(|without| Some(of(with)? / without))
+                pick(without).filter(|n| *n > 0.0).and_then(|without| Some(pick(with)? / without))
             };
             Repeated::new(pairs.iter().filter_map(ratio).collect())
         };
@@ -46,9 +46,9 @@ impl PriceResult {
 }
 
 /// Returns a slice with probes, and its neighbour without.
-fn pair(two: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
-    let with = two.iter().find(|slice| slice.attached)?;
-    Some((with, two.iter().find(|slice| !slice.attached)?))
+fn pair(neighbours: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
+    let with = neighbours.iter().find(|slice| slice.attached)?;
+    Some((with, neighbours.iter().find(|slice| !slice.attached)?))
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn price_is_by_pairs_whichever_came_first() {
+    fn price_is_by_pairs_in_any_order() {
         let slices = vec![
             slice(false, 1000, Some(1_000_000)),
             slice(true, 980, Some(1_000_000)),

@@ -1,5 +1,5 @@
-//! Observations inside a server, over the repeats of a cell: its system calls by name, and its
-//! threads by role.
+//! Summarizes observations inside a server over the repeats of a cell: system calls by name,
+//! threads by role, and metrics of the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,24 +63,24 @@ pub struct CallPair<'a> {
 impl CallPair<'_> {
     /// Returns the absolute difference in calls per response.
     fn difference(&self) -> f64 {
-        let of =
+        let calls_per_response =
             |call: Option<&CallSummary>| call.and_then(|c| c.per_response.median).unwrap_or(0.0);
-        (of(self.here) - of(self.there)).abs()
+        (calls_per_response(self.here) - calls_per_response(self.there)).abs()
     }
 }
 
-/// Least share of the threads' time at which a state is shown.
+/// Least share of the threads' time at which a state is reported.
 const MIN_SHARE: f64 = 0.005;
 
 impl RoleSummary {
-    /// Returns the states that are worth showing, each with its median share.
+    /// Returns the states with a relevant share of the time, each with its median share.
     #[must_use]
     pub fn shares(&self) -> Vec<(&'static str, f64)> {
-        let known =
+        let state_share =
             |state: ThreadState| Some((state.name(), self.states.get(state.name())?.median?));
         ThreadState::ALL
             .into_iter()
-            .filter_map(known)
+            .filter_map(state_share)
             .filter(|(_, share)| *share >= MIN_SHARE)
             .collect()
     }
@@ -99,19 +99,19 @@ impl InsideSummary {
             .collect();
         let pair =
             |name: &'a String| CallPair { name, here: self.syscalls.get(name), there: there(name) };
-        let mut all: Vec<CallPair<'a>> = names.into_iter().map(pair).collect();
-        all.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
-        all
+        let mut pairs: Vec<CallPair<'a>> = names.into_iter().map(pair).collect();
+        pairs.sort_by(|a, b| b.difference().total_cmp(&a.difference()));
+        pairs
     }
 
-    /// The roles of its threads, the one that used most CPU time first.
+    /// Returns the roles of its threads, the one with most CPU time first.
     #[must_use]
     pub fn roles(&self) -> Vec<(&'static str, &RoleSummary)> {
-        let mut all: Vec<_> =
+        let mut roles_by_cpu: Vec<_> =
             self.by_thread_role.iter().map(|(name, role)| (*name, role)).collect();
-        let used = |role: &RoleSummary| role.cpu_us_per_request.median.unwrap_or(0.0);
-        all.sort_by(|a, b| used(b.1).total_cmp(&used(a.1)));
-        all
+        let cpu_us = |role: &RoleSummary| role.cpu_us_per_request.median.unwrap_or(0.0);
+        roles_by_cpu.sort_by(|a, b| cpu_us(b.1).total_cmp(&cpu_us(a.1)));
+        roles_by_cpu
     }
 
     pub(crate) fn from_cell(cell: &Cell<'_>) -> InsideSummary {
@@ -125,30 +125,30 @@ impl InsideSummary {
 }
 
 fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
-    let mut all: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
-    for reported in servers.iter().filter_map(|server| server.runtime.as_ref()) {
-        for (name, value) in &reported.utilisation {
-            all.entry((name.clone(), Unit::Share)).or_default().push(*value);
+    let mut values_by_name: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
+    for metrics in servers.iter().filter_map(|server| server.runtime.as_ref()) {
+        for (name, value) in &metrics.utilisation {
+            values_by_name.entry((name.clone(), Unit::Share)).or_default().push(*value);
         }
-        for (name, value) in &reported.per_second {
+        for (name, value) in &metrics.per_second {
             let name = name.strip_suffix("_total").unwrap_or(name);
-            let of = match name.strip_suffix("_seconds") {
+            let key = match name.strip_suffix("_seconds") {
                 Some(name) => (name.to_string(), Unit::Share),
                 None => (name.to_string(), Unit::PerSecond),
             };
-            all.entry(of).or_default().push(*value);
+            values_by_name.entry(key).or_default().push(*value);
         }
-        for (name, value) in &reported.highest {
-            let of = match name.strip_suffix("_bytes") {
+        for (name, value) in &metrics.highest {
+            let key = match name.strip_suffix("_bytes") {
                 Some(name) => (name.to_string(), Unit::Bytes),
                 None => (name.clone(), Unit::Count),
             };
-            all.entry(of).or_default().push(*value);
+            values_by_name.entry(key).or_default().push(*value);
         }
     }
     let summary =
         |((name, unit), values)| RuntimeSummary { name, unit, value: Repeated::new(values) };
-    all.into_iter().map(summary).collect()
+    values_by_name.into_iter().map(summary).collect()
 }
 
 fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {
@@ -173,24 +173,25 @@ fn roles(servers: &[&ServerUse]) -> BTreeMap<&'static str, RoleSummary> {
     let names: BTreeSet<&'static str> =
         servers.iter().flat_map(|s| s.by_thread_role.keys().copied()).collect();
     let summary = |name: &'static str| {
-        let of: Vec<&RoleUse> = servers.iter().filter_map(|s| s.by_thread_role.get(name)).collect();
+        let uses: Vec<&RoleUse> =
+            servers.iter().filter_map(|s| s.by_thread_role.get(name)).collect();
         let share = |state: ThreadState| {
-            let shares = of.iter().filter_map(|role| {
+            let shares = uses.iter().filter_map(|role| {
                 let states = role.states_s.as_ref()?;
                 let all: f64 = states.values().sum();
                 (all > 0.0).then(|| states.get(state.name()).copied().unwrap_or(0.0) / all)
             });
             Repeated::new(shares.collect())
         };
-        let is_seen = of.iter().any(|role| role.states_s.is_some());
+        let has_states = uses.iter().any(|role| role.states_s.is_some());
         RoleSummary {
-            threads: Repeated::new(of.iter().map(|role| role.threads as f64).collect()),
+            threads: Repeated::new(uses.iter().map(|role| role.threads as f64).collect()),
             cpu_us_per_request: Repeated::new(
-                of.iter().filter_map(|role| role.cpu_us_per_request).collect(),
+                uses.iter().filter_map(|role| role.cpu_us_per_request).collect(),
             ),
             states: ThreadState::ALL
                 .into_iter()
-                .filter(|_| is_seen)
+                .filter(|_| has_states)
                 .map(|s| (s.name(), share(s)))
                 .collect(),
         }
@@ -226,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn call_that_a_repeat_did_not_make_counts_as_none_there() {
+    fn missing_call_counts_as_zero_in_repeat() {
         let servers = [server(Some(1.0), 0.5), server(None, 1.5)];
-        let all = syscalls(&servers.each_ref());
-        assert_eq!(all["read"].per_response.values, [1.0, 0.0]);
-        assert_eq!(all["read"].returned_mean.values, [50.0]);
-        assert_eq!(all["writev"].per_response.values, [1.0, 1.0]);
+        let summaries = syscalls(&servers.each_ref());
+        assert_eq!(summaries["read"].per_response.values, [1.0, 0.0]);
+        assert_eq!(summaries["read"].returned_mean.values, [50.0]);
+        assert_eq!(summaries["writev"].per_response.values, [1.0, 1.0]);
     }
 
     #[test]
-    fn states_are_shares_of_the_time_that_threads_lived() {
+    fn role_states_are_shares_of_thread_lifetime() {
         let servers = [server(None, 0.5), server(None, 1.5)];
         let work = &roles(&servers.each_ref())["work"];
         assert_eq!(work.states["running"].values, [0.25, 0.75]);
@@ -247,8 +248,8 @@ mod tests {
     }
 
     #[test]
-    fn largest_difference_comes_first() {
-        let of = |read, write| {
+    fn pair_calls_sorts_by_difference() {
+        let with_calls = |read, write| {
             let call =
                 |n| CallSummary { per_response: Repeated::new(vec![n]), ..CallSummary::default() };
             let syscalls =
@@ -258,7 +259,7 @@ mod tests {
         let names = |all: Vec<CallPair<'_>>| {
             all.iter().map(|call| call.name.to_string()).collect::<Vec<_>>()
         };
-        let (here, there) = (of(2.0, 1.0), of(2.1, 3.0));
+        let (here, there) = (with_calls(2.0, 1.0), with_calls(2.1, 3.0));
         assert_eq!(names(here.pair_calls(None)), ["read", "write"]);
         assert_eq!(names(here.pair_calls(Some(&there))), ["write", "read"]);
         let futex = InsideSummary {
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn without_observation_inside_is_empty() {
+    fn inside_summary_without_observation_is_empty() {
         assert_eq!(
             (syscalls(&[&ServerUse::default()]), roles(&[])),
             (BTreeMap::new(), BTreeMap::new())

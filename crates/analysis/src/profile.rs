@@ -1,4 +1,5 @@
-//! Profiles: the functions in which a server uses CPU time, and in which its threads wait.
+//! Builds flame graphs from profiles: the functions in which a server uses CPU time, and in which
+//! its threads wait.
 
 mod difference;
 #[cfg(test)]
@@ -166,7 +167,7 @@ pub enum SampleKind {
 
 impl SampleKind {
     #[must_use]
-    pub const fn select_stacks(self, profile: &ProfileRecord) -> &Stacks {
+    pub const fn stacks(self, profile: &ProfileRecord) -> &Stacks {
         match self {
             SampleKind::Running => &profile.running,
             SampleKind::Waiting => &profile.waiting,
@@ -174,7 +175,7 @@ impl SampleKind {
     }
 }
 
-/// The profiles of a run, cell by cell in the order of their trials.
+/// Combines the profiles of a run by cell.
 #[must_use]
 pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     let plan = &run.header.plan;
@@ -185,28 +186,28 @@ pub fn profiles(run: &Run) -> Vec<ProfileResult> {
     cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
 }
 
-fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
-    let failures: BTreeSet<&String> = all.iter().filter_map(|p| p.failure.as_ref()).collect();
-    let good: Vec<&ProfileRecord> = all.iter().copied().filter(|p| p.failure.is_none()).collect();
-    let seconds = good.iter().map(|p| p.length_ns).sum::<u64>() as f64 / 1e9;
-    let answers: u64 = good.iter().map(|p| p.answers).sum();
-    let cpu_ns: Option<u64> = good.iter().map(|p| p.cpu_ns).sum();
-    let per_answer = |ns: u64| (answers > 0).then(|| ns as f64 / 1e3 / answers as f64);
-    let running = Flame::from_profiles(&good, SampleKind::Running);
-    let used_s = cpu_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
-    let unnamed: BTreeSet<&String> = good.iter().filter_map(|p| p.unnamed.as_ref()).collect();
+fn result(cell: CellKey, profiles: &[&ProfileRecord]) -> ProfileResult {
+    let failures: BTreeSet<&String> = profiles.iter().filter_map(|p| p.failure.as_ref()).collect();
+    let valid: Vec<&ProfileRecord> =
+        profiles.iter().copied().filter(|p| p.failure.is_none()).collect();
+    let seconds = valid.iter().map(|p| p.length_ns).sum::<u64>() as f64 / 1e9;
+    let responses: u64 = valid.iter().map(|p| p.answers).sum();
+    let cpu_ns: Option<u64> = valid.iter().map(|p| p.cpu_ns).sum();
+    let us_per_response = |ns: u64| (responses > 0).then(|| ns as f64 / 1e3 / responses as f64);
+    let running = Flame::from_profiles(&valid, SampleKind::Running);
+    let cpu_s = cpu_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
+    let unnamed: BTreeSet<&String> = valid.iter().filter_map(|p| p.unnamed.as_ref()).collect();
     ProfileResult {
         cell,
-        trials: good.iter().map(|p| p.trial + 1).collect(),
+        trials: valid.iter().map(|p| p.trial + 1).collect(),
         failures: failures.into_iter().cloned().collect(),
         length_s: seconds,
-        throughput_rps: if seconds > 0.0 { answers as f64 / seconds } else { 0.0 },
-        cpu_us_per_request: cpu_ns.and_then(per_answer),
-        sampled_share: used_s
-            .map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
+        throughput_rps: if seconds > 0.0 { responses as f64 / seconds } else { 0.0 },
+        cpu_us_per_request: cpu_ns.and_then(us_per_response),
+        sampled_share: cpu_s.map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
         unnamed: unnamed.into_iter().cloned().collect(),
         running,
-        waiting: Flame::from_profiles(&good, SampleKind::Waiting),
+        waiting: Flame::from_profiles(&valid, SampleKind::Waiting),
     }
 }
 
@@ -220,30 +221,30 @@ pub struct Line {
 
 /// Returns the stacks of a profile as lists of functions, each once.
 #[must_use]
-pub fn lines(profile: &ProfileRecord, side: SampleKind) -> Vec<Line> {
+pub fn lines(profile: &ProfileRecord, kind: SampleKind) -> Vec<Line> {
     let mut merged: BTreeMap<Vec<Function>, u64> = BTreeMap::new();
-    for stack in &side.select_stacks(profile).stacks {
+    for stack in &kind.stacks(profile).stacks {
         *merged.entry(functions(stack, &profile.frames)).or_default() += stack.samples;
     }
     merged.into_iter().map(|(functions, samples)| Line { functions, samples }).collect()
 }
 
-/// Returns the number of samples of all these stacks.
+/// Returns the number of samples of all stacks.
 #[must_use]
-pub fn samples_of(lines: &[Line]) -> u64 {
+pub fn sample_count(lines: &[Line]) -> u64 {
     lines.iter().map(|line| line.samples).sum()
 }
 
 fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
     let role = roles::thread_role(&stack.thread, &stack.process, stack.first).replace('_', " ");
     let root = Function { name: role, module: None, kind: FunctionKind::Role };
-    let waits = stack.runnable.then(|| Function {
+    let cpu_wait = stack.runnable.then(|| Function {
         name: "waits for a CPU".into(),
         module: None,
         kind: FunctionKind::Kernel,
     });
-    let own = stack.frames.iter().map(|place| function(&frames[*place as usize]));
-    std::iter::once(root).chain(own).chain(waits).collect()
+    let own = stack.frames.iter().map(|frame_index| function(&frames[*frame_index as usize]));
+    std::iter::once(root).chain(own).chain(cpu_wait).collect()
 }
 
 fn function(frame: &Frame) -> Function {
@@ -263,36 +264,37 @@ fn function(frame: &Frame) -> Function {
 const UNKNOWN: &str = "[unknown]";
 
 impl Flame {
-    /// `None`: there is no sample.
+    /// Combines profiles into one flame graph; `None`: there is no sample.
     #[must_use]
-    pub fn from_profiles(profiles: &[&ProfileRecord], side: SampleKind) -> Option<Flame> {
-        let samples: u64 = stacks(profiles, side).map(|(_, stack)| stack.samples).sum();
+    pub fn from_profiles(profiles: &[&ProfileRecord], kind: SampleKind) -> Option<Flame> {
+        let samples: u64 = stacks(profiles, kind).map(|(_, stack)| stack.samples).sum();
         if samples == 0 {
             return None;
         }
         let share = |n: u64| n as f64 / samples as f64;
-        let of = |holds: &dyn Fn(&ProfileRecord, &Stack) -> bool| -> f64 {
-            let held = stacks(profiles, side).filter(|(profile, stack)| holds(profile, stack));
-            share(held.map(|(_, stack)| stack.samples).sum())
+        let share_of = |is_selected: &dyn Fn(&ProfileRecord, &Stack) -> bool| -> f64 {
+            let selected =
+                stacks(profiles, kind).filter(|(profile, stack)| is_selected(profile, stack));
+            share(selected.map(|(_, stack)| stack.samples).sum())
         };
         let ns = |p: &&ProfileRecord| {
-            let stacks = side.select_stacks(p);
+            let stacks = kind.stacks(p);
             stacks.stacks.iter().map(|s| s.samples).sum::<u64>() as f64 * stacks.period_ns as f64
         };
         let seconds = profiles.iter().map(ns).sum::<f64>() / 1e9;
-        let answers: u64 = profiles.iter().map(|p| p.answers).sum();
-        let us_per_request = (answers > 0).then(|| seconds * 1e6 / answers as f64);
+        let responses: u64 = profiles.iter().map(|p| p.answers).sum();
+        let us_per_request = (responses > 0).then(|| seconds * 1e6 / responses as f64);
         let mut tree = Tree::default();
         for profile in profiles {
-            lines(profile, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
+            lines(profile, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
         }
         Some(Flame {
             samples,
-            lost: profiles.iter().map(|p| side.select_stacks(p).lost).sum(),
+            lost: profiles.iter().map(|p| kind.stacks(p).lost).sum(),
             seconds,
             us_per_request,
-            whole_share: of(&|_, stack| stack.whole),
-            named_share: of(&|p, stack| {
+            whole_share: share_of(&|_, stack| stack.whole),
+            named_share: share_of(&|p, stack| {
                 stack.frames.iter().all(|f| p.frames[*f as usize].is_named())
             }),
             nodes: tree.visible_calls(samples).map(|(node, _)| node).collect(),
@@ -306,57 +308,59 @@ impl Flame {
 
 fn stacks<'a>(
     profiles: &'a [&'a ProfileRecord],
-    side: SampleKind,
+    kind: SampleKind,
 ) -> impl Iterator<Item = (&'a ProfileRecord, &'a Stack)> {
     profiles.iter().flat_map(move |profile| {
-        side.select_stacks(profile).stacks.iter().map(move |stack| (*profile, stack))
+        kind.stacks(profile).stacks.iter().map(move |stack| (*profile, stack))
     })
 }
 
-/// Calls, by caller.
+/// Call tree of all stacks.
 #[derive(Default)]
 struct Tree {
     functions: Vec<Function>,
-    places: HashMap<Function, u32>,
+    indices: HashMap<Function, u32>,
     root: Calls,
     /// Samples of each function: those in which it was the innermost, and all.
     own: BTreeMap<u32, (u64, u64)>,
 }
 
+/// A function in one call path, with its callees.
 #[derive(Default)]
 struct Calls {
     samples: u64,
     /// Samples in another profile.
-    there: u64,
+    other_samples: u64,
     callees: BTreeMap<u32, Calls>,
 }
 
 impl Tree {
-    /// Adds a stack. `which`: selects the samples to count.
-    fn add(&mut self, line: &Line, which: impl Fn(&mut Calls) -> &mut u64) {
-        let all: Vec<u32> = line.functions.iter().map(|function| self.place(function)).collect();
-        let mut at = &mut self.root;
-        *which(at) += line.samples;
-        for place in &all {
-            at = at.callees.entry(*place).or_default();
-            *which(at) += line.samples;
+    /// Adds a stack. `samples_of_call`: selects the counter that is increased.
+    fn add(&mut self, line: &Line, samples_of_call: impl Fn(&mut Calls) -> &mut u64) {
+        let indices: Vec<u32> =
+            line.functions.iter().map(|function| self.place(function)).collect();
+        let mut calls = &mut self.root;
+        *samples_of_call(calls) += line.samples;
+        for index in &indices {
+            calls = calls.callees.entry(*index).or_default();
+            *samples_of_call(calls) += line.samples;
         }
         // A recursive function counts once.
-        for place in all.iter().collect::<BTreeSet<_>>() {
-            self.own.entry(*place).or_default().1 += line.samples;
+        for index in indices.iter().collect::<BTreeSet<_>>() {
+            self.own.entry(*index).or_default().1 += line.samples;
         }
-        if let Some(innermost) = all.last() {
+        if let Some(innermost) = indices.last() {
             self.own.entry(*innermost).or_default().0 += line.samples;
         }
     }
 
     fn place(&mut self, function: &Function) -> u32 {
-        if let Some(place) = self.places.get(function) {
+        if let Some(place) = self.indices.get(function) {
             return *place;
         }
         let place = self.functions.len() as u32;
         self.functions.push(function.clone());
-        self.places.insert(function.clone(), place);
+        self.indices.insert(function.clone(), place);
         place
     }
 
@@ -369,36 +373,37 @@ impl Tree {
     }
 
     fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<HotFunction> {
-        let mut all: Vec<(u32, (u64, u64))> = self
+        let mut functions_by_samples: Vec<(u32, (u64, u64))> = self
             .own
             .iter()
             .filter(|(_, (own, _))| *own > 0)
-            .map(|(place, of)| (*place, *of))
+            .map(|(index, counts)| (*index, *counts))
             .collect();
-        all.sort_by_key(|(place, (own, _))| {
-            (std::cmp::Reverse(*own), &self.functions[*place as usize])
+        functions_by_samples.sort_by_key(|(index, (own, _))| {
+            (std::cmp::Reverse(*own), &self.functions[*index as usize])
         });
-        let hot = |(function, (own, all)): (u32, (u64, u64))| HotFunction {
-            function,
-            own_share: share(own),
-            share: share(all),
-            own_us_per_request: us_per_request.map(|us| us * share(own)),
-        };
-        all.into_iter().take(HOTTEST).map(hot).collect()
+        let hot_function =
+            |(function, (own, functions_by_samples)): (u32, (u64, u64))| HotFunction {
+                function,
+                own_share: share(own),
+                share: share(functions_by_samples),
+                own_us_per_request: us_per_request.map(|us| us * share(own)),
+            };
+        functions_by_samples.into_iter().take(HOTTEST).map(hot_function).collect()
     }
 
     fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<NamedShare> {
         let mut origins: BTreeMap<String, u64> = BTreeMap::new();
-        for (place, (own, _)) in &self.own {
-            *origins.entry(origin(&self.functions[*place as usize])).or_default() += own;
+        for (index, (own, _)) in &self.own {
+            *origins.entry(origin(&self.functions[*index as usize])).or_default() += own;
         }
-        let mut all: Vec<NamedShare> = origins
+        let mut shares: Vec<NamedShare> = origins
             .into_iter()
             .filter(|(_, own)| *own > 0)
             .map(|(name, own)| NamedShare { name, share: share(own) })
             .collect();
-        all.sort_by(|a, b| b.share.total_cmp(&a.share));
-        all
+        shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+        shares
     }
 }
 
@@ -422,15 +427,16 @@ impl Calls {
         nodes: &mut Vec<(Node, u64)>,
     ) {
         let mut callees: Vec<(&u32, &Calls)> = self.callees.iter().collect();
-        callees.sort_by_key(|(place, _)| &functions[**place as usize]);
-        let mut at = start;
-        for (place, calls) in callees {
+        callees.sort_by_key(|(function, _)| &functions[**function as usize]);
+        let mut position = start;
+        for (function, calls) in callees {
             if calls.samples >= least && calls.samples > 0 {
-                let node = Node { function: *place, depth, start: at, samples: calls.samples };
-                nodes.push((node, calls.there));
-                calls.list(functions, depth + 1, at, least, nodes);
+                let node =
+                    Node { function: *function, depth, start: position, samples: calls.samples };
+                nodes.push((node, calls.other_samples));
+                calls.list(functions, depth + 1, position, least, nodes);
             }
-            at += calls.samples;
+            position += calls.samples;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP/2 compared with HTTP/1.1: the same requests to the same server, with equally many in
-//! flight.
+//! Compares HTTP/2 with HTTP/1.1: the same requests to the same server, with the same number of
+//! requests in flight.
 
 use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
@@ -50,67 +50,73 @@ pub struct ProtocolComparison {
 /// requests in flight.
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
-    let mut all = Vec::new();
+    let mut comparisons = Vec::new();
     for arm in 0..plan.arms.len() {
-        let over_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
-        for (workload, asked) in plan.workloads.iter().enumerate().filter(|w| over_h2(&w)) {
-            let Some(baseline) = baseline_of(plan, asked) else { continue };
+        let is_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
+        for (workload, h2_workload) in plan.workloads.iter().enumerate().filter(|w| is_h2(&w)) {
+            let Some(baseline) = baseline_workload(plan, h2_workload) else { continue };
             let own = steps(plan, grid, arm, workload);
             let Some(base) = baseline_steps(plan, grid, arm, baseline) else { continue };
-            all.extend(compare(plan, &own, &base));
+            comparisons.extend(compare(plan, &own, &base));
         }
     }
-    all
+    comparisons
 }
 
-/// Index of the HTTP/1.1 workload with the same requests as an HTTP/2 workload.
-fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
+/// Returns the index of the HTTP/1.1 workload with the same requests as an HTTP/2 workload.
+fn baseline_workload(plan: &Plan, h2_workload: &Workload) -> Option<usize> {
     plan.workloads.iter().position(|w| {
         w.protocol.is_h1()
             && w.page.is_none()
-            && w.protocol.is_tls() == asked.protocol.is_tls()
-            && ask_alike(w, asked)
+            && w.protocol.is_tls() == h2_workload.protocol.is_tls()
+            && have_same_requests(w, h2_workload)
     })
 }
 
 /// A closed-loop cell, reduced to the valid trials that had the step's number of requests in
 /// flight.
-struct InFlight<'a> {
+struct ConcurrencyStep<'a> {
     key: CellKey,
     cell: Cell<'a>,
     connections: u32,
     /// Requests in flight on each connection: streams × pipeline depth.
-    on_each: u32,
+    per_connection: u32,
     pass: u32,
 }
 
-impl InFlight<'_> {
+impl ConcurrencyStep<'_> {
     fn total(&self) -> u64 {
-        u64::from(self.connections) * u64::from(self.on_each)
+        u64::from(self.connections) * u64::from(self.per_connection)
     }
 }
 
 /// Returns an arm's closed-loop cells with a workload, fewest requests in flight first. Invalid
 /// trials are left out, and trials in which the server allowed fewer streams than the step
 /// requests.
-fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<InFlight<'a>> {
+fn steps<'a>(
+    plan: &Plan,
+    grid: &Grid<'a>,
+    arm: usize,
+    workload: usize,
+) -> Vec<ConcurrencyStep<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
-    let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
+    let concurrency_step = |(key, cell): (CellKey, &Cell<'a>)| {
         let step = &plan.load.steps[key.step];
-        InFlight {
+        ConcurrencyStep {
             key,
-            cell: cell
-                .only(|t| t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
+            cell: cell.select(|t| {
+                t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))
+            }),
             connections: step.connections,
-            on_each: step.streams * step.pipeline,
+            per_connection: step.streams * step.pipeline,
             pass: step.pass,
         }
     };
     let closed = grid.steps(arm, workload).filter(|(key, _)| is_closed(key));
-    let mut all: Vec<InFlight<'a>> =
-        closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
-    all.sort_by_key(|s| (s.total(), s.connections, s.pass));
-    all
+    let mut sorted_steps: Vec<ConcurrencyStep<'a>> =
+        closed.map(concurrency_step).filter(|s| !s.cell.trials().is_empty()).collect();
+    sorted_steps.sort_by_key(|s| (s.total(), s.connections, s.pass));
+    sorted_steps
 }
 
 /// Returns the cells to compare with: the arm's own, or, if it has none, those of the first other
@@ -120,14 +126,15 @@ fn baseline_steps<'a>(
     grid: &Grid<'a>,
     arm: usize,
     workload: usize,
-) -> Option<Vec<InFlight<'a>>> {
-    let is_alike = |other: &usize| {
+) -> Option<Vec<ConcurrencyStep<'a>>> {
+    let has_same_conditions = |other: &usize| {
         plan.subject_of(*other).name == plan.subject_of(arm).name
             && plan.arms[*other].conditions == plan.arms[arm].conditions
     };
-    let others = (0..plan.arms.len()).filter(is_alike);
-    let all = std::iter::once(arm).chain(others).map(|other| steps(plan, grid, other, workload));
-    all.into_iter().find(|steps| !steps.is_empty())
+    let others = (0..plan.arms.len()).filter(has_same_conditions);
+    let candidates =
+        std::iter::once(arm).chain(others).map(|other| steps(plan, grid, other, workload));
+    candidates.into_iter().find(|steps| !steps.is_empty())
 }
 
 /// Whether a server allowed the requested number of streams. Otherwise fewer requests were in
@@ -138,7 +145,7 @@ fn are_granted(streams: &StreamCounts) -> bool {
 
 /// Whether two workloads have the same requests, names aside, over connections with the same
 /// lifetime.
-fn ask_alike(a: &Workload, b: &Workload) -> bool {
+fn have_same_requests(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
         w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
     };
@@ -146,8 +153,12 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
 }
 
 /// Compares all pairs of steps with equally many requests in flight, pass by pass.
-fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
-    let is_pair = |own: &InFlight<'_>, base: &InFlight<'_>| {
+fn compare(
+    plan: &Plan,
+    own: &[ConcurrencyStep<'_>],
+    base: &[ConcurrencyStep<'_>],
+) -> Vec<ProtocolComparison> {
+    let is_pair = |own: &ConcurrencyStep<'_>, base: &ConcurrencyStep<'_>| {
         (own.total(), own.pass) == (base.total(), base.pass)
     };
     let partners = |own| base.iter().filter(move |base| is_pair(own, base));
@@ -156,10 +167,15 @@ fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<Prot
 }
 
 /// Compares two steps at equal requests in flight; `None`: they have no block in common.
-fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<ProtocolComparison> {
-    let in_base = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
-    own.cell.trials().iter().copied().find(in_base)?;
-    let series = |of: &InFlight<'_>, metric: &Metric| of.cell.series(metric).without_turns();
+fn comparison(
+    plan: &Plan,
+    own: &ConcurrencyStep<'_>,
+    base: &ConcurrencyStep<'_>,
+) -> Option<ProtocolComparison> {
+    let has_base_block = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
+    own.cell.trials().iter().copied().find(has_base_block)?;
+    let series =
+        |step: &ConcurrencyStep<'_>, metric: &Metric| step.cell.series(metric).without_turns();
     let ratio = |metric: &Metric| series(own, metric).ratios_to(&series(base, metric));
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
     Some(ProtocolComparison {
@@ -170,9 +186,9 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
         baseline: name(base.key),
         in_flight: own.total(),
         connections: own.connections,
-        streams: own.on_each,
+        streams: own.per_connection,
         baseline_connections: base.connections,
-        baseline_pipeline: base.on_each,
+        baseline_pipeline: base.per_connection,
         pass: own.pass,
         throughput_ratio: ratio(&THROUGHPUT),
         response_p99_ratio: ratio(&RESPONSE_P99),
@@ -201,8 +217,8 @@ mod tests {
         }
     }
 
-    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each),
-    /// answers in the second. A repeated entry is another pass.
+    /// A repeat: subject, whether it is over HTTP/2, block, (connections, requests in flight on
+    /// each), responses per second. A repeated entry is another pass.
     type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
 
     fn plan(subjects: &[&str]) -> Plan {
@@ -216,16 +232,19 @@ mod tests {
         plan
     }
 
-    fn compared(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
+    fn compare_repeats(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
         let mut results = Vec::new();
-        for (index, (id, is_h2, block, (connections, on_each), answers)) in
+        for (index, (id, is_h2, block, (connections, per_connection), answers)) in
             repeats.iter().enumerate()
         {
-            let (streams, pipeline) = if *is_h2 { (*on_each, 1) } else { (1, *on_each) };
-            let before = &repeats[..index];
-            let pass = 1 + before
+            let (streams, pipeline) =
+                if *is_h2 { (*per_connection, 1) } else { (1, *per_connection) };
+            let earlier_repeats = &repeats[..index];
+            let pass = 1 + earlier_repeats
                 .iter()
-                .filter(|r| (r.0, r.1, r.2, r.3) == (*id, *is_h2, *block, (*connections, *on_each)))
+                .filter(|r| {
+                    (r.0, r.1, r.2, r.3) == (*id, *is_h2, *block, (*connections, *per_connection))
+                })
                 .count() as u32;
             let step = Step {
                 connections: *connections,
@@ -240,8 +259,9 @@ mod tests {
                 plan.load.steps.len() - 1
             });
             let arm = plan.arms.iter().position(|arm| arm.name == *id).expect("it is in the plan");
-            let is_its = |launch: &Launch| *launch == Launch::alone(arm, *block - 1);
-            let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
+            let is_launch_of_repeat = |launch: &Launch| *launch == Launch::alone(arm, *block - 1);
+            let launch =
+                plan.launches.iter().position(is_launch_of_repeat).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
             results.push(trial(&plan, &Facts::default(), None, &record, &CoRunners::default()));
@@ -249,23 +269,23 @@ mod tests {
         protocols(&plan, &Grid::new(&results))
     }
 
-    const ONE: bool = false;
-    const TWO: bool = true;
+    const OVER_H1: bool = false;
+    const OVER_H2: bool = true;
 
     #[test]
-    fn repeats_are_paired_by_block_at_equal_in_flight() {
-        let all = compared(
+    fn protocol_comparison_pairs_blocks_at_equal_in_flight() {
+        let comparisons = compare_repeats(
             plan(&["a"]),
             &[
-                ("a", ONE, 1, (100, 1), 100),
-                ("a", ONE, 2, (100, 1), 200),
-                ("a", ONE, 1, (1000, 1), 1),
-                ("a", TWO, 2, (10, 10), 300),
-                ("a", TWO, 1, (10, 10), 200),
-                ("a", TWO, 1, (20, 10), 1),
+                ("a", OVER_H1, 1, (100, 1), 100),
+                ("a", OVER_H1, 2, (100, 1), 200),
+                ("a", OVER_H1, 1, (1000, 1), 1),
+                ("a", OVER_H2, 2, (10, 10), 300),
+                ("a", OVER_H2, 1, (10, 10), 200),
+                ("a", OVER_H2, 1, (20, 10), 1),
             ],
         );
-        let [c] = all.as_slice() else { panic!("{all:?}") };
+        let [c] = comparisons.as_slice() else { panic!("{comparisons:?}") };
         assert_eq!((c.in_flight, c.connections, c.streams), (100, 10, 10));
         assert_eq!((c.baseline_connections, c.baseline_pipeline), (100, 1));
         assert_eq!(c.throughput_ratio.values, [2.0, 1.5]);
@@ -273,91 +293,92 @@ mod tests {
     }
 
     #[test]
-    fn shapes_with_as_many_in_flight_are_kept_apart() {
-        let all = compared(
+    fn protocol_comparison_separates_shapes() {
+        let comparisons = compare_repeats(
             plan(&["a"]),
             &[
-                ("a", ONE, 1, (100, 1), 100),
-                ("a", ONE, 1, (25, 4), 400),
-                ("a", TWO, 1, (10, 10), 200),
-                ("a", TWO, 1, (1, 100), 50),
+                ("a", OVER_H1, 1, (100, 1), 100),
+                ("a", OVER_H1, 1, (25, 4), 400),
+                ("a", OVER_H2, 1, (10, 10), 200),
+                ("a", OVER_H2, 1, (1, 100), 50),
             ],
         );
-        let rows: Vec<_> = all
+        let rows: Vec<_> = comparisons
             .iter()
             .map(|c| (c.connections, c.streams, c.baseline_connections, c.baseline_pipeline))
             .collect();
         assert_eq!(rows, [(1, 100, 25, 4), (1, 100, 100, 1), (10, 10, 25, 4), (10, 10, 100, 1)]);
-        let ratios: Vec<_> = all.iter().filter_map(|c| c.throughput_ratio.median).collect();
+        let ratios: Vec<_> = comparisons.iter().filter_map(|c| c.throughput_ratio.median).collect();
         assert_eq!(ratios, [0.125, 0.5, 0.5, 2.0]);
     }
 
     #[test]
-    fn pass_is_compared_with_the_same_pass() {
-        let all = compared(
+    fn protocol_comparison_uses_same_pass() {
+        let comparisons = compare_repeats(
             plan(&["a"]),
             &[
-                ("a", ONE, 1, (10, 1), 100),
-                ("a", ONE, 1, (10, 1), 200),
-                ("a", TWO, 1, (1, 10), 300),
-                ("a", TWO, 1, (1, 10), 800),
+                ("a", OVER_H1, 1, (10, 1), 100),
+                ("a", OVER_H1, 1, (10, 1), 200),
+                ("a", OVER_H2, 1, (1, 10), 300),
+                ("a", OVER_H2, 1, (1, 10), 800),
             ],
         );
-        let rows: Vec<_> = all.iter().map(|c| (c.pass, c.throughput_ratio.median)).collect();
+        let rows: Vec<_> =
+            comparisons.iter().map(|c| (c.pass, c.throughput_ratio.median)).collect();
         assert_eq!(rows, [(1, Some(3.0)), (2, Some(4.0))]);
     }
 
     #[test]
-    fn another_variant_is_the_baseline_only_of_one_that_has_none() {
-        let all = compared(
+    fn other_variant_is_baseline_without_own_numbers() {
+        let comparisons = compare_repeats(
             plan(&["a", "a/both", "a/h2c", "ab/h2c"]),
             &[
-                ("a", ONE, 1, (10, 1), 100),
-                ("a/both", ONE, 1, (10, 1), 200),
-                ("a/both", TWO, 1, (1, 10), 200),
-                ("a/h2c", TWO, 1, (1, 10), 300),
-                ("ab/h2c", TWO, 1, (1, 10), 300),
+                ("a", OVER_H1, 1, (10, 1), 100),
+                ("a/both", OVER_H1, 1, (10, 1), 200),
+                ("a/both", OVER_H2, 1, (1, 10), 200),
+                ("a/h2c", OVER_H2, 1, (1, 10), 300),
+                ("ab/h2c", OVER_H2, 1, (1, 10), 300),
             ],
         );
-        let rows: Vec<_> = all
+        let rows: Vec<_> = comparisons
             .iter()
             .map(|c| (c.subject.as_str(), c.baseline_subject.as_str(), c.throughput_ratio.median))
             .collect();
         assert_eq!(rows, [("a/both", "a/both", Some(1.0)), ("a/h2c", "a", Some(3.0))]);
-        assert!(all.iter().all(|c| c.server == "a"));
+        assert!(comparisons.iter().all(|c| c.server == "a"));
     }
 
     #[test]
-    fn pages_and_other_requests_are_not_compared() {
+    fn pages_and_different_requests_are_not_compared() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
         let over_tls = workload("two", Protocol::H2);
         let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
-        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 1)];
-        assert_eq!(compared(plan(&["a"]), &repeats).len(), 1);
+        let repeats = [("a", OVER_H1, 1, (10, 1), 1), ("a", OVER_H2, 1, (1, 10), 1)];
+        assert_eq!(compare_repeats(plan(&["a"]), &repeats).len(), 1);
         for two in [page, over_tls, other] {
             let mut plan = plan(&["a"]);
             plan.workloads[1] = two;
-            assert_eq!(compared(plan, &repeats), []);
+            assert_eq!(compare_repeats(plan, &repeats), []);
         }
     }
 
     #[test]
-    fn steps_without_a_block_in_common_are_not_compared() {
-        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 2, (1, 10), 1)];
-        assert_eq!(compared(plan(&["a"]), &repeats), []);
+    fn steps_without_common_block_are_not_compared() {
+        let repeats = [("a", OVER_H1, 1, (10, 1), 1), ("a", OVER_H2, 2, (1, 10), 1)];
+        assert_eq!(compare_repeats(plan(&["a"]), &repeats), []);
     }
 
     #[test]
-    fn fewer_streams_than_asked_for_are_another_concurrency() {
+    fn fewer_granted_streams_are_not_granted() {
         let streams = |granted| StreamCounts { asked: 10, granted, most: 10 };
         assert!(are_granted(&streams(None)) && are_granted(&streams(Some(10))));
         assert!(!are_granted(&streams(Some(9))));
     }
 
     #[test]
-    fn baseline_has_the_same_requests_and_the_same_tls() {
+    fn baseline_workload_has_same_requests_and_tls() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
         let mut other = workload("other", Protocol::H1);
@@ -370,19 +391,22 @@ mod tests {
             workload("h2c", Protocol::H2c),
             workload("one", Protocol::H1),
         ];
-        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2c)), Some(4));
-        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2)), Some(2));
+        assert_eq!(baseline_workload(&plan, &workload("two", Protocol::H2c)), Some(4));
+        assert_eq!(baseline_workload(&plan, &workload("two", Protocol::H2)), Some(2));
         plan.workloads.truncate(2);
-        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2c)), None);
+        assert_eq!(baseline_workload(&plan, &workload("two", Protocol::H2c)), None);
     }
 
     #[test]
     fn only_valid_trials_of_closed_loops_are_compared() {
-        let repeats =
-            [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
+        let repeats = [
+            ("a", OVER_H1, 1, (10, 1), 1),
+            ("a", OVER_H2, 1, (1, 10), 0),
+            ("a", OVER_H2, 2, (1, 10), 1),
+        ];
         // The first HTTP/2 trial has no responses, so it is refused; the other one has no HTTP/1.1
         // trial in its block.
-        assert_eq!(compared(plan(&["a"]), &repeats), []);
+        assert_eq!(compare_repeats(plan(&["a"]), &repeats), []);
         let mut open = plan(&["a"]);
         let step = |connections, streams, arrivals| Step {
             connections,

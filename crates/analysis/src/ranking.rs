@@ -1,4 +1,4 @@
-//! Ranking of series with tests of every pair, corrected for the number of pairs.
+//! Ranks series by tests of every pair, corrected for the number of pairs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,15 +7,14 @@ use crate::peak::PeakBound;
 use crate::series::Series;
 use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 
-/// Series of one metric, each compared with every other. Among `n` of them there are `n(n − 1) / 2`
-/// tests, of which one in twenty would be significant by chance. The values of p are therefore
-/// those of Holm.
+/// Result of the comparison of each series of a metric with every other. For `n` series there are
+/// `n(n − 1) / 2` tests, so p-values are adjusted (Holm).
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
-    /// Whether the first differs significantly from the second, and has the higher values.
+    /// Whether the series of the first index is significantly above that of the second index.
     above: Vec<Vec<bool>>,
     /// Whether a series has enough values for a significant difference.
-    counts: Vec<bool>,
+    has_enough_values: Vec<bool>,
 }
 
 /// Range of places of a series by its tests: counted from 1, the best first.
@@ -33,9 +32,9 @@ impl Ranking {
         Ranking::from_series(series, &exact, looks, &|a, b| series[a].pairs_with(&series[b]))
     }
 
-    /// Ranks series whose pairs are given, with values that may be lower bounds. A series of lower
-    /// bounds may rank significantly above another, and never below one. Two such series are not
-    /// comparable.
+    /// Ranks series whose values may be lower bounds. `pairs_of`: the pairs of two series. A series
+    /// of lower bounds may rank significantly above another one, but never below. Two series of
+    /// lower bounds are not comparable.
     #[must_use]
     pub fn from_series(
         series: &[Series],
@@ -44,19 +43,19 @@ impl Ranking {
         pairs_of: &dyn Fn(usize, usize) -> Pairs,
     ) -> Ranking {
         let n = series.len();
-        let is_open = |one: usize| bounds[one] == PeakBound::AtLeast;
-        let all = (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low)));
+        let is_open = |index: usize| bounds[index] == PeakBound::AtLeast;
+        let all_pairs = (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low)));
         let pairs: Vec<(usize, usize)> =
-            all.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
+            all_pairs.filter(|(a, b)| !(is_open(*a) && is_open(*b))).collect();
         let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| pairs_of(*a, *b)).collect();
-        let known: Vec<(usize, f64)> = tested
+        let chances: Vec<(usize, f64)> = tested
             .iter()
             .enumerate()
             .filter_map(|(i, pairs)| Some((i, pairs.chance(looks)?)))
             .collect();
-        let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        let adjusted = holm(&chances.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
         let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
-        known.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
+        chances.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
         let mut above = vec![vec![false; n]; n];
         for (((a, b), pairs), p) in pairs.into_iter().zip(&tested).zip(chance) {
             if pairs.are_apart(p) {
@@ -66,7 +65,10 @@ impl Ranking {
         }
         Ranking {
             above,
-            counts: series.iter().map(|one| one.known_count() >= PAIRS_TO_TELL_APART).collect(),
+            has_enough_values: series
+                .iter()
+                .map(|index| index.known_count() >= PAIRS_TO_TELL_APART)
+                .collect(),
         }
     }
 
@@ -76,45 +78,48 @@ impl Ranking {
         !self.above[a][b] && !self.above[b][a]
     }
 
-    /// Puts the series, which come best first, into tie groups. A series joins the first group
-    /// whose best is not above it, or else starts a group. Returns the group number of each,
-    /// counted from 1; `None`: it has too few values for a significant difference.
+    /// Groups ties, with the best series first. A series joins the first group whose best is not
+    /// above it, or else starts a group. Returns the group number of each series, counted from 1;
+    /// `None`: it has too few values for a significant difference.
     #[must_use]
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut bests: Vec<usize> = Vec::new();
-        let mut group_of = |own: usize| {
-            if !self.counts[own] {
+        let mut group_of = |index: usize| {
+            if !self.has_enough_values[index] {
                 return None;
             }
-            let tied = bests.iter().position(|best| !self.above[*best][own]);
+            let tied = bests.iter().position(|best| !self.above[*best][index]);
             let group = tied.unwrap_or(bests.len());
             if group == bests.len() {
-                bests.push(own);
+                bests.push(index);
             }
             Some(group + 1)
         };
         (0..self.above.len()).map(&mut group_of).collect()
     }
 
-    /// Returns the range of places of each series: behind all that are significantly above it, and
-    /// before all that are below. Because all pairs are corrected for, the places hold at once,
-    /// with the confidence of one interval from five launches on (Al Mohamad, Goeman and van Zwet,
-    /// "Simultaneous confidence intervals for ranks with application to ranking institutions",
-    /// 2022). `None`: too few values.
+    /// Returns the range of places of each series: below all that are significantly above it, and
+    /// above all that are significantly below it. `None`: too few values.
+    ///
+    /// Tests are corrected for all pairs, so the ranges hold together at the level of one interval,
+    /// from five launches on (Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals
+    /// for ranks with application to ranking institutions", 2022).
     #[must_use]
     pub fn places(&self) -> Vec<Option<PlaceRange>> {
-        let ranked = self.counts.iter().filter(|counts| **counts).count();
-        let of = |own: usize| {
-            let better = self.above.iter().filter(|other| other[own]).count();
-            let worse = self.above[own].iter().filter(|below| **below).count();
-            self.counts[own].then_some(PlaceRange { best: better + 1, worst: ranked - worse })
+        let ranked =
+            self.has_enough_values.iter().filter(|has_enough_values| **has_enough_values).count();
+        let place_range = |index: usize| {
+            let better = self.above.iter().filter(|other| other[index]).count();
+            let worse = self.above[index].iter().filter(|below| **below).count();
+            self.has_enough_values[index]
+                .then_some(PlaceRange { best: better + 1, worst: ranked - worse })
         };
-        (0..self.above.len()).map(of).collect()
+        (0..self.above.len()).map(place_range).collect()
     }
 }
 
 impl Pairs {
-    /// Mean of the logarithms of the ratios of launches.
+    /// Returns the mean of the logarithms of the ratios of launches.
     pub(crate) fn mean_log(&self) -> f64 {
         self.launches.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.launches.len() as f64
     }
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_with_the_best_of_their_group() {
+    fn groups_contain_series_tied_with_best() {
         let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
         let ranked = ranked.map(|values| series(&values));
         // The third is tied with the second but not with the best, so it starts a new group.
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn without_pairs_or_against_them_no_difference_is_found() {
+    fn ranking_requires_consistent_pairs() {
         let three = |value: f64| series(&[value; 3]);
         // A series of one or two repeats is in no group, wherever it ranks.
         assert_eq!(
@@ -168,20 +173,19 @@ mod tests {
         let best = series(&[300.0, 300.0]);
         assert_eq!(rank(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
         assert_eq!(rank(&[best.clone(), best]).0, [None, None]);
-        // The first has the higher median because of blocks that the second lacks. In every pair it
-        // is behind.
+        // The first series has the higher median because of blocks that the second lacks. In every
+        // pair it is below.
         let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
         let (groups, places) = rank(&[first, three(110.0)]);
         assert_eq!((groups, places), (vec![Some(1), Some(1)], vec![Some((2, 2)), Some((1, 1))]));
     }
 
-    /// Among equal servers, a single test is significant in one of twenty simulations. All pairs of
-    /// ten servers together keep that rate.
+    /// With ten equal servers, any pair differs in at most about one of twenty simulations.
     #[test]
-    fn equal_servers_seldom_differ_however_many_there_are() {
+    fn equal_servers_rarely_differ() {
         let (mut alarms, mut normal) = (0, Normal(11));
-        const WORLDS: usize = 1000;
-        for _ in 0..WORLDS {
+        const SIMULATIONS: usize = 1000;
+        for _ in 0..SIMULATIONS {
             let equals: Vec<Series> =
                 (0..10).map(|_| series(&normal.values(6, 100.0, 0.05))).collect();
             let ranking = Ranking::new(&equals, Looks::AtTheEnd);
@@ -189,33 +193,37 @@ mod tests {
                 ranking.places().iter().flatten().any(|p| (p.best, p.worst) != (1, 10)),
             );
         }
-        let share = alarms as f64 / WORLDS as f64;
+        let share = alarms as f64 / SIMULATIONS as f64;
         assert!(share <= 0.055, "{share}");
     }
 
-    /// Ten servers, each 3 % faster than the next: the true places lie within the reported ranges,
-    /// for all servers at once.
+    /// Each of ten servers is 3 % faster than the next. The true places lie within the reported
+    /// ranges for all servers at once.
     #[test]
-    fn places_hold_the_true_ones_of_all() {
+    fn place_ranges_contain_true_places() {
         let (mut held, mut narrower, mut normal) = (0, 0, Normal(12));
-        const WORLDS: usize = 400;
-        for _ in 0..WORLDS {
+        const SIMULATIONS: usize = 400;
+        for _ in 0..SIMULATIONS {
             let mut servers: Vec<(usize, Vec<f64>)> = (0..10)
                 .map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02)))
                 .collect();
             servers.sort_by(|(_, a), (_, b)| {
                 crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap()
             });
-            let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
-            let places: Vec<PlaceRange> =
-                Ranking::new(&all, Looks::AtTheEnd).places().into_iter().flatten().collect();
+            let ranked_series: Vec<Series> =
+                servers.iter().map(|(_, values)| series(values)).collect();
+            let places: Vec<PlaceRange> = Ranking::new(&ranked_series, Looks::AtTheEnd)
+                .places()
+                .into_iter()
+                .flatten()
+                .collect();
             let holds = |((truth, _), p): (&(usize, Vec<f64>), &PlaceRange)| {
                 (p.best..=p.worst).contains(truth)
             };
             held += usize::from(servers.iter().zip(&places).all(holds));
             narrower += usize::from(places.iter().all(|p| p.worst - p.best <= 6));
         }
-        assert!(held >= 95 * WORLDS / 100, "{held}");
-        assert!(narrower >= 9 * WORLDS / 10, "{narrower}: places say something");
+        assert!(held >= 95 * SIMULATIONS / 100, "{held}");
+        assert!(narrower >= 9 * SIMULATIONS / 10, "{narrower}: places say something");
     }
 }

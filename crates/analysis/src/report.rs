@@ -1,4 +1,4 @@
-//! The result of a whole run: `dyno.report/1`.
+//! Computes the result of a whole run from its archive: `dyno.report/1`.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ pub struct RunFacts {
 }
 
 impl Report {
-    /// The summary of a cell; `None`: it has no trials.
+    /// Returns the summary of a cell; `None`: it has no trials.
     #[must_use]
     pub fn summary(&self, cell: CellKey) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.cell == cell)
@@ -154,14 +154,14 @@ impl Report {
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
-    let company = CoRunners::new(plan, &run.trials);
+    let co_runners = CoRunners::new(plan, &run.trials);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
-    // Each start has its own order of workloads and steps; reports show them in one order.
+    // Each start has its own order of workloads and steps. Reports show trials in one order.
     records.sort_by_key(|t| plan.trials[t.trial].display_order());
-    let of = |record: &TrialRecord| {
-        trial(plan, &run.header.facts, run.start_of(record), record, &company)
+    let trial_result = |record: &TrialRecord| {
+        trial(plan, &run.header.facts, run.start_of(record), record, &co_runners)
     };
-    let mut trials: Vec<TrialResult> = records.into_iter().map(of).collect();
+    let mut trials: Vec<TrialResult> = records.into_iter().map(trial_result).collect();
     verdict::revise_limiters(&mut trials);
     let subjects: Vec<SubjectResult> =
         (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
@@ -207,7 +207,7 @@ pub fn report(run: &Run) -> Report {
     };
     compare_arms(run, &mut report);
     report.run.answered_after = repeats_until_answer(run, &report);
-    // Repeats that an answered run did not need do not count as missing.
+    // In a run that ended early, the remaining repeats do not count as missing.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
     }
@@ -224,24 +224,26 @@ fn compare_arms(run: &Run, report: &mut Report) {
 fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
     let plan = &run.header.plan;
     let block = |trial: usize| plan.launches[plan.trials[trial].launch].block;
-    let made = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
+    let finished_repeats = run.trials.iter().map(|trial| block(trial.trial) + 1).max()?;
     let takes_part =
         |launch: usize| plan.launches[launch].arms.iter().all(|arm| plan.takes_part(*arm));
-    // An unfinished last block means an interruption: an answered run ends between two blocks.
-    let of_last =
-        |trial: &usize| block(*trial) + 1 == made && takes_part(plan.trials[*trial].launch);
-    let has = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
-    let is_whole = (0..plan.trials.len()).filter(of_last).all(has);
-    (is_whole && made < plan.repeats && stopping::is_answered(run, report)).then_some(made)
+    // A run that answered its question ends between two blocks. Within a block it was interrupted.
+    let is_of_last_block = |trial: &usize| {
+        block(*trial) + 1 == finished_repeats && takes_part(plan.trials[*trial].launch)
+    };
+    let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
+    let is_whole = (0..plan.trials.len()).filter(is_of_last_block).all(has_record);
+    (is_whole && finished_repeats < plan.repeats && stopping::is_answered(run, report))
+        .then_some(finished_repeats)
 }
 
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
     let plan = &run.header.plan;
     let order = (0..plan.repeats).map(|block| {
-        let of_block = plan.launches.iter().filter(|l| l.block == block);
-        of_block.flat_map(|l| &l.arms).map(|arm| plan.arms[*arm].name.clone()).collect()
+        let launches = plan.launches.iter().filter(|l| l.block == block);
+        launches.flat_map(|l| &l.arms).map(|arm| plan.arms[*arm].name.clone()).collect()
     });
-    let observing = trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s));
+    let probe_shares = trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s));
     RunFacts {
         id: run.header.id.clone(),
         suite: plan.suite.name.clone(),
@@ -269,7 +271,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         trials_done: trials.len(),
         trials_invalid: trials.iter().filter(|t| t.is_unexpectedly_invalid()).count(),
         other_programs: DisturbedSteps::new(trials, run.header.facts.cpus),
-        observing_share: median(&observing.collect::<Vec<f64>>()),
+        observing_share: median(&probe_shares.collect::<Vec<f64>>()),
     }
 }
 
@@ -278,10 +280,10 @@ mod tests {
     use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject, Trial};
 
     use super::*;
-    use crate::fixture::{self, five_blocks, reported};
+    use crate::fixture::{self, five_block_report, five_blocks};
 
-    /// Three blocks of one server in two arms: unchanged, and loaded by the other driver, with half
-    /// the throughput.
+    /// Returns a run with three blocks of one server in two arms. The second arm has another driver
+    /// and half the throughput.
     fn two_arms() -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_one_subject_have_names_of_their_own() {
+    fn arms_of_one_subject_have_separate_names() {
         let report = report(&two_arms());
         let ids: Vec<(&str, &str)> = report.subjects.iter().map(|s| (&*s.id, &*s.title)).collect();
         assert_eq!(ids, [("a", "A"), ("a by uring", "A, a by uring")]);
@@ -318,15 +320,17 @@ mod tests {
             .map(|r| (&*r.subject, r.peak_rps.as_ref().and_then(|q| q.median)))
             .collect();
         assert_eq!(rows, [("a", Some(201.0)), ("a by uring", Some(101.0))]);
-        let [compared] = report.comparisons.as_slice() else { panic!("{:?}", report.comparisons) };
-        assert_eq!((&*compared.subject, &*compared.baseline), ("a by uring", "a"));
-        assert_eq!(compared.throughput_ratio.values.len(), 3);
+        let [comparison] = report.comparisons.as_slice() else {
+            panic!("{:?}", report.comparisons)
+        };
+        assert_eq!((&*comparison.subject, &*comparison.baseline), ("a by uring", "a"));
+        assert_eq!(comparison.throughput_ratio.values.len(), 3);
         assert!(report.summaries.iter().all(|s| s.trials == 3));
     }
 
     #[test]
-    fn cells_are_found_by_their_keys() {
-        let report = reported();
+    fn report_finds_cells_by_key() {
+        let report = five_block_report();
         for summary in &report.summaries {
             assert_eq!(report.summary(summary.cell), Some(summary));
         }
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn run_says_what_was_done_of_what_was_planned() {
+    fn run_facts_count_planned_and_done_trials() {
         let mut run = five_blocks();
         for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
             load.window_ns.1 *= 2;
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_belongs_to_the_start_that_served_it() {
+    fn trial_uses_back_ends_of_its_start() {
         let mut run = five_blocks();
         let start = |start, name: &str| {
             let part =
@@ -374,8 +378,8 @@ mod tests {
         run.starts = vec![start(0, "early"), start(1, "late")];
         run.trials.iter_mut().for_each(|t| t.start = usize::from(t.trial > 3));
         for trial in report(&run).trials {
-            let wanted = if trial.place > 4 { "late" } else { "early" };
-            assert_eq!(trial.backends[0].name, wanted, "{}", trial.place);
+            let expected = if trial.place > 4 { "late" } else { "early" };
+            assert_eq!(trial.backends[0].name, expected, "{}", trial.place);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Purpose of a thread, by its name and its process's. Runtimes name their threads; the kernel
-//! keeps 15 bytes of a name.
+//! Determines the purpose of a thread from its name and that of its process.
+//!
+//! Runtimes name their threads. The kernel keeps 15 bytes of a name, so patterns are cut there.
 
 /// Returns the role of a thread. `process`: the name of its process's first thread; `is_first`:
 /// whether the thread is that one.
 #[must_use]
 pub fn thread_role(name: &str, process: &str, is_first: bool) -> &'static str {
-    let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
+    let known = ROLES.iter().find(|rule| rule.matches_thread(name, process, is_first));
     match known {
         Some(rule) => rule.role,
         // Programs with one thread, or runtimes such as Go that do not name their threads.
@@ -20,7 +21,7 @@ pub const WORK: &str = "work";
 /// Threads that match no rule.
 pub const OTHER: &str = "other";
 
-/// CPU time that no thread was seen to use.
+/// CPU time that no known thread used.
 pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Whether threads of a role serve requests, by their names.
@@ -29,15 +30,17 @@ pub fn serves(role: &str) -> bool {
     !matches!(role, "jit" | "gc" | "vm" | "v8_worker")
 }
 
+/// Rule for the role of a thread.
 struct Rule {
     /// Pattern of the process's name; `*` stands for any text.
     process: &'static str,
-    /// Pattern of the thread's.
+    /// Pattern of the thread's name.
     thread: &'static str,
-    whom: ThreadPosition,
+    position: ThreadPosition,
     role: &'static str,
 }
 
+/// Threads of a process that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThreadPosition {
     Any,
@@ -48,32 +51,34 @@ enum ThreadPosition {
 }
 
 impl Rule {
-    fn holds(&self, name: &str, process: &str, is_first: bool) -> bool {
-        let is_meant = match self.whom {
+    fn matches_thread(&self, name: &str, process: &str, is_first: bool) -> bool {
+        let is_at_position = match self.position {
             ThreadPosition::Any => true,
             ThreadPosition::First => is_first,
             ThreadPosition::Further => !is_first,
         };
-        is_meant && matches(self.process, process) && matches(self.thread, name)
+        is_at_position
+            && matches_pattern(self.process, process)
+            && matches_pattern(self.thread, name)
     }
 }
 
 const fn rule(thread: &'static str, role: &'static str) -> Rule {
-    Rule { process: "*", thread, whom: ThreadPosition::Any, role }
+    Rule { process: "*", thread, position: ThreadPosition::Any, role }
 }
 
-const fn of_process(
+const fn process_rule(
     process: &'static str,
     thread: &'static str,
-    whom: ThreadPosition,
+    position: ThreadPosition,
     role: &'static str,
 ) -> Rule {
-    Rule { process, thread, whom, role }
+    Rule { process, thread, position, role }
 }
 
 /// The first rule that matches applies.
 const ROLES: &[Rule] = &[
-    // HotSpot, as seen in JDK 17; newer ones shorten the middle.
+    // HotSpot, as of JDK 17. Newer versions shorten the middle of names.
     rule("C1 Compiler*", "jit"),
     rule("C2 Compiler*", "jit"),
     rule("Sweeper thread", "jit"),
@@ -95,7 +100,7 @@ const ROLES: &[Rule] = &[
     rule("Notification Th", "vm"),
     rule("Attach Listener", "vm"),
     // The thread that started the JVM only waits for the one that runs `main`.
-    of_process("java", "java", ThreadPosition::First, "vm"),
+    process_rule("java", "java", ThreadPosition::First, "vm"),
     // .NET.
     rule(".NET Tiered Com", "jit"),
     rule(".NET Server GC", "gc"),
@@ -110,26 +115,26 @@ const ROLES: &[Rule] = &[
     rule("DelayedTaskSche", "v8_worker"),
     rule("SignalInspector", "vm"),
     rule("libuv-worker", "io_pool"),
-    // Before Node.js 23 all of its threads are called `node`: its first runs JavaScript.
-    of_process("node", "node", ThreadPosition::Further, "v8_worker"),
-    of_process("deno", "V8*", ThreadPosition::Any, "v8_worker"),
-    of_process("bun", "HeapHelper", ThreadPosition::Any, "gc"),
-    of_process("bun", "JITWorker*", ThreadPosition::Any, "jit"),
-    // BEAM, OTP 25 and later, and before.
+    // Before Node.js 23 all of its threads are called `node`. The first one runs JavaScript.
+    process_rule("node", "node", ThreadPosition::Further, "v8_worker"),
+    process_rule("deno", "V8*", ThreadPosition::Any, "v8_worker"),
+    process_rule("bun", "HeapHelper", ThreadPosition::Any, "gc"),
+    process_rule("bun", "JITWorker*", ThreadPosition::Any, "jit"),
+    // BEAM, of OTP 25 and later, and of earlier versions.
     rule("erts_sched_*", "scheduler"),
     rule("*_scheduler", "scheduler"),
     rule("erts_dcpus_*", "dirty_scheduler"),
     rule("erts_dios_*", "dirty_scheduler"),
     rule("*_dirty_cpu_sch*", "dirty_scheduler"),
-    // From the tenth on, the number replaces a letter at the end.
+    // Two-digit numbers displace a letter at the end.
     rule("*_dirty_io_sch*", "dirty_scheduler"),
     rule("erts_*", "vm"),
-    of_process("beam*", "*_aux", ThreadPosition::Any, "vm"),
-    of_process("beam*", "*_poller", ThreadPosition::Any, "io_pool"),
+    process_rule("beam*", "*_aux", ThreadPosition::Any, "vm"),
+    process_rule("beam*", "*_poller", ThreadPosition::Any, "io_pool"),
     rule("sys_sig_dispatc", "vm"),
     rule("sys_msg_dispatc", "vm"),
-    of_process("beam*", "async_*", ThreadPosition::Any, "io_pool"),
-    // Workers of frameworks, by the names that they give them.
+    process_rule("beam*", "async_*", ThreadPosition::Any, "io_pool"),
+    // Workers of frameworks.
     rule("tokio-runtime-w", "worker"),
     rule("tokio-rt-worker", "worker"),
     rule("actix-rt*", "worker"),
@@ -159,19 +164,20 @@ const ROLES: &[Rule] = &[
     rule("iou-sqp-*", "worker"),
 ];
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a name matches a pattern, in which `*` stands for any text.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut open = false;
+    let mut ends_open = false;
     for part in parts {
-        open = part.is_empty();
+        ends_open = part.is_empty();
         match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+            Some(index) => rest = &rest[index + part.len()..],
             None => return false,
         }
     }
-    open || rest.is_empty()
+    ends_open || rest.is_empty()
 }
 
 #[cfg(test)]
@@ -179,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_have_roles_by_their_names() {
+    fn thread_role_follows_from_names() {
         for (process, name, role) in [
             ("java", "C2 CompilerThre", "jit"),
             ("java", "GC Thread#3", "gc"),
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn first_of_threads_with_one_name_has_its_own_role() {
+    fn first_thread_has_separate_role() {
         assert_eq!(
             (thread_role("node", "node", true), thread_role("node", "node", false)),
             ("work", "v8_worker")

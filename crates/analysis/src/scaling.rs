@@ -1,4 +1,5 @@
-//! Growth of each arm's throughput with the requests in flight: its knee, and its law.
+//! Computes how the throughput of each arm grows with the requests in flight: its knee, and its
+//! law.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +10,11 @@ use serde::Serialize;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::THROUGHPUT;
-use crate::peak::{is_open, not_run};
+use crate::peak::{is_open, missing_repeats};
 use crate::stats::scaling::{Law, ScalingPoint, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
-/// Fewest levels for a law of three coefficients: with fewer it follows the noise.
+/// Fewest levels for a law, which has three coefficients. With fewer levels it would fit the noise.
 pub const LEVELS_FOR_LAW: usize = 6;
 
 /// Growth of an arm's throughput with the requests in flight, over the closed loops of one workload
@@ -95,12 +96,14 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
     for trial in &plan.trials {
         let step = &plan.load.steps[trial.step];
         let key = CellKey::from_trial(trial);
-        // A planned level that did not run is as open as a refused one.
+        // A planned level that did not run is open, too.
         if step.arrivals.is_closed()
-            && grid.get(key).is_none_or(|cell| is_open(cell) || not_run(plan, key, cell) > 0)
+            && grid
+                .get(key)
+                .is_none_or(|cell| is_open(cell) || missing_repeats(plan, key, cell) > 0)
         {
             curves
-                .entry(curve_of(key, Shape::from_step(step)))
+                .entry(curve_key(key, Shape::from_step(step)))
                 .or_default()
                 .1
                 .insert(step.in_flight());
@@ -111,10 +114,10 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         if !step.arrivals.is_closed() {
             continue;
         }
-        let at = cell.series(&THROUGHPUT);
-        let of_level =
-            at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
-        curves.entry(curve_of(key, Shape::from_step(step))).or_default().0.extend(of_level);
+        let series = cell.series(&THROUGHPUT);
+        let points_of_level =
+            series.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
+        curves.entry(curve_key(key, Shape::from_step(step))).or_default().0.extend(points_of_level);
     }
     curves
         .into_iter()
@@ -122,7 +125,7 @@ pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
         .collect()
 }
 
-fn curve_of(key: CellKey, shape: Shape) -> CurveKey {
+fn curve_key(key: CellKey, shape: Shape) -> CurveKey {
     let Shape { streams, pipeline, pass, .. } = shape;
     CurveKey { arm: key.arm, workload: key.workload, streams, pipeline, pass }
 }
@@ -146,8 +149,9 @@ fn curve(
     if by_level.len() < 2 {
         return None;
     }
-    let plain: Vec<(f64, f64)> = points.iter().map(|p| (p.in_flight as f64, p.rps)).collect();
-    let law = (by_level.len() >= LEVELS_FOR_LAW).then(|| Law::fit(&plain)).flatten();
+    let points_by_level: Vec<(f64, f64)> =
+        points.iter().map(|p| (p.in_flight as f64, p.rps)).collect();
+    let law = (by_level.len() >= LEVELS_FOR_LAW).then(|| Law::fit(&points_by_level)).flatten();
     let level = |(in_flight, values): (&u64, &Vec<f64>)| {
         let throughput_rps = median(values)?;
         let fitted_rps = law.map(|law| law.throughput(*in_flight as f64));
@@ -180,12 +184,12 @@ fn law_result(
     levels: &[ScalingLevel],
     is_most_known: bool,
 ) -> LawResult {
-    let without = without_each_launch(&law, points);
+    let laws_without_launch = leave_one_out_laws(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
-        let left: Vec<f64> = without.iter().map(pick).collect();
-        // No coefficient is negative. One that is held at 0 does not vary with the measurements.
-        let is_free = left.iter().chain([&pick(&law)]).all(|value| *value > 0.0);
-        let interval = jackknife(pick(&law), &left).filter(|_| is_free);
+        let values: Vec<f64> = laws_without_launch.iter().map(pick).collect();
+        // A coefficient that is held at 0 does not vary with the measurements.
+        let is_free = values.iter().chain([&pick(&law)]).all(|value| *value > 0.0);
+        let interval = jackknife(pick(&law), &values).filter(|_| is_free);
         let interval = interval.map(|(low, high)| (low.max(0.0), high));
         Coefficient { value: pick(&law), interval }
     };
@@ -199,16 +203,17 @@ fn law_result(
     }
 }
 
-/// Returns the laws without each launch in turn; empty with too few launches.
-fn without_each_launch(law: &Law, points: &[Point]) -> Vec<Law> {
+/// Fits the law without each launch in turn; empty with too few launches.
+fn leave_one_out_laws(law: &Law, points: &[Point]) -> Vec<Law> {
     let blocks: BTreeSet<u32> = points.iter().map(|point| point.block).collect();
     if blocks.len() < REPEATS_FOR_INTERVAL {
         return Vec::new();
     }
     let without = |left_out: &u32| {
-        let rest = points.iter().filter(|point| point.block != *left_out);
-        let rest: Vec<(f64, f64)> = rest.map(|point| (point.in_flight as f64, point.rps)).collect();
-        law.refit(&rest)
+        let remaining = points.iter().filter(|point| point.block != *left_out);
+        let remaining: Vec<(f64, f64)> =
+            remaining.map(|point| (point.in_flight as f64, point.rps)).collect();
+        law.refit(&remaining)
     };
     blocks.iter().map(without).collect()
 }
@@ -246,14 +251,14 @@ mod tests {
         curve(&fixture::plan(vec![server]), KEY, points, &BTreeSet::new())
     }
 
-    /// A share of 0.95 of this many has a standard deviation of 0.9 %.
-    const WORLDS: usize = 600;
+    /// With this number, a share of 0.95 has a standard deviation of 0.9 %.
+    const SIMULATIONS: usize = 600;
 
     #[test]
-    fn intervals_of_a_law_cover_the_truth_as_often_as_stated() {
+    fn law_intervals_have_stated_coverage() {
         for launches in [5, 8] {
             let (mut held, mut normal) = ([0; 3], Normal(3));
-            for _ in 0..WORLDS {
+            for _ in 0..SIMULATIONS {
                 let law =
                     scaling_result(&points(&LEVELS, launches, &mut normal)).unwrap().law.unwrap();
                 let coefficients = [
@@ -261,26 +266,29 @@ mod tests {
                     (law.sigma, TRUTH.sigma),
                     (law.kappa, TRUTH.kappa),
                 ];
-                for (held, (of, truth)) in held.iter_mut().zip(coefficients) {
-                    let (low, high) = of.interval.unwrap();
-                    assert!(low <= of.value && of.value <= high, "{of:?}");
+                for (held, (coefficient, truth)) in held.iter_mut().zip(coefficients) {
+                    let (low, high) = coefficient.interval.unwrap();
+                    assert!(
+                        low <= coefficient.value && coefficient.value <= high,
+                        "{coefficient:?}"
+                    );
                     *held += usize::from((low..=high).contains(&truth));
                 }
             }
             for held in held {
-                let share = held as f64 / WORLDS as f64;
+                let share = held as f64 / SIMULATIONS as f64;
                 assert!((0.93..=0.97).contains(&share), "{launches} launches: {share}");
             }
         }
     }
 
     #[test]
-    fn coefficient_that_is_held_at_nothing_has_no_interval() {
-        // The cost of each other is far below the noise. Some simulations find it, and their
-        // interval contains the true value.
+    fn coefficient_held_at_zero_has_no_interval() {
+        // Kappa is far below the noise. Some simulations find it, and their interval contains the
+        // true value.
         let truth = Law { kappa: 1e-6, ..TRUTH };
         let (mut known, mut held, mut normal) = (0, 0, Normal(5));
-        for _ in 0..WORLDS {
+        for _ in 0..SIMULATIONS {
             let law =
                 scaling_result(&points_of(truth, &LEVELS, 5, &mut normal)).unwrap().law.unwrap();
             assert!(law.kappa.value > 0.0 || law.kappa.interval.is_none(), "{law:?}");
@@ -288,12 +296,12 @@ mod tests {
             known += 1;
             held += usize::from((low..=high).contains(&truth.kappa));
         }
-        assert!((WORLDS / 20..WORLDS * 3 / 4).contains(&known), "{known}");
+        assert!((SIMULATIONS / 20..SIMULATIONS * 3 / 4).contains(&known), "{known}");
         assert!(held as f64 / known as f64 >= 0.9, "{held} of {known}");
     }
 
     #[test]
-    fn few_levels_have_no_law_and_few_launches_no_interval() {
+    fn law_requires_levels_and_intervals_require_launches() {
         let mut normal = Normal(4);
         let five = scaling_result(&points(&LEVELS[..5], 8, &mut normal)).unwrap();
         assert_eq!((five.levels.len(), five.law, five.levels[0].residual), (5, None, None));
@@ -309,12 +317,12 @@ mod tests {
     }
 
     #[test]
-    fn run_has_a_curve_per_arm_and_workload() {
-        let report = fixture::reported();
+    fn run_has_one_curve_per_arm_and_workload() {
+        let report = fixture::five_block_report();
         let grid = Grid::new(&report.trials);
         let run = fixture::five_blocks();
-        let all = scaling(&run.header.plan, &grid);
-        assert_eq!(all, report.scaling);
-        assert!(all.iter().all(|curve| curve.levels.len() >= 2 && curve.law.is_none()));
+        let curves = scaling(&run.header.plan, &grid);
+        assert_eq!(curves, report.scaling);
+        assert!(curves.iter().all(|curve| curve.levels.len() >= 2 && curve.law.is_none()));
     }
 }

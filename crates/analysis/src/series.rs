@@ -1,4 +1,4 @@
-//! A metric in a cell, value by block, with its median and spread, and ratios to another series.
+//! Holds the values of a metric in a cell by block, and computes ratios to other series.
 
 use crate::load::place::repeated_percentile;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct Series {
     by_block: Vec<(u32, RepeatValue)>,
     /// Start of the load of each block that took turns, on the machine's clock. Loads with the same
     /// start took turns with each other.
-    turned: BTreeMap<u32, u64>,
+    turn_starts: BTreeMap<u32, u64>,
     /// Rounds of the blocks that took turns, if rounds have the metric.
     rounds: BTreeMap<u32, Vec<f64>>,
 }
@@ -55,16 +55,16 @@ impl Series {
     #[must_use]
     pub(crate) fn with_turns(
         mut self,
-        turned: impl IntoIterator<Item = (u32, TurnValues)>,
+        turn_starts: impl IntoIterator<Item = (u32, TurnValues)>,
     ) -> Series {
-        for (block, turned) in turned {
-            self.turned.insert(block, turned.began_ns);
-            self.rounds.extend(turned.rounds.map(|values| (block, values)));
+        for (block, turn_starts) in turn_starts {
+            self.turn_starts.insert(block, turn_starts.began_ns);
+            self.rounds.extend(turn_starts.rounds.map(|values| (block, values)));
         }
         self
     }
 
-    /// Drops the turns, to compare with another series of the same starts at other times.
+    /// Removes the turns, to compare the series with one of the same starts at other times.
     #[must_use]
     pub(crate) fn without_turns(self) -> Series {
         Series { by_block: self.by_block, ..Series::default() }
@@ -75,13 +75,13 @@ impl Series {
         self.by_block.iter().map(|(_, point)| *point)
     }
 
-    /// Number of repeats with a known value.
+    /// Returns the number of repeats with a known value.
     #[must_use]
     pub fn known_count(&self) -> usize {
         self.values().count()
     }
 
-    /// Number of repeats in which the percentile lies among the unanswered.
+    /// Returns the number of repeats in which the percentile lies among the unanswered.
     #[must_use]
     pub fn unanswered_count(&self) -> usize {
         self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Beyond).count()
@@ -93,18 +93,18 @@ impl Series {
         self.by_block.iter().all(|(_, point)| *point != RepeatValue::Missing)
     }
 
-    /// Whether every repeat has a known value, and there is one.
+    /// Whether there are repeats, and all of them have a known value.
     #[must_use]
     pub fn is_known(&self) -> bool {
         !self.by_block.is_empty() && self.known_count() == self.by_block.len()
     }
 
-    /// The known value of a block.
+    /// Returns the known value of a block.
     pub(crate) fn value_in_block(&self, block: u32) -> Option<f64> {
         self.blocks().find(|(own, _)| *own == block).map(|(_, value)| value)
     }
 
-    /// Blocks with a known value.
+    /// Returns the blocks with a known value.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u32, f64)> {
         self.by_block.iter().filter_map(|(block, point)| Some((*block, point.known_value()?)))
     }
@@ -113,16 +113,18 @@ impl Series {
         self.by_block.iter().filter_map(|(_, point)| point.known_value())
     }
 
-    /// Median, range and interval over the repeats.
+    /// Returns the median, range and interval over the repeats.
     #[must_use]
     pub fn repeated(&self) -> Repeated {
         repeated_percentile(self.values().collect(), self.unanswered_count())
     }
 
     /// Returns ratios to another series, block by block. Trials of one block are close in time, so
-    /// a drift of the machine cancels. If one pair has no ratio (a value is missing, or the divisor
-    /// is 0), the result is empty, because leaving out that pair would bias the others. Two trials
-    /// form no pair if only one took turns, or if they took turns with different loads.
+    /// a drift of the machine cancels.
+    ///
+    /// If one pair has no ratio (a value is missing, or the divisor is 0), the result is empty,
+    /// because the remaining pairs would be a biased selection. Two trials are not a pair if only
+    /// one took turns, or if they took turns with different loads.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(own, base): (RepeatValue, RepeatValue)| {
@@ -137,49 +139,52 @@ impl Series {
     #[must_use]
     pub fn pairs_with(&self, base: &Series) -> Pairs {
         let launches = self.ratios_to(base).values;
-        let of_block = |(block, own): (&u32, &Vec<f64>)| {
-            let theirs = base.rounds.get(block)?;
-            let is_one =
-                self.turned.get(block) == base.turned.get(block) && own.len() == theirs.len();
-            is_one.then(|| own.iter().zip(theirs).map(|(own, base)| own / base).collect())
+        let rounds_of_block = |(block, own): (&u32, &Vec<f64>)| {
+            let base_rounds = base.rounds.get(block)?;
+            let have_same_turns = self.turn_starts.get(block) == base.turn_starts.get(block)
+                && own.len() == base_rounds.len();
+            have_same_turns
+                .then(|| own.iter().zip(base_rounds).map(|(own, base)| own / base).collect())
         };
-        let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(of_block).collect();
-        // Rounds of only some blocks would be a biased selection.
-        let are_all = rounds.len() == launches.len();
-        Pairs { launches, rounds: if are_all { rounds } else { Vec::new() } }
+        let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(rounds_of_block).collect();
+        // The rounds of some blocks only would be a biased selection.
+        let has_all_rounds = rounds.len() == launches.len();
+        Pairs { launches, rounds: if has_all_rounds { rounds } else { Vec::new() } }
     }
 
     /// Returns, for each block that both have, the ratio to another series. Both values of each
     /// round are included if the two took turns.
     pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
-        let of_block = |(block, own): (u32, f64)| {
+        let block_ratio = |(block, own): (u32, f64)| {
             let ratio = own / base.value_in_block(block)?;
-            let is_one = self.turned.get(&block) == base.turned.get(&block);
+            let have_same_turns = self.turn_starts.get(&block) == base.turn_starts.get(&block);
             let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
             let rounds = rounds.filter(|(own, theirs)| own.len() == theirs.len());
-            let both = rounds
+            let round_pairs = rounds
                 .map(|(own, theirs)| own.iter().copied().zip(theirs.iter().copied()).collect());
-            is_one.then(|| (ratio, both.unwrap_or_default()))
+            have_same_turns.then(|| (ratio, round_pairs.unwrap_or_default()))
         };
-        self.blocks().filter_map(of_block).collect()
+        self.blocks().filter_map(block_ratio).collect()
     }
 
     /// Returns the points of blocks that all series have, if all took turns with each other, or
     /// none did.
-    pub(crate) fn common_points(all: &[&Series]) -> Vec<Vec<RepeatValue>> {
-        let Some((first, others)) = all.split_first() else { return Vec::new() };
-        let of_block = |(block, point): &(u32, RepeatValue)| {
-            let is_alike = |other: &&Series| other.turned.get(block) == first.turned.get(block);
-            let of = |other: &&Series| {
+    pub(crate) fn common_points(series: &[&Series]) -> Vec<Vec<RepeatValue>> {
+        let Some((first, others)) = series.split_first() else { return Vec::new() };
+        let points_of_block = |(block, point): &(u32, RepeatValue)| {
+            let has_same_turns =
+                |other: &&Series| other.turn_starts.get(block) == first.turn_starts.get(block);
+            let point_of = |other: &&Series| {
                 other.by_block.iter().find(|(own, _)| own == block).map(|(_, point)| *point)
             };
-            let others = others.iter().map(|other| of(other).filter(|_| is_alike(other)));
+            let others =
+                others.iter().map(|other| point_of(other).filter(|_| has_same_turns(other)));
             std::iter::once(Some(*point)).chain(others).collect()
         };
-        first.by_block.iter().filter_map(of_block).collect()
+        first.by_block.iter().filter_map(points_of_block).collect()
     }
 
-    /// Pairs the points of two series in the same way.
+    /// Returns the pairs of points of two series, as [`Series::common_points`].
     pub(crate) fn paired_with(
         &self,
         other: &Series,
@@ -202,22 +207,22 @@ mod tests {
         points.iter().copied().collect()
     }
 
-    /// Three launches of six equal rounds each.
+    /// Returns three launches of six rounds each.
     fn turns(began_ns: u64, values: [f64; 3]) -> Series {
         let rounds = |value: f64| (0..6).map(|k| value + f64::from(k) / 100.0).collect();
-        let each = (1..).zip(values);
-        let all = each.clone().map(|(block, value)| {
+        let values_by_block = (1..).zip(values);
+        let turn_values = values_by_block.clone().map(|(block, value)| {
             (
                 block,
                 TurnValues { began_ns: began_ns + u64::from(block), rounds: Some(rounds(value)) },
             )
         });
-        let points: Series = each.map(|(block, value)| (block, Known(value))).collect();
-        points.with_turns(all.collect::<Vec<_>>())
+        let points: Series = values_by_block.map(|(block, value)| (block, Known(value))).collect();
+        points.with_turns(turn_values.collect::<Vec<_>>())
     }
 
     #[test]
-    fn rounds_have_an_interval_where_launches_are_too_few() {
+    fn rounds_are_used_with_too_few_launches() {
         let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 3));
@@ -226,9 +231,9 @@ mod tests {
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
         assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
-        // If starts differ by as much, even many rounds do not show a difference.
+        // If starts differ as much as servers do, many rounds do not show a difference.
         assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
-        // Loads that began at different times took no turns with each other.
+        // Loads that began at different times did not take turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
         assert_eq!(
             (apart.launches.len(), apart.rounds.len(), apart.estimate(Looks::AtTheEnd)),
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_that_both_have_are_pairs() {
+    fn ratios_use_common_blocks() {
         let own = series_from_points(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
         let base = series_from_points(&[(3, Known(2.0)), (1, Known(1.0)), (7, Beyond)]);
         assert_eq!(own.ratios_to(&base).values, [2.0, 3.0]);
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_without_a_ratio_leaves_none() {
+    fn pair_without_ratio_yields_no_ratios() {
         let own = series(&[2.0, 4.0]);
         for spoilt in [Beyond, Missing, Known(0.0)] {
             let base = series_from_points(&[(1, Known(1.0)), (2, spoilt)]);
@@ -255,10 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn unanswered_repeats_rank_above_answered_ones() {
-        let some =
+    fn unanswered_repeats_rank_above_known_values() {
+        let with_unanswered =
             series_from_points(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
-        assert_eq!((some.known_count(), some.unanswered_count()), (2, 1));
-        assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));
+        assert_eq!((with_unanswered.known_count(), with_unanswered.unanswered_count()), (2, 1));
+        assert_eq!(
+            (with_unanswered.repeated().median, with_unanswered.repeated().values),
+            (Some(3.0), vec![3.0, 1.0])
+        );
     }
 }

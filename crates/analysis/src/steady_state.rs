@@ -1,18 +1,19 @@
-//! Whether a server that is being warmed is steady.
+//! Decides whether a server that is being warmed up is steady.
 //!
 //! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA
-//! 2007) call a process steady once the coefficient of variation over a window of its last
-//! iterations is small. On shared machines, the noise alone exceeds any such bound. The rule here
-//! therefore judges not the spread but whether there is a *trend*. Mann and Kendall's test (Mann
-//! 1945, Kendall 1975) shows whether there is one, and Theil and Sen's slope (Sen 1968) how large
-//! it is. Both use ranks and medians, which a stall in one slice does not move.
+//! 2007) call a process steady once the coefficient of variation over its last iterations is small.
+//! On shared machines, noise alone exceeds any such bound. The rule here tests for a *trend*
+//! instead: by Mann and Kendall's test (Mann 1945, Kendall 1975), and by the size of Theil and
+//! Sen's slope (Sen 1968). Both use ranks and medians, which a stall in one slice does not change.
 //!
 //! Barrett et al. (*Virtual machine warmup blows hot and cold*, OOPSLA 2017) found that many
 //! processes never become steady. Traini et al. (*Towards effective assessment of steady state
 //! performance in Java software*, EMSE 2023) found that rules end a warm-up too early about as
-//! often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming
-//! is judged over a long time. Active compiler threads prolong the warm-up regardless of the trend.
-//! The measured window is judged once more (`verdict/warming.rs`).
+//! often as guesses do. Three guards address this:
+//!
+//! - The tested window grows with the warm-up, so that slow warming is tested over a long time.
+//! - Active compiler threads prolong the warm-up regardless of the trend.
+//! - The measured window is tested again (`verdict/warming.rs`).
 
 use std::collections::BTreeMap;
 
@@ -21,27 +22,26 @@ use dyno_archive::start::WarmUpSlice;
 use crate::stats::median;
 
 /// Fewest rounds for judging a warm-up.
-pub const ROUNDS: usize = 8;
+pub const MIN_ROUNDS: usize = 8;
 
 /// In a longer warm-up, the last of this many equal parts is tested for a trend.
-const PARTS: usize = 4;
+const TREND_PARTS: usize = 4;
 
-/// Compilers are checked in the last of this many parts: they work in bursts, which may be seconds
-/// apart.
-const PARTS_FOR_COMPILERS: usize = 2;
+/// Compilers are checked in the last of this many parts. The part is long because compilers work in
+/// bursts, which may be seconds apart.
+const COMPILER_PARTS: usize = 2;
 
-/// Bound of Mann and Kendall's test: the number of standard deviations by which rising pairs must
-/// outnumber falling ones to count as a trend. A series without trend exceeds it one time in five.
-/// It is low because a false alarm costs a few slices, but a warm-up that ends too early costs the
-/// result.
-const RISES: f64 = 0.84;
+/// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber
+/// falling ones to count as a trend. A series without trend exceeds it one time in five. The bound
+/// is low because a false alarm costs only a few slices.
+const MIN_RISE_DEVIATIONS: f64 = 0.84;
 
-/// Least growth over the judged rounds that counts as a trend.
-const GROWTH: f64 = 1.05;
+/// Least growth over the tested rounds that counts as a trend.
+const MIN_GROWTH: f64 = 1.05;
 
 /// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count
 /// as still at work.
-pub const COMPILES: f64 = 0.1;
+pub const MAX_JIT_SHARE: f64 = 0.1;
 
 /// One round of a warm-up: a slice of each workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,12 +60,12 @@ pub struct Round {
 /// Groups slices by round. An unfinished round is left out.
 #[must_use]
 pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
-    let mut of_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
+    let mut slices_by_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
     for slice in slices {
-        of_round.entry(slice.round).or_default().push(*slice);
+        slices_by_round.entry(slice.round).or_default().push(*slice);
     }
-    let workloads = of_round.values().map(Vec::len).max().unwrap_or(0);
-    of_round
+    let workloads = slices_by_round.values().map(Vec::len).max().unwrap_or(0);
+    slices_by_round
         .values()
         .filter(|slices| slices.len() == workloads)
         .map(|slices| round(slices))
@@ -73,32 +73,33 @@ pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
 }
 
 fn round(slices: &[WarmUpSlice]) -> Round {
-    let mean = |each: &dyn Fn(&WarmUpSlice) -> Option<f64>| -> Option<f64> {
-        let logs: Option<Vec<f64>> = slices.iter().map(|s| each(s).map(f64::ln)).collect();
+    let mean = |pick: &dyn Fn(&WarmUpSlice) -> Option<f64>| -> Option<f64> {
+        let logs: Option<Vec<f64>> = slices.iter().map(|s| pick(s).map(f64::ln)).collect();
         Some((logs?.iter().sum::<f64>() / slices.len() as f64).exp())
     };
-    let sum = |each: fn(&WarmUpSlice) -> Option<u64>| slices.iter().map(each).sum::<Option<u64>>();
+    let sum = |pick: fn(&WarmUpSlice) -> Option<u64>| slices.iter().map(pick).sum::<Option<u64>>();
     let shares = sum(|s| s.jit_ns).zip(sum(|s| s.cpu_ns));
     Round {
-        throughput_rps: mean(&|s| Some(rate(s))).unwrap_or(0.0),
+        throughput_rps: mean(&|s| Some(responses_per_second(s))).unwrap_or(0.0),
         cpu_us_per_request: mean(&cpu_us_per_request),
         jit_share: shares.filter(|(_, cpu)| *cpu > 0).map(|(jit, cpu)| jit as f64 / cpu as f64),
         answers: slices.iter().map(|s| s.answers).sum(),
     }
 }
 
-/// Responses per second of a slice. Half a response is added, because 0 has no logarithm.
-fn rate(slice: &WarmUpSlice) -> f64 {
+/// Returns the responses per second of a slice. Half a response is added, because 0 has no
+/// logarithm.
+fn responses_per_second(slice: &WarmUpSlice) -> f64 {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
     (slice.answers as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// Returns the CPU time per response of a slice, in µs. Its samples lie a little off its edges, so
-/// responses are scaled to the time between them. `None`: not known, or 0.
+/// Returns the CPU time per response of a slice, in µs; `None`: not known, or 0. Samples lie
+/// slightly off the edges of the slice, so responses are scaled to the time between samples.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
-    let answers = rate(slice) * slice.observed_ns as f64 / 1e9;
+    let answers = responses_per_second(slice) * slice.observed_ns as f64 / 1e9;
     Some(cpu_us / answers.max(1e-9))
 }
 
@@ -129,15 +130,15 @@ pub enum WarmUpEvidence {
 /// Judges a warm-up by its rounds so far.
 #[must_use]
 pub fn state(rounds: &[Round]) -> WarmUpState {
-    if rounds.len() < ROUNDS {
+    if rounds.len() < MIN_ROUNDS {
         return WarmUpState::Early;
     }
-    let last = last_of(PARTS, rounds);
+    let last = last_part(TREND_PARTS, rounds);
     if last.iter().all(|r| r.answers == 0) {
         return WarmUpState::Unanswered;
     }
     if let Some(share) =
-        jit_share(last_of(PARTS_FOR_COMPILERS, rounds)).filter(|share| *share > COMPILES)
+        jit_share(last_part(COMPILER_PARTS, rounds)).filter(|share| *share > MAX_JIT_SHARE)
     {
         return WarmUpState::Compiling(share);
     }
@@ -145,7 +146,8 @@ pub fn state(rounds: &[Round]) -> WarmUpState {
     if let Some(growth) = growth(&throughput) {
         return WarmUpState::Faster(growth);
     }
-    match cheapness(last).and_then(|cheapness| growth(&cheapness)) {
+    match responses_per_cpu_us(last).and_then(|responses_per_cpu_us| growth(&responses_per_cpu_us))
+    {
         Some(growth) => WarmUpState::Cheaper(growth),
         None => WarmUpState::Steady,
     }
@@ -154,7 +156,7 @@ pub fn state(rounds: &[Round]) -> WarmUpState {
 /// Returns the basis for judging the last rounds.
 #[must_use]
 pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
-    match cheapness(last_of(PARTS, rounds)) {
+    match responses_per_cpu_us(last_part(TREND_PARTS, rounds)) {
         Some(_) => WarmUpEvidence::ThroughputAndCpu,
         None => WarmUpEvidence::Throughput,
     }
@@ -163,20 +165,20 @@ pub fn evidence(rounds: &[Round]) -> WarmUpEvidence {
 /// Returns the responses per µs of CPU time, for the rounds in which it is known. On a machine
 /// short of CPU a sample is sometimes late, and its round has no value. `None`: known for fewer
 /// than half of the rounds, which is too few for a trend.
-fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
+fn responses_per_cpu_us(rounds: &[Round]) -> Option<Vec<f64>> {
     let known: Vec<f64> =
         rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
     (2 * known.len() >= rounds.len()).then_some(known)
 }
 
-/// Mean JIT share of the rounds in which it is known; `None`: in none.
+/// Returns the mean JIT share of the rounds in which it is known; `None`: it is known in no round.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
-    let window = ROUNDS.max(rounds.len() / parts);
+fn last_part(parts: usize, rounds: &[Round]) -> &[Round] {
+    let window = MIN_ROUNDS.max(rounds.len() / parts);
     &rounds[rounds.len().saturating_sub(window)..]
 }
 
@@ -203,7 +205,7 @@ fn growth(values: &[f64]) -> Option<f64> {
     // corrects for continuity.
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let growth = (median(&slopes)? * (n - 1.0)).exp();
-    ((rising - 1.0) / deviation >= RISES && growth >= GROWTH).then_some(growth)
+    ((rising - 1.0) / deviation >= MIN_RISE_DEVIATIONS && growth >= MIN_GROWTH).then_some(growth)
 }
 
 #[cfg(test)]
@@ -220,7 +222,8 @@ mod tests {
         ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A round of a server that fills one CPU: the CPU time per response limits its throughput.
+    /// Returns a round of a server that fills one CPU. Its CPU time per response limits its
+    /// throughput.
     fn round_of(rps: f64) -> Round {
         Round {
             throughput_rps: rps,
@@ -230,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Number of rounds after which the warm-up ends; `None`: not within `most`.
-    fn ends_after(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
+    /// Returns the number of rounds after which the warm-up ends; `None`: not within `most`.
+    fn rounds_until_steady(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
         let mut rounds = Vec::new();
         (0..most).find_map(|i| {
             rounds.push(round(i));
@@ -240,18 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn server_that_is_steady_from_the_start_pays_a_second() {
-        assert_eq!(ends_after(480, |_| round_of(90e3)), Some(ROUNDS));
+    fn server_that_starts_steady_needs_fewest_rounds() {
+        assert_eq!(rounds_until_steady(480, |_| round_of(90e3)), Some(MIN_ROUNDS));
         let wobbling = |i: usize| round_of(90e3 * (1.0 + 0.02 * (noise(i, 1) - 0.5)));
-        assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
+        assert_eq!(rounds_until_steady(480, wobbling), Some(MIN_ROUNDS), "2 % is no trend");
     }
 
-    /// As measured with Armeria: 578, 1,004 and 1,298 responses per second, half a second each, and
-    /// 34,800 in the end.
+    /// As measured with Armeria: 578, 1,004 and 1,298 responses per second after half a second
+    /// each, and finally 34,800.
     #[test]
-    fn cold_virtual_machine_is_warmed_until_it_is_warm() {
-        let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
-        let rounds: Vec<Round> = seen.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
+    fn cold_virtual_machine_is_warmed_until_steady() {
+        let measured_rps = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
+        let rounds: Vec<Round> =
+            measured_rps.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
         assert!(
             matches!(state(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
             "{:?}",
@@ -260,7 +264,7 @@ mod tests {
         let warming = |i: usize| 34_800.0 * (1.0 - (-(i as f64) / 40.0).exp()).max(0.01);
         for seed in 0..20 {
             let cold = |i: usize| round_of(warming(i) * (1.0 + 0.1 * (noise(i, seed) - 0.5)));
-            let ended = ends_after(480, cold).expect("it does become warm");
+            let ended = rounds_until_steady(480, cold).expect("it does become warm");
             assert!(
                 warming(ended) > 0.8 * 34_800.0,
                 "seed {seed}: after {ended} at {}",
@@ -271,17 +275,17 @@ mod tests {
     }
 
     #[test]
-    fn plateau_during_which_it_compiles_is_not_the_end() {
+    fn warm_up_continues_while_compilers_run() {
         let plateau = |jit| move |_: usize| Round { jit_share: Some(jit), ..round_of(3000.0) };
-        assert_eq!(ends_after(480, plateau(0.34)), None);
-        assert_eq!(ends_after(480, plateau(0.11)), None);
-        assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
+        assert_eq!(rounds_until_steady(480, plateau(0.34)), None);
+        assert_eq!(rounds_until_steady(480, plateau(0.11)), None);
+        assert_eq!(rounds_until_steady(480, plateau(0.09)), Some(MIN_ROUNDS));
         // Rounds without a JIT share do not hide the others.
         let gaps = |i: usize| Round {
             jit_share: (!i.is_multiple_of(3)).then_some(0.34),
             ..round_of(3000.0)
         };
-        assert_eq!(ends_after(480, gaps), None);
+        assert_eq!(rounds_until_steady(480, gaps), None);
         // As measured with Jetty: long compilation, then bursts a second apart.
         let bursts = |i: usize| {
             let jit = if i < 60 {
@@ -293,17 +297,17 @@ mod tests {
             };
             Round { jit_share: Some(jit), ..round_of(3000.0) }
         };
-        assert!((81..130).contains(&ends_after(480, bursts).unwrap()));
+        assert!((81..130).contains(&rounds_until_steady(480, bursts).unwrap()));
         // A compiler that runs only occasionally does not prolong the warm-up.
         let at_times = |i: usize| Round {
             jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }),
             ..round_of(3000.0)
         };
-        assert_eq!(ends_after(480, at_times), Some(ROUNDS));
+        assert_eq!(rounds_until_steady(480, at_times), Some(MIN_ROUNDS));
     }
 
     #[test]
-    fn cheaper_answers_are_warming_up_at_the_generators_limit() {
+    fn falling_cpu_time_per_response_is_warming() {
         let rounds: Vec<Round> = (0..8)
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
@@ -335,22 +339,25 @@ mod tests {
     }
 
     #[test]
-    fn change_of_machine_speed_prolongs_the_warm_up_briefly() {
+    fn machine_speed_change_prolongs_warm_up_briefly() {
         let slows = |i: usize| {
             round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
         };
         assert!(
-            ends_after(480, slows).unwrap() <= ROUNDS + 4,
+            rounds_until_steady(480, slows).unwrap() <= MIN_ROUNDS + 4,
             "a server that gets slower is not warming up"
         );
         let recovers = |i: usize| {
             round_of(if i < 5 { 45e3 } else { 90e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)))
         };
-        assert!((9..40).contains(&ends_after(480, recovers).unwrap()));
+        assert!((9..40).contains(&rounds_until_steady(480, recovers).unwrap()));
         let collecting = |i: usize| {
             round_of(if i % 5 == 4 { 20e3 } else { 60e3 } * (1.0 + 0.1 * (noise(i, 9) - 0.5)))
         };
-        assert!(ends_after(480, collecting).unwrap() < 40, "pauses of a collector are no trend");
+        assert!(
+            rounds_until_steady(480, collecting).unwrap() < 40,
+            "pauses of a collector are no trend"
+        );
     }
 
     /// `n` positive values in which `score` more pairs rise than fall.
@@ -397,7 +404,7 @@ mod tests {
 
     #[test]
     fn server_that_never_answers_is_not_waited_for() {
-        let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
+        let nothing = vec![Round { answers: 0, ..round_of(4.0) }; MIN_ROUNDS];
         assert_eq!(state(&nothing), WarmUpState::Unanswered);
         assert_eq!(state(&nothing[1..]), WarmUpState::Early);
         let mut nearly = nothing.clone();
@@ -440,7 +447,7 @@ mod tests {
         /// Noise as seen on a shared machine: up to a fifth either way in each slice, and half the
         /// speed for a while.
         #[test]
-        fn noise_never_holds_a_steady_server_to_the_limit(
+        fn noise_does_not_prolong_warm_up_to_limit(
             seed in any::<u64>(),
             spread in 0.0f64..0.4,
             slow_from in 0usize..60,
@@ -454,12 +461,12 @@ mod tests {
                 let cpu = 1e6 / rps * (1.0 + 0.5 * spread * (noise(i, !seed) - 0.5));
                 Round { cpu_us_per_request: Some(cpu), ..round_of(rps) }
             };
-            let ended = ends_after(480, noisy);
+            let ended = rounds_until_steady(480, noisy);
             prop_assert!(ended.is_some_and(|n| n < 240), "{ended:?}");
         }
 
         #[test]
-        fn rise_is_found_whatever_the_unit(scale in 1e-3f64..1e6, factor in 1.02f64..2.0) {
+        fn growth_is_independent_of_unit(scale in 1e-3f64..1e6, factor in 1.02f64..2.0) {
             let rising: Vec<f64> = (0..8).map(|i| scale * factor.powi(i)).collect();
             let found = growth(&rising).unwrap();
             prop_assert!((found / factor.powi(7) - 1.0).abs() < 1e-6);

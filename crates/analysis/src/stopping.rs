@@ -1,4 +1,5 @@
-//! When a run may end because its question is answered.
+//! Decides whether a run may end because its question is answered, and whether trials are re-run
+//! because other programs disturbed them.
 
 use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
@@ -21,15 +22,16 @@ impl Looks {
     }
 }
 
-/// Whether a run that may stop early ([`Plan::stop`]) has answered its question. The question is
-/// whether two arms differ in its metrics, or do not differ by more than a margin. It covers each
-/// pair of compared arms, at each step that both have. The answers are corrected for all pairs at
-/// once, and for a look after each repeat, so a run may end at the first positive look.
+/// Whether a run that may stop early ([`Plan::stop`]) has answered its question.
+///
+/// The question is whether arms differ in the named metrics, or agree within a margin, for each
+/// compared pair of arms at each common step. Verdicts are corrected for all pairs, and for a look
+/// after each repeat, so a run may end at the first positive look.
 #[must_use]
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
     let Some(stop) = &plan.stop else { return false };
-    // A fixed order answers no question: a drift of the machine is part of each difference.
+    // With a fixed order, a drift of the machine is part of each difference.
     if Design::new(plan).is_fixed() {
         return false;
     }
@@ -40,8 +42,8 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     };
     // Without a common step, no comparison is possible.
     let is_pair_known = |pair: &ArmComparison| {
-        let mut of_question = pair.rows.iter().filter(is_asked).peekable();
-        of_question.peek().is_some() && of_question.all(is_known)
+        let mut rows = pair.rows.iter().filter(is_asked).peekable();
+        rows.peek().is_some() && rows.all(is_known)
     };
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
@@ -62,10 +64,11 @@ pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
     pairs.into_iter().filter(|(a, b)| plan.takes_part(*a) && plan.takes_part(*b)).collect()
 }
 
-/// Whether trials that were measured side by side are to be re-run. Reasons are use of the machine
-/// by the hypervisor's other guests or by other processes, and throttling for heat. The decision is
-/// made without the results, so it does not select by result. Faults of the server are not caused
-/// by others, and a re-run would lose them, so such trials count.
+/// Whether trials that were measured side by side are to be re-run, because other guests of the
+/// hypervisor or other processes used the machine, or because a CPU was throttled for heat.
+///
+/// The decision does not depend on the results, so it does not select by result. Trials with a
+/// failure of the server are not re-run, because a re-run would hide the failure.
 #[must_use]
 pub fn are_contaminated<'a>(
     plan: &Plan,
@@ -78,24 +81,24 @@ pub fn are_contaminated<'a>(
         })
         .collect();
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
-        && !results.iter().any(|(_, result)| result.shows_a_failure())
+        && !results.iter().any(|(_, result)| result.has_failure())
 }
 
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
-    const OTHERS: [Code; 5] = [
+    const EXTERNAL: [Code; 5] = [
         Code::Steal,
         Code::Contaminated,
         Code::ThermalThrottling,
         Code::ServerStarved,
         Code::GeneratorStopped,
     ];
-    // With these, a generator that waits for a CPU waits for the server, or for itself.
-    const OURS: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
-    let has = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
+    // With these caveats, a generator that waits for a CPU waits for the server or for itself.
+    const OWN: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
+    let has_code = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
     let shares = plan.launches[launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
-    // Loads that take turns have several generators on one CPU, which wait for each other.
-    let is_alone = !shares && plan.slice_ns.is_none() && !OURS.iter().any(has);
-    OTHERS.iter().any(has) || is_alone && has(&Code::GeneratorStarved)
+    // In turns, several generators share a CPU and wait for each other.
+    let is_alone = !shares && plan.slice_ns.is_none() && !OWN.iter().any(has_code);
+    EXTERNAL.iter().any(has_code) || is_alone && has_code(&Code::GeneratorStarved)
 }
 
 #[cfg(test)]
@@ -110,8 +113,8 @@ mod tests {
     use crate::fixture;
     use crate::stats::draws::Normal;
 
-    /// This many blocks of two servers. The second answers `ratio` times as much, with a spread of
-    /// 2 %.
+    /// Returns a run of two servers. The throughput of the second is `ratio` times that of the
+    /// first, with a spread of 2 %.
     fn run(blocks: u32, ratio: f64, same_within: Option<f64>) -> Run {
         let named =
             |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
@@ -125,7 +128,7 @@ mod tests {
         run
     }
 
-    fn answered_after(ratio: f64, same_within: Option<f64>) -> Option<u32> {
+    fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {
         let is_answered = |blocks: &u32| {
             let run = run(*blocks, ratio, same_within);
             is_answered(&run, &crate::report::report(&run))
@@ -134,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn run_ends_when_arms_differ_or_agree_within_a_margin() {
-        let large = answered_after(1.2, None).unwrap();
-        let small = answered_after(1.04, None).unwrap();
+    fn run_is_answered_by_difference_or_agreement() {
+        let large = first_answering_repeat(1.2, None).unwrap();
+        let small = first_answering_repeat(1.04, None).unwrap();
         assert!(large >= 5 && small > large, "{large} {small}");
-        assert_eq!(answered_after(1.0, None), None, "that they are the same was not asked");
-        let same = answered_after(1.0, Some(0.03)).unwrap();
+        assert_eq!(first_answering_repeat(1.0, None), None, "that they are the same was not asked");
+        let same = first_answering_repeat(1.0, Some(0.03)).unwrap();
         assert!(same > 5, "{same}");
         let mut other = run(10, 1.2, None);
         other.header.plan.stop =
@@ -150,48 +153,49 @@ mod tests {
     }
 
     #[test]
-    fn server_that_takes_no_part_is_not_waited_for() {
+    fn skipped_server_leaves_run_unanswered() {
         let mut run = run(8, 1.2, None);
         run.header.plan.subjects[1].skipped = Some("no".into());
         assert!(!is_answered(&run, &crate::report::report(&run)), "nothing is left to compare");
     }
-    /// Two servers side by side, next to a compiler that uses half a CPU.
+
+    /// A compiler uses half a CPU next to two servers.
     #[test]
-    fn trials_with_failures_are_not_measured_again() {
+    fn contaminated_trials_with_failures_are_not_rerun() {
         let mut run = run(1, 1.0, None);
         for record in &mut run.trials {
-            record.load = fixture::observed(&[(500, 0)]);
+            record.load = fixture::record_with_threads(&[(500, 0)]);
         }
-        let again = |run: &Run| {
+        let are_rerun = |run: &Run| {
             let start = fixture::warm_up(WarmUpEnd::Steady, 0, None);
             let side_by_side = run.trials.iter().map(|record| (&start, record));
             are_contaminated(&run.header.plan, &run.header.facts, side_by_side)
         };
-        assert!(!again(&run), "nothing else ran");
+        assert!(!are_rerun(&run), "nothing else ran");
         let mut stopped = run.clone();
         let mut lags = Recording::new();
         lags.record(500_000_000);
         stopped.trials[1].load.intervals[0].loop_lag = lags.seal();
-        assert!(again(&stopped), "the generator did not run for half a second");
+        assert!(are_rerun(&stopped), "the generator did not run for half a second");
         let compiler = OtherUse { pid: 77, name: "cc1".into(), run_ns: 500_000_000 };
         run.trials[1].load.client.machine = Some(MachineUse {
             everywhere: Some(vec![compiler]),
             everywhere_ns: Some(1_000_000_000),
             ..MachineUse::default()
         });
-        assert!(again(&run));
+        assert!(are_rerun(&run));
         let failures =
             [Outcome::UnexpectedBody, Outcome::UnexpectedStatus, Outcome::Timeout, Outcome::Reset];
         for outcome in failures {
             let mut failed = run.clone();
             failed.trials[0].load.intervals[0].outcomes.count(outcome);
-            assert!(!again(&failed), "{} of a server would be lost", outcome.name());
+            assert!(!are_rerun(&failed), "{} of a server would be lost", outcome.name());
         }
         let mut failed = run.clone();
         failed.trials[1].load.connections.unsolicited = 1;
-        assert!(!again(&failed), "responses to no request would be lost");
+        assert!(!are_rerun(&failed), "responses to no request would be lost");
         failed.trials[1].load.connections.unsolicited = 0;
         failed.trials[1].load.server_failure = Some("it left".into());
-        assert!(!again(&failed), "a failure would be lost");
+        assert!(!are_rerun(&failed), "a failure would be lost");
     }
 }

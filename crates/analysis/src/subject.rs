@@ -1,4 +1,4 @@
-//! One arm over all of its starts.
+//! Computes the result of one arm over all of its starts: start-up, warm-up, checks and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -176,17 +176,17 @@ impl Idle {
 
 pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectResult {
     let plan = &run.header.plan;
-    let (own, planned) = (&plan.arms[arm], plan.subject_of(arm));
+    let (arm_plan, planned) = (&plan.arms[arm], plan.subject_of(arm));
     let launches = &plan.launches;
     let starts: Vec<&StartRecord> =
         run.starts.iter().filter(|s| launches[s.launch].arms.contains(&arm)).collect();
     let by_repeat: Vec<(u32, &PartStart)> =
-        starts.iter().filter_map(|start| part_in(start, &launches[start.launch], arm)).collect();
+        starts.iter().filter_map(|start| arm_part(start, &launches[start.launch], arm)).collect();
     let parts: Vec<&PartStart> = by_repeat.iter().map(|(_, part)| *part).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
     let warm_ups = warm_up::results(&by_repeat);
     SubjectResult {
-        id: own.name.clone(),
+        id: arm_plan.name.clone(),
         name: planned.name.clone(),
         variant: planned.variant.clone(),
         title: titles(plan).swap_remove(arm),
@@ -210,7 +210,7 @@ pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectR
         lifetimes: lifetimes(run, arm),
         checks: check_summaries(&parts, run, arm),
         limits: parts.first().map(|p| p.limits.clone()).unwrap_or_default(),
-        conditions: conditions(own),
+        conditions: conditions(arm_plan),
         skipped: planned.skipped.clone(),
         failures: failures(planned, &starts, launches),
     }
@@ -225,23 +225,23 @@ pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
     }
 }
 
-/// The start-up times of a part over its starts.
+/// Summarizes the start-up times of a part over its starts.
 pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
-    let over = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
-        let all = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
-        Repeated::new(all.map(|ns| ns as f64 / 1e6).collect())
+    let summarize = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
+        let values = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
+        Repeated::new(values.map(|ns| ns as f64 / 1e6).collect())
     };
     StartupSummary {
-        listening: over(|s| s.listening_ns),
-        first_answer: over(|s| s.first_answer_ns),
-        ready: over(|s| Some(s.ready_ns)),
-        cpu: over(|s| s.cpu_ns),
+        listening: summarize(|s| s.listening_ns),
+        first_answer: summarize(|s| s.first_answer_ns),
+        ready: summarize(|s| Some(s.ready_ns)),
+        cpu: summarize(|s| s.cpu_ns),
     }
 }
 
 /// Returns an arm's part of a start, with its repeat, counted from 1; `None`: that part was not
 /// started.
-fn part_in<'a>(
+fn arm_part<'a>(
     start: &'a StartRecord,
     launch: &Launch,
     arm: usize,
@@ -270,28 +270,31 @@ pub(crate) fn titles(plan: &Plan) -> Vec<String> {
     for longer in [&with_variant as &dyn Fn(usize) -> String, &with_name] {
         equal_texts(&titles).into_iter().for_each(|arm| titles[arm] = longer(arm));
     }
-    // A title may equal another's title with its name. All of them then have only their names.
+    // An extended title may equal another title. Such arms get their unique names as titles.
     equal_texts(&titles).into_iter().for_each(|arm| titles[arm].clone_from(&plan.arms[arm].name));
     titles
 }
 
-/// Returns the indices of texts that others equal, ignoring spaces and capitals.
+/// Returns the indices of texts that occur more than once, ignoring spaces and case.
 fn equal_texts(texts: &[String]) -> Vec<usize> {
-    let read = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    let all: Vec<String> = texts.iter().map(read).collect();
-    (0..all.len())
-        .filter(|own| all.iter().filter(|other| **other == all[*own]).count() > 1)
+    let normalized =
+        |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let texts_normalized: Vec<String> = texts.iter().map(normalized).collect();
+    (0..texts_normalized.len())
+        .filter(|own| {
+            texts_normalized.iter().filter(|other| **other == texts_normalized[*own]).count() > 1
+        })
         .collect()
 }
 
 fn conditions(arm: &Arm) -> ConditionsResult {
     let Conditions { limits, placement, load, isolation, observe, request, .. } =
         arm.conditions.clone();
-    let shown = |(name, value): (String, String)| {
-        let is_shown = !may_be_secret(&name);
-        (name, is_shown.then_some(value))
+    let without_secret = |(name, value): (String, String)| {
+        let is_visible = !may_be_secret(&name);
+        (name, is_visible.then_some(value))
     };
-    let request = request.into_iter().map(shown).collect();
+    let request = request.into_iter().map(without_secret).collect();
     ConditionsResult { level: arm.level, limits, placement, request, load, isolation, observe }
 }
 
@@ -300,43 +303,45 @@ fn failures(
     starts: &[&StartRecord],
     launches: &[plan::Launch],
 ) -> Vec<SubjectFailure> {
-    let build = planned.build_failed.iter().map(|why| SubjectFailure {
+    let build = planned.build_failed.iter().map(|reason| SubjectFailure {
         repeat: 0,
-        failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
+        failure: Failure { kind: FailureKind::BuildFailed, message: reason.clone() },
         protocol: None,
         log_of: None,
         log_tail: None,
     });
-    // A failure that was not the subject's fault is dropped if a later start of the same launch
+    // A failure that was not the subject's fault is dropped if the next start of the same launch
     // succeeded.
-    let is_made_good = |s: &StartRecord, failure: &Failure| {
+    let is_superseded = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
         !failure.kind.is_the_subjects()
             && starts.iter().find(later).is_some_and(|other| other.failure.is_none())
     };
-    let of_start = |s: &&StartRecord| {
-        if s.failure.as_ref().is_some_and(|failure| is_made_good(s, failure)) {
+    let start_failure = |s: &&StartRecord| {
+        if s.failure.as_ref().is_some_and(|failure| is_superseded(s, failure)) {
             return None;
         }
         let failure = s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?;
-        let log = log_of(s, failure.kind);
+        let log = explaining_log(s, failure.kind);
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure,
             protocol: None,
-            // In old archives parts have no names.
+            // Parts have no names in old archives.
             log_of: log.map(|part| part.name.clone()).filter(|name| !name.is_empty()),
             log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };
-    // Protocols that a start was refused for, regardless of the others.
+    // Failures that exclude a start from some protocols only.
     let refusals = starts.iter().flat_map(|s| {
-        // A check of the subject's life is reported once, though it counts for every protocol.
-        let is_its_own = |protocol: &Protocol, check: &CheckResult| {
+        // A check of the whole life of the subject counts for every protocol, and is reported once.
+        let is_own_protocol = |protocol: &Protocol, check: &CheckResult| {
             !check.of_life || *protocol == check.protocol
         };
-        let unreported = s.refused_protocols().into_iter().filter(|(_, check)| !mentions(s, check));
-        let unreported = unreported.filter(move |(protocol, check)| is_its_own(protocol, check));
+        let unreported =
+            s.refused_protocols().into_iter().filter(|(_, check)| !message_has_check(s, check));
+        let unreported =
+            unreported.filter(move |(protocol, check)| is_own_protocol(protocol, check));
         unreported.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {
@@ -355,37 +360,37 @@ fn failures(
             log_tail: s.subject().and_then(|part| part.log_tail.clone()),
         })
     });
-    let mut all: Vec<SubjectFailure> =
-        build.chain(starts.iter().filter_map(of_start)).chain(refusals).collect();
-    all.sort_by_key(|failure| failure.repeat);
-    all
+    let mut failures_by_repeat: Vec<SubjectFailure> =
+        build.chain(starts.iter().filter_map(start_failure)).chain(refusals).collect();
+    failures_by_repeat.sort_by_key(|failure| failure.repeat);
+    failures_by_repeat
 }
 
 /// Whether the message of a start's failure includes a check.
-fn mentions(start: &StartRecord, check: &CheckResult) -> bool {
+fn message_has_check(start: &StartRecord, check: &CheckResult) -> bool {
     start.failure.as_ref().is_some_and(|failure| failure.message.contains(&check.detail()))
 }
 
-/// Returns the part whose log explains a failure best: the failed back end's, if it has a log, or
-/// else the subject's.
-fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
+/// Returns the part whose log explains a failure best: of a failed back end the back end, otherwise
+/// the subject.
+fn explaining_log(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
     let has_log = |part: &&PartStart| part.log_tail.is_some();
     let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) = start
         .parts
         .iter()
         .filter(has_log)
         .partition(|part| matches!(part.party, Party::Backend(_)));
-    let named = |part: &&&PartStart| {
+    let is_named = |part: &&&PartStart| {
         start.failure.as_ref().is_some_and(|failure| {
             [' ', ':']
                 .iter()
                 .any(|end| failure.message.contains(&format!("back end {}{end}", part.name)))
         })
     };
-    let of_backend = || backends.iter().find(named).or(backends.last()).copied();
+    let backend_log = || backends.iter().find(is_named).or(backends.last()).copied();
     match kind {
-        FailureKind::BackendFailed => of_backend().or(subjects.first().copied()),
-        _ => subjects.first().copied().or_else(of_backend),
+        FailureKind::BackendFailed => backend_log().or(subjects.first().copied()),
+        _ => subjects.first().copied().or_else(backend_log),
     }
 }
 
@@ -394,11 +399,11 @@ fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
 fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
     let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
-    let all = before_and_after.chain(during.flat_map(|t| &t.checks));
+    let checks = before_and_after.chain(during.flat_map(|t| &t.checks));
     let mut order: Vec<String> = Vec::new();
     let mut by_name: BTreeMap<String, Vec<&CheckResult>> = BTreeMap::new();
-    for check in all {
-        let name = name_of(check);
+    for check in checks {
+        let name = check_name(check);
         if !by_name.contains_key(&name) {
             order.push(name.clone());
         }
@@ -408,7 +413,7 @@ fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSumm
 }
 
 /// Returns a check's unique name among all of its subject.
-fn name_of(check: &CheckResult) -> String {
+fn check_name(check: &CheckResult) -> String {
     match check.protocol {
         Protocol::H1 => check.name.clone(),
         protocol => format!("{} over {protocol}", check.name),
@@ -419,16 +424,16 @@ fn check_summary(results: &[&CheckResult]) -> CheckSummary {
     let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
     // An incorrect response is more informative than a late one.
     let worst = failures.iter().find(|c| c.answered).or(failures.first());
-    let shown = worst.copied().unwrap_or(&results[0]);
+    let representative = worst.copied().unwrap_or(&results[0]);
     CheckSummary {
-        name: name_of(shown),
-        protocol: shown.protocol,
+        name: check_name(representative),
+        protocol: representative.protocol,
         ok: failures.is_empty(),
         waived: failures.iter().any(|c| c.waived),
         late: !failures.is_empty() && failures.iter().all(|c| !c.answered),
-        asked: Some(shown.asked.clone()).filter(|text| !text.is_empty()),
-        expected: Some(shown.expected.clone()).filter(|text| !text.is_empty()),
-        detail: shown.detail(),
+        asked: Some(representative.asked.clone()).filter(|text| !text.is_empty()),
+        expected: Some(representative.expected.clone()).filter(|text| !text.is_empty()),
+        detail: representative.detail(),
         passed: results.len() - failures.len(),
         failed: failures.len(),
     }
@@ -447,7 +452,7 @@ mod tests {
         fixture::check(name, ok, detail)
     }
 
-    /// A start of one of two subjects in one of five blocks.
+    /// Returns a start of one of two subjects.
     fn start(
         number: usize,
         (subject, block): (usize, usize),
@@ -474,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_share_a_title_have_unique_titles() {
+    fn arms_with_equal_titles_get_unique_titles() {
         let workers = |variant| ("workers", variant, "Workers");
         assert_eq!(
             titles_of(&[workers(None), workers(Some("recycled")), ("go", None, "Go")]),
@@ -484,13 +489,13 @@ mod tests {
             titles_of(&[workers(Some("a")), workers(Some("b"))]),
             ["Workers (a)", "Workers (b)"]
         );
-        // Two servers with the same title, ignoring spaces and capitals, and the same variant.
+        // Two servers with the same title, ignoring spaces and case, and the same variant.
         let same = [("x", Some("v"), "Web  server"), ("y", Some("v"), "web server")];
         assert_eq!(titles_of(&same), ["Web  server (x/v)", "web server (y/v)"]);
         assert_eq!(titles_of(&[("x", None, "T"), ("y", None, "T")]), ["T (x)", "T (y)"]);
-        // A title that equals another's title with its variant.
-        let taken = titles_of(&[workers(None), workers(Some("a")), ("z", None, "Workers (a)")]);
-        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 3, "{taken:?}");
+        // A title that equals another title with its variant.
+        let titles = titles_of(&[workers(None), workers(Some("a")), ("z", None, "Workers (a)")]);
+        assert_eq!(titles.iter().collect::<BTreeSet<_>>().len(), 3, "{titles:?}");
         // Unique titles are unchanged.
         assert_eq!(titles_of(&[("x", None, "A"), ("x", Some("v"), "B")]), ["A", "B"]);
     }
@@ -504,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_is_reported_whatever_the_start_does_later() {
+    fn refusal_is_reported_despite_later_failures() {
         let refused = |number: usize, kind: Option<FailureKind>, message: &str| {
             let mut part = PartStart::new(Party::SUBJECT, "own".into());
             part.checks_before = vec![CheckResult {
@@ -515,7 +520,7 @@ mod tests {
             StartRecord { parts: vec![part], failure, ..start(number, (1, number), None) }
         };
         let reported = check("json", false, "a body too many").detail();
-        let own = result(
+        let result = result(
             [plan_subject("other"), plan_subject("own")],
             vec![
                 refused(0, None, ""),
@@ -523,19 +528,19 @@ mod tests {
                 refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {reported}")),
             ],
         );
-        let seen: Vec<_> =
-            own.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
-        let over = Some(Protocol::H2c);
+        let failures: Vec<_> =
+            result.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
+        let h2c = Some(Protocol::H2c);
         let wrong = FailureKind::WrongAnswers;
         assert_eq!(
-            seen,
-            [(1, wrong, over), (2, FailureKind::Crashed, None), (2, wrong, over), (3, wrong, None)]
+            failures,
+            [(1, wrong, h2c), (2, FailureKind::Crashed, None), (2, wrong, h2c), (3, wrong, None)]
         );
     }
 
     #[test]
-    fn start_up_times_are_over_a_subjects_own_starts() {
-        let started = |number: usize, of: (usize, usize), ms: u64, killed: bool| {
+    fn startup_times_exclude_other_subjects() {
+        let started = |number: usize, launch: (usize, usize), ms: u64, killed: bool| {
             let mut warm = fixture::warm_up(WarmUpEnd::Steady, 0, None);
             let part = &mut warm.parts[0];
             part.startup = Some(start::Startup {
@@ -551,7 +556,7 @@ mod tests {
                 read_back: None,
                 reason: None,
             }];
-            StartRecord { parts: warm.parts, ..start(number, of, None) }
+            StartRecord { parts: warm.parts, ..start(number, launch, None) }
         };
         let build = plan::Build {
             wall_ns: 1500 * MS,
@@ -580,44 +585,48 @@ mod tests {
     }
 
     #[test]
-    fn later_start_of_the_launch_clears_failures_of_others() {
+    fn later_start_clears_failures_not_of_subject() {
         use FailureKind::{BackendFailed, Crashed, Harness, Interrupted};
-        let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
-            let starts =
-                starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
-            let own = result([plan_subject("other"), plan_subject("own")], starts);
-            own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
-        };
+        let failures_after =
+            |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
+                let starts = starts
+                    .iter()
+                    .enumerate()
+                    .map(|(n, (failures_after, failed))| start(n, *failures_after, *failed))
+                    .collect();
+                let own = result([plan_subject("other"), plan_subject("own")], starts);
+                own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
+            };
         let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
-        assert_eq!(of(&[((1, 0), Some(Harness))]), [reported(1, 0)]);
-        assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
+        assert_eq!(failures_after(&[((1, 0), Some(Harness))]), [reported(1, 0)]);
+        assert_eq!(failures_after(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
         assert_eq!(
-            of(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]),
+            failures_after(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]),
             [reported(1, 0), reported(1, 1)]
         );
         assert_eq!(
-            of(&[((1, 0), None), ((1, 0), Some(Harness))]),
+            failures_after(&[((1, 0), None), ((1, 0), Some(Harness))]),
             [reported(1, 1)],
             "an earlier start does not clear a failure"
         );
         assert_eq!(
-            of(&[((1, 0), Some(Harness)), ((1, 1), None)]),
+            failures_after(&[((1, 0), Some(Harness)), ((1, 1), None)]),
             [reported(1, 0)],
             "a start of another launch does not clear a failure"
         );
         assert_eq!(
-            of(&[((1, 2), Some(Crashed)), ((1, 2), None)]),
+            failures_after(&[((1, 2), Some(Crashed)), ((1, 2), None)]),
             [reported(3, 0)],
             "a failure of the subject is not cleared"
         );
-        assert_eq!(of(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
+        assert_eq!(failures_after(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
         let unbuilt = plan::Subject { build_failed: Some("no".into()), ..plan_subject("own") };
         let failures = result([plan_subject("other"), unbuilt], Vec::new()).failures;
         assert_eq!((failures[0].repeat, failures[0].failure.kind), (0, FailureKind::BuildFailed));
     }
 
     #[test]
-    fn check_is_good_if_it_never_failed() {
+    fn check_summary_is_ok_if_it_never_failed() {
         let mut record = start(0, (1, 0), None);
         let mut part = PartStart::new(Party::SUBJECT, "own".into());
         part.checks_before = vec![check("length", true, "5"), check("date", true, "now")];
@@ -633,8 +642,8 @@ mod tests {
             trial
         });
         let run = fixture::run(plan, vec![record], trials.collect());
-        let all = subject(&run, 1, &[]).checks;
-        let reported: Vec<_> = all
+        let summaries = subject(&run, 1, &[]).checks;
+        let reported: Vec<_> = summaries
             .iter()
             .map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed))
             .collect();

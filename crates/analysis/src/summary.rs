@@ -1,4 +1,4 @@
-//! Each cell of a run, summarised over its repeats.
+//! Summarizes each cell of a run over its repeats.
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ impl Summary {
         Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 
-    /// A metric over the repeats, by its key; `None`: not known.
+    /// Returns a metric over the repeats, by its key; `None`: not known.
     #[must_use]
     pub fn metric(&self, key: &str) -> Option<&OverStep> {
         self.metrics.get(key)
@@ -99,7 +99,7 @@ pub struct StepCaveat {
     pub message: String,
 }
 
-/// Summarises every cell that has trials, in the plan's order.
+/// Summarizes every cell that has trials, in the plan's order.
 #[must_use]
 pub fn summaries(plan: &Plan, grid: &Grid<'_>) -> Vec<Summary> {
     grid.cells().map(|(key, cell)| summary(plan, key, cell)).collect()
@@ -109,15 +109,15 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let trials = cell.trials();
     let valid: Vec<&TrialResult> = cell.valid().collect();
     let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
-    // The limiters of refused repeats do not apply to the numbers of valid ones.
-    let judged = if valid.is_empty() { trials } else { &valid };
-    let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
+    // The limiters of invalid repeats do not apply to the numbers of valid ones.
+    let counted_trials = if valid.is_empty() { trials } else { &valid };
+    let verdicts: Vec<&Limiter> = counted_trials.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
     let metrics = cell.metrics();
     let over =
         |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
     let step = &plan.load.steps[key.step];
-    let middle = in_the_middle(&valid).unwrap_or(trials[0]);
+    let middle = median_trial(&valid).unwrap_or(trials[0]);
     Summary {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
@@ -157,21 +157,21 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
 }
 
 /// Returns the trial with the median throughput, the lower one of two.
-fn in_the_middle<'a>(trials: &[&'a TrialResult]) -> Option<&'a TrialResult> {
+fn median_trial<'a>(trials: &[&'a TrialResult]) -> Option<&'a TrialResult> {
     let mut sorted = trials.to_vec();
     sorted.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
-    let mut all: Vec<StepCaveat> = Vec::new();
+    let mut caveats: Vec<StepCaveat> = Vec::new();
     for caveat in trials.iter().flat_map(|t| &t.caveats).filter(|c| c.severity > Severity::Info) {
-        match all.iter_mut().find(|c| c.code == caveat.code) {
+        match caveats.iter_mut().find(|c| c.code == caveat.code) {
             Some(known) => {
                 known.repeats += 1;
                 known.severity = known.severity.max(caveat.severity);
             }
-            None => all.push(StepCaveat {
+            None => caveats.push(StepCaveat {
                 code: caveat.code,
                 severity: caveat.severity,
                 repeats: 1,
@@ -179,21 +179,23 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
             }),
         }
     }
-    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
-    all
+    caveats.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    caveats
 }
 
 /// Returns the verdict of most repeats. Without a majority, it is the first of the most frequent
 /// ones, as a guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
-    let most = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
-    let first = verdicts.iter().find(|v| votes(v.resource) == most).expect("a summary has trials");
+    let most_votes = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
+    let first =
+        verdicts.iter().find(|v| votes(v.resource) == most_votes).expect("a summary has trials");
     let mut leading = Limiter::clone(first);
-    if 2 * most <= verdicts.len() {
+    if 2 * most_votes <= verdicts.len() {
         leading.confidence = Confidence::Low;
         leading.sentence.push_str(&format!(
-            " This is the verdict of {most} of {} repeats. The other repeats have other verdicts.",
+            " This is the verdict of {most_votes} of {} repeats. The other repeats have \
+             other verdicts.",
             verdicts.len()
         ));
     }
@@ -203,11 +205,11 @@ fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
-    fn refused_trials_are_left_out_of_numbers_and_reported() {
-        let report = reported();
+    fn summary_excludes_invalid_trials_from_metrics() {
+        let report = five_block_report();
         assert_eq!(report.summaries.len(), 3 * 2 * 2);
         let fast = &report.summaries[4];
         assert_eq!((fast.subject.as_str(), fast.workload.as_str(), fast.step), ("fast", "w", 0));
@@ -217,9 +219,10 @@ mod tests {
         );
         // The failed repeat is not what limits the others.
         assert_eq!(fast.limiter, Resource::Unknown);
-        let shown: Vec<_> = fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
+        let caveats: Vec<_> =
+            fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
         assert_eq!(
-            shown,
+            caveats,
             [
                 (Code::SubjectFailed, Severity::Invalid, 1),
                 (Code::ChecksFailed, Severity::Invalid, 2)
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_without_a_majority_is_the_first_and_a_guess() {
+    fn limiter_without_majority_has_low_confidence() {
         use Confidence::{High, Low};
         use Resource::{Concurrency, Generator, ServerCpu};
         for (resources, resource, confidence) in [

@@ -1,4 +1,4 @@
-//! Tables for people and for spreadsheets.
+//! Builds tables for people and for spreadsheets.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::metric::{METRICS, Metric};
 use crate::overview::OverviewRow;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
-use OfTrial::{Is, Measured};
+use TrialColumn::{Field, MetricValue};
 
 /// A table for people and for spreadsheets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub struct Table {
 /// A column: its name, and a function from a row to its value.
 type Column<T> = (&'static str, fn(&T) -> Value);
 
-/// The overview as a table.
+/// Returns the overview as a table.
 #[must_use]
 pub fn overview_table(rows: &[OverviewRow]) -> Table {
     Table {
@@ -63,24 +63,24 @@ const OVERVIEW: &[Column<OverviewRow>] = &[
 ];
 
 /// A column of the table of trials.
-enum OfTrial {
+enum TrialColumn {
     /// A field of the trial, under this name.
-    Is(&'static str, fn(&TrialResult) -> Value),
+    Field(&'static str, fn(&TrialResult) -> Value),
     /// A metric, by its key.
-    Measured(&'static str),
+    MetricValue(&'static str),
 }
 
-impl OfTrial {
+impl TrialColumn {
     const fn name(&self) -> &'static str {
         match self {
-            Is(name, _) | Measured(name) => name,
+            Field(name, _) | MetricValue(name) => name,
         }
     }
 
     fn cell(&self, t: &TrialResult) -> Value {
         match self {
-            Is(_, cell) => cell(t),
-            Measured(key) => json!((Metric::from_key(key).pick)(t)),
+            Field(_, cell) => cell(t),
+            MetricValue(key) => json!((Metric::from_key(key).pick)(t)),
         }
     }
 }
@@ -88,103 +88,106 @@ impl OfTrial {
 /// Returns the table of trials, one row each. Metrics that are not in `TRIALS` come last.
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
-    let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
+    let is_listed = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
     let others =
-        METRICS.iter().filter(|metric| !has_place(metric)).map(|metric| Measured(metric.key));
-    let others: Vec<OfTrial> = others.collect();
-    let columns = || TRIALS.iter().chain(&others).chain(LATER);
+        METRICS.iter().filter(|metric| !is_listed(metric)).map(|metric| MetricValue(metric.key));
+    let others: Vec<TrialColumn> = others.collect();
+    let columns = || TRIALS.iter().chain(&others).chain(LAST_COLUMNS);
     Table {
         name: "trials",
         title: "Trials",
-        columns: columns().map(OfTrial::name).collect(),
+        columns: columns().map(TrialColumn::name).collect(),
         rows: trials.iter().map(|t| columns().map(|column| column.cell(t)).collect()).collect(),
     }
 }
 
-/// Columns added after the metrics that are not in `TRIALS`.
-const LATER: &[OfTrial] = &[
-    Is("backends_cpu_us_per_request", |t| json!(of_backends(t, |b| b.server.cpu_us_per_request))),
-    Is("backends_memory_bytes", |t| {
-        json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
+/// Columns after the metrics that are not in `TRIALS`. They were added later, and programs may read
+/// columns by position.
+const LAST_COLUMNS: &[TrialColumn] = &[
+    Field("backends_cpu_us_per_request", |t| {
+        json!(backend_sum(t, |b| b.server.cpu_us_per_request))
     }),
-    Is("pass", |t| json!(t.step.pass)),
-    Is("schedule", |t| {
+    Field("backends_memory_bytes", |t| {
+        json!(backend_sum(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))
+    }),
+    Field("pass", |t| json!(t.step.pass)),
+    Field("schedule", |t| {
         json!(t.step.schedule.map(|schedule| schedule.label(|rate| format!("{rate:.0}"))))
     }),
 ];
 
-/// Returns a sum over the services behind the subject; `None`: there are none, or one value is not
+/// Returns a sum over the back ends of the subject; `None`: there are none, or one value is not
 /// known.
-fn of_backends(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
+fn backend_sum(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
     t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
 }
 
 /// Returns the codes of a trial's caveats of severity `warning` or `invalid`.
 fn codes(t: &TrialResult) -> String {
-    let shown = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    shown.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
+    let reported = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    reported.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
 }
 
-const TRIALS: &[OfTrial] = &[
-    Is("subject", |t| json!(t.subject_id)),
-    Is("workload", |t| json!(t.workload)),
-    Is("block", |t| json!(t.block)),
-    Is("repeat", |t| json!(t.repeat)),
-    Is("connections", |t| json!(t.step.connections)),
-    Is("streams", |t| json!(t.step.streams)),
-    Is("pipeline", |t| json!(t.step.pipeline)),
-    Is("rate", |t| json!(t.step.rate)),
-    Is("duration_s", |t| json!(t.step.duration_s)),
-    Is("valid", |t| json!(t.valid)),
-    Measured("throughput_rps"),
-    Is("started", |t| json!(t.load.exchanges.started)),
-    Is("completed", |t| json!(t.load.exchanges.completed)),
-    Is("failed", |t| json!(t.load.exchanges.failed)),
-    Is("dropped", |t| json!(t.load.exchanges.dropped)),
-    Is("in_flight_at_end", |t| json!(t.load.exchanges.in_flight_at_end)),
-    Measured("response_p50_us"),
-    Measured("response_p90_us"),
-    Measured("response_p99_us"),
-    Measured("response_p99_9_us"),
-    Is("response_max_us", |t| json!(t.load.response_time_us.max)),
-    Is("unanswered", |t| json!(t.load.response_time_us.unanswered)),
-    Is("longest_wait_us", |t| json!(t.load.response_time_us.longest_wait)),
-    Measured("service_p50_us"),
-    Measured("service_p99_us"),
-    Measured("send_lag_p99_us"),
-    Measured("server_cpu_us_per_request"),
-    Is("server_cpu_user_s", |t| json!(t.server.cpu_user_s)),
-    Is("server_cpu_sys_s", |t| json!(t.server.cpu_sys_s)),
-    Measured("server_cpu_utilisation"),
-    Is("server_throttled_s", |t| json!(t.server.throttled_s)),
-    Is("server_memory_anon_bytes", |t| json!(t.server.memory_anon_bytes)),
-    Is("server_memory_peak_bytes", |t| json!(t.server.memory_peak_bytes)),
-    Is("server_rss_bytes", |t| json!(t.server.rss_bytes)),
-    Measured("server_memory_mb_s_per_request"),
-    Measured("server_context_switches_per_request"),
-    Measured("generator_busiest_thread"),
-    Measured("generator_cpu_us_per_exchange"),
-    Is("protocol", |t| json!(t.load.config.protocol.base_name())),
-    Is("tls", |t| json!(t.load.config.protocol.is_tls())),
-    Measured("segments_per_response"),
-    Measured("frames_per_segment"),
-    Measured("responses_per_receive"),
-    Measured("pages_per_second"),
-    Measured("page_p50_us"),
-    Measured("page_p99_us"),
-    Is("limiter", |t| json!(t.limiter.resource)),
-    Is("limiter_confidence", |t| json!(t.limiter.confidence)),
-    Is("caveats", |t| json!(codes(t))),
+const TRIALS: &[TrialColumn] = &[
+    Field("subject", |t| json!(t.subject_id)),
+    Field("workload", |t| json!(t.workload)),
+    Field("block", |t| json!(t.block)),
+    Field("repeat", |t| json!(t.repeat)),
+    Field("connections", |t| json!(t.step.connections)),
+    Field("streams", |t| json!(t.step.streams)),
+    Field("pipeline", |t| json!(t.step.pipeline)),
+    Field("rate", |t| json!(t.step.rate)),
+    Field("duration_s", |t| json!(t.step.duration_s)),
+    Field("valid", |t| json!(t.valid)),
+    MetricValue("throughput_rps"),
+    Field("started", |t| json!(t.load.exchanges.started)),
+    Field("completed", |t| json!(t.load.exchanges.completed)),
+    Field("failed", |t| json!(t.load.exchanges.failed)),
+    Field("dropped", |t| json!(t.load.exchanges.dropped)),
+    Field("in_flight_at_end", |t| json!(t.load.exchanges.in_flight_at_end)),
+    MetricValue("response_p50_us"),
+    MetricValue("response_p90_us"),
+    MetricValue("response_p99_us"),
+    MetricValue("response_p99_9_us"),
+    Field("response_max_us", |t| json!(t.load.response_time_us.max)),
+    Field("unanswered", |t| json!(t.load.response_time_us.unanswered)),
+    Field("longest_wait_us", |t| json!(t.load.response_time_us.longest_wait)),
+    MetricValue("service_p50_us"),
+    MetricValue("service_p99_us"),
+    MetricValue("send_lag_p99_us"),
+    MetricValue("server_cpu_us_per_request"),
+    Field("server_cpu_user_s", |t| json!(t.server.cpu_user_s)),
+    Field("server_cpu_sys_s", |t| json!(t.server.cpu_sys_s)),
+    MetricValue("server_cpu_utilisation"),
+    Field("server_throttled_s", |t| json!(t.server.throttled_s)),
+    Field("server_memory_anon_bytes", |t| json!(t.server.memory_anon_bytes)),
+    Field("server_memory_peak_bytes", |t| json!(t.server.memory_peak_bytes)),
+    Field("server_rss_bytes", |t| json!(t.server.rss_bytes)),
+    MetricValue("server_memory_mb_s_per_request"),
+    MetricValue("server_context_switches_per_request"),
+    MetricValue("generator_busiest_thread"),
+    MetricValue("generator_cpu_us_per_exchange"),
+    Field("protocol", |t| json!(t.load.config.protocol.base_name())),
+    Field("tls", |t| json!(t.load.config.protocol.is_tls())),
+    MetricValue("segments_per_response"),
+    MetricValue("frames_per_segment"),
+    MetricValue("responses_per_receive"),
+    MetricValue("pages_per_second"),
+    MetricValue("page_p50_us"),
+    MetricValue("page_p99_us"),
+    Field("limiter", |t| json!(t.limiter.resource)),
+    Field("limiter_confidence", |t| json!(t.limiter.confidence)),
+    Field("caveats", |t| json!(codes(t))),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     /// Programs may read columns by position.
     #[test]
-    fn columns_of_before_keep_their_place_and_every_metric_has_one() {
+    fn trial_columns_are_stable_and_include_all_metrics() {
         let columns = trials_table(&[]).columns;
         assert_eq!(
             (columns[0], columns[10], columns[26], columns[48]),
@@ -194,23 +197,25 @@ mod tests {
             let named = columns.iter().filter(|name| **name == metric.key).count();
             assert_eq!(named, 1, "{}", metric.key);
             assert!(
-                !TRIALS.iter().any(|c| matches!(c, Is(name, _) if *name == metric.key)),
+                !TRIALS.iter().any(|c| matches!(c, Field(name, _) if *name == metric.key)),
                 "{}",
                 metric.key
             );
         }
-        let measured = TRIALS.iter().filter(|column| matches!(column, Measured(_)));
+        let measured = TRIALS.iter().filter(|column| matches!(column, MetricValue(_)));
         assert!(
-            measured.map(OfTrial::name).all(|key| METRICS.iter().any(|metric| metric.key == key))
+            measured
+                .map(TrialColumn::name)
+                .all(|key| METRICS.iter().any(|metric| metric.key == key))
         );
     }
 
     #[test]
-    fn rows_hold_what_their_columns_say() {
-        let report = reported();
+    fn table_rows_have_values_of_columns() {
+        let report = five_block_report();
         let value = |table: &Table, row: usize, column: &str| {
-            let at = table.columns.iter().position(|name| *name == column).unwrap();
-            table.rows[row][at].clone()
+            let index = table.columns.iter().position(|name| *name == column).unwrap();
+            table.rows[row][index].clone()
         };
         let overview = overview_table(&report.overview);
         assert_eq!((overview.name, overview.rows.len()), ("overview", 7));
@@ -219,12 +224,12 @@ mod tests {
         assert_eq!(value(&overview, 0, "checks"), json!("0/1"));
         let trials = trials_table(&report.trials);
         assert_eq!((trials.name, trials.rows.len()), ("trials", 60));
-        let of_fast =
+        let invalid_trial =
             report.trials.iter().position(|t| t.subject_id == "fast" && !t.valid).unwrap();
-        assert_eq!(value(&trials, of_fast, "throughput_rps"), json!(400.0));
-        assert_eq!(value(&trials, of_fast, "connections"), json!(64));
+        assert_eq!(value(&trials, invalid_trial, "throughput_rps"), json!(400.0));
+        assert_eq!(value(&trials, invalid_trial, "connections"), json!(64));
         assert_eq!(
-            value(&trials, of_fast, "caveats"),
+            value(&trials, invalid_trial, "caveats"),
             json!("subject_failed"),
             "those that only inform are left out"
         );

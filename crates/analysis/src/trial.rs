@@ -1,4 +1,4 @@
-//! One trial: its load, the server's use of resources, and the verdict.
+//! Computes the result of one trial: its load, the server's use of resources, and the verdict.
 
 use std::borrow::Cow;
 
@@ -108,8 +108,9 @@ impl StepResult {
     }
 }
 
-/// Caveats that refuse a trial because its server responded incorrectly, ended, or broke a promise.
-const BREAKS: [Code; 5] = [
+/// Caveats that make a trial invalid because its server responded incorrectly, ended, or violated
+/// its contract.
+const BREAKING: [Code; 5] = [
     Code::WrongAnswers,
     Code::SubjectFailed,
     Code::ChecksFailed,
@@ -117,73 +118,73 @@ const BREAKS: [Code; 5] = [
     Code::AnsweredEarly,
 ];
 
-/// Caveats that refuse a trial because too many requests got no response.
-const LOSES: [Code; 3] = [Code::NoAnswers, Code::Errors, Code::Outage];
+/// Caveats that make a trial invalid because too many requests got no response.
+const LOSING: [Code; 3] = [Code::NoAnswers, Code::Errors, Code::Outage];
 
-/// Caveats that explain missing responses by causes outside of the server.
-const EXCUSES: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];
+/// Caveats that attribute missing responses to causes outside of the server.
+const EXCUSING: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];
 
-/// Sorts caveats, the most severe first. Among those that refuse a trial, the server's faults come
-/// first, because readers see the first.
+/// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
+/// first, because reports show the first one.
 pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
-    let groups = [&[Code::BackendFailed][..], &BREAKS, &EXCUSES, &LOSES];
+    let groups = [&[Code::BackendFailed][..], &BREAKING, &EXCUSING, &LOSING];
     let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
 }
 
 impl TrialResult {
     /// Whether the trial does not count because of its server: it responded incorrectly, failed, or
-    /// broke a promise.
+    /// violated its contract.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether it does not count because of incorrect or missing responses of a server that kept
-    /// running.
+    /// Whether the trial does not count because of incorrect or missing responses of a server that
+    /// kept running.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
         self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
-    /// Whether the trial does not count because its server responded incorrectly, ended, or broke a
-    /// promise. Noise does not cause that. A server whose back end failed may respond incorrectly.
+    /// Whether the trial does not count because its server responded incorrectly, ended, or
+    /// violated its contract. Noise does not cause this. A failed back end excuses the server.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_refused_for(&BREAKS) && !self.is_refused_for(&[Code::BackendFailed])
+        self.is_refused_for(&BREAKING) && !self.is_refused_for(&[Code::BackendFailed])
     }
 
-    /// Whether the trial does not count because too many requests got no response. A machine that
-    /// stalls can cause that, too.
+    /// Whether the trial does not count because too many requests got no response. A stall of the
+    /// machine can cause this, too.
     pub(crate) fn has_lost(&self) -> bool {
-        self.is_refused_for(&LOSES) && !self.is_refused_for(&EXCUSES)
+        self.is_refused_for(&LOSING) && !self.is_refused_for(&EXCUSING)
     }
 
     /// Whether the trial does not count because the generator stopped, packets were dropped or a
-    /// back end failed: it says nothing of its server.
+    /// back end failed.
     pub(crate) fn has_excuse(&self) -> bool {
-        self.is_refused_for(&EXCUSES)
+        self.is_refused_for(&EXCUSING)
     }
 
-    /// Whether any request got an incorrect response or none, or the server broke a promise, for
-    /// any reason.
-    pub(crate) fn shows_a_failure(&self) -> bool {
+    /// Whether any request got an incorrect response or none, or the server violated its contract,
+    /// for any reason.
+    pub(crate) fn has_failure(&self) -> bool {
         let is_fault = self.caveats.iter().any(|caveat| TrialResult::is_servers_code(caveat.code));
         !self.refused && (is_fault || self.load.outcomes.not_ok().next().is_some())
     }
 
-    /// Whether a caveat that refuses a trial is about the server's behaviour.
+    /// Whether a caveat is about the server's behaviour.
     pub(crate) fn is_servers_code(code: Code) -> bool {
-        BREAKS.contains(&code) || LOSES.contains(&code)
+        BREAKING.contains(&code) || LOSING.contains(&code)
     }
 
-    /// Whether the trial does not count for a reason other than its server. Such a trial is no
+    /// Whether the trial does not count for a reason other than its server. Such a trial is not
     /// evidence of a low capacity.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
-        const OF_SERVER: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
+        const SERVER_CODES: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
         self.is_unexpectedly_invalid()
             && !self.is_servers_fault()
-            && !self.is_refused_for(&OF_SERVER)
+            && !self.is_refused_for(&SERVER_CODES)
     }
 
     fn is_refused_for(&self, codes: &[Code]) -> bool {
@@ -198,27 +199,32 @@ pub(crate) fn trial(
     facts: &Facts,
     start: Option<&StartRecord>,
     record: &TrialRecord,
-    company: &CoRunners,
+    co_runners: &CoRunners,
 ) -> TrialResult {
-    let known = strays::without_group_counters(&record.load)
+    let without_strays = strays::without_group_counters(&record.load)
         .map(|load| TrialRecord { load, ..record.clone() });
-    let record = known.as_ref().unwrap_or(record);
+    let record = without_strays.as_ref().unwrap_or(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
-    let asked = requested_load(plan, record);
+    let requested = requested_load(plan, record);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
-    // The machine kept running in others' turns.
     let machine = MachineResult::new(&record.load);
     let turns = TurnsResult::new(&record.load, party);
-    let duet = DuetResult::new(plan, record, party, company);
-    let used =
+    let duet = DuetResult::new(plan, record, party, co_runners);
+    let server_use =
         |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
-    let judge =
-        Judge { record, subject, asked, is_watched, turns: turns.as_ref(), duet: duet.as_ref() };
-    let CountedPart { own, load, server, steadiness } = judge.counted_load(party, &used);
+    let load_judge = LoadJudge {
+        record,
+        subject,
+        requested,
+        is_watched,
+        turns: turns.as_ref(),
+        duet: duet.as_ref(),
+    };
+    let CountedPart { own, load, server, steadiness } = load_judge.counted_load(party, &server_use);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
@@ -230,8 +236,8 @@ pub(crate) fn trial(
             facts,
             machine: &machine,
             turns: turns.as_ref(),
-            pace: company.pace(plan, record),
-            is_out_of_turn: company.is_out_of_turn(plan, record),
+            pace: co_runners.pace(plan, record),
+            is_out_of_turn: co_runners.is_out_of_turn(plan, record),
             duet: duet.as_ref(),
             steadiness: steadiness.as_ref(),
         },
@@ -266,44 +272,45 @@ pub(crate) fn trial(
 fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
     let planned = &plan.trials[record.trial];
     let (workload, step) = (&plan.workloads[planned.workload], &plan.load.steps[planned.step]);
-    let alone = load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
-    let alone = load::LoadConfig { import_changes: plan.import_changes.clone(), ..alone };
-    alone.with_concurrent_loads(record.load.at_once)
+    let load_config =
+        load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
+    let load_config =
+        load::LoadConfig { import_changes: plan.import_changes.clone(), ..load_config };
+    load_config.with_concurrent_loads(record.load.at_once)
 }
 
-/// The inputs for judging the loads of a trial.
-struct Judge<'a> {
+/// Inputs of the result of a trial's load.
+struct LoadJudge<'a> {
     record: &'a TrialRecord,
     subject: &'a Subject,
-    asked: load::LoadConfig,
+    requested: load::LoadConfig,
     is_watched: bool,
     turns: Option<&'a TurnsResult>,
     duet: Option<&'a DuetResult>,
 }
 
-impl<'a> Judge<'a> {
-    /// Returns the counted part of the load: its window, or the last level of a server that got
-    /// faster within it, if no other server was loaded at the same time.
+impl<'a> LoadJudge<'a> {
+    /// Returns the counted part of the load: its window, or the last level of throughput if the
+    /// server got faster within the window and no other server was loaded at the same time.
     fn counted_load(
         &self,
         party: Party,
         used: &dyn Fn(&LoadRecord) -> ServerUse,
     ) -> CountedPart<'a> {
-        let whole = turns::in_own_time(&self.record.load);
+        let whole = turns::to_own_time(&self.record.load);
         let server = used(&whole);
         let load = self.load(&whole, &server);
-        let seen = match (self.turns, self.duet) {
+        let levels = match (self.turns, self.duet) {
             (Some(turns), _) => window_levels::rounds(turns, whole.window_ns),
             (None, None) => window_levels::intervals(&load, &server),
-            // With other loads at the same time, levels depend on them.
+            // Levels depend on the other servers that are loaded at the same time.
             (None, Some(_)) => Vec::new(),
         };
-        let steadiness = window_levels::steadiness(&seen);
-        let from_ns = steadiness
-            .as_ref()
-            .filter(|_| self.turns.is_none())
-            .and_then(|seen| counted_window::counts_from(&whole, party, (&load, &server), seen));
-        let steadiness = steadiness.map(|seen| seen.counting_from(from_ns));
+        let steadiness = window_levels::steadiness(&levels);
+        let from_ns = steadiness.as_ref().filter(|_| self.turns.is_none()).and_then(|levels| {
+            counted_window::counted_start(&whole, party, (&load, &server), levels)
+        });
+        let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
         let Some(from_ns) = from_ns else {
             return CountedPart { own: whole, load, server, steadiness };
         };
@@ -313,7 +320,7 @@ impl<'a> Judge<'a> {
         CountedPart { own: Cow::Owned(later), load, server, steadiness }
     }
 
-    /// Returns the trial's load, or a part of it, judged with what its server used meanwhile.
+    /// Returns the result of the trial's load, or of a part of it, with its caveats.
     fn load(&self, own: &LoadRecord, server: &ServerUse) -> LoadResult {
         let context = Context {
             ceiling: self.record.ceiling.clone(),
@@ -322,9 +329,9 @@ impl<'a> Judge<'a> {
             refuses: self.subject.refuses,
             checks: &self.record.checks,
         };
-        let load = with_turns(verdict::load(own, self.asked.clone(), &context), self.turns);
+        let load = with_turns(verdict::load(own, self.requested.clone(), &context), self.turns);
         match self.duet {
-            Some(_) => verdict::with_caveats(load, duet::without_waiting),
+            Some(_) => verdict::with_caveats(load, duet::without_wait_caveats),
             None => load,
         }
     }
@@ -338,15 +345,15 @@ struct CountedPart<'a> {
     steadiness: Option<Steadiness>,
 }
 
-/// Sets the throughput of the load to that of its turns. Its books count all responses, so their
-/// rate would include answers after a turn without the time for them.
+/// Sets the throughput of the load to that of its turns. The counts of the load include responses
+/// after a turn, whose time is not part of the turns.
 fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
     let throughput_rps =
         turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);
     LoadResult { throughput_rps, ..load }
 }
 
-/// CPUs that an arm's subject could use at a time.
+/// Returns the number of CPUs that an arm's subject could use at a time.
 pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
     let limits = part.map_or(&[][..], |part| &part.limits);
     allowed_cpus(limits, &conditions.placement, &conditions.limits)
@@ -359,11 +366,11 @@ mod tests {
     use dyno_archive::start::{LimitKind, LimitReadBack};
 
     use super::*;
-    use crate::fixture::{self, reported};
+    use crate::fixture::{self, five_block_report};
 
     #[test]
-    fn trials_and_repeats_are_counted_from_one() {
-        let trials = reported().trials;
+    fn trials_and_repeats_count_from_one() {
+        let trials = five_block_report().trials;
         assert!(trials.iter().all(|t| t.repeat == t.block && (1..=5).contains(&t.block)));
         let mut places: Vec<usize> = trials.iter().map(|t| t.place).collect();
         places.sort_unstable();
@@ -376,16 +383,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_a_share_of_what_was_due() {
+    fn error_share_is_relative_to_due_requests() {
         let mut load = fixture::result(&fixture::record(0), None);
-        assert_eq!(load.error_share(), 0.0, "nothing was");
+        assert_eq!(load.error_share(), 0.0, "no request was due");
         (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
         (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
         assert_eq!(load.error_share(), 0.25);
     }
 
-    /// A trial of a control that refuses, with only these `refusals` and `resets`.
-    fn of_refusing(refusals: u64, resets: u64) -> TrialResult {
+    /// Returns a trial of a control that refuses connections, with these `refusals` and `resets`.
+    fn trial_of_refusing_control(refusals: u64, resets: u64) -> TrialResult {
         let mut plan =
             fixture::plan(vec![plan::Subject { refuses: true, ..plan::Subject::default() }]);
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
@@ -406,20 +413,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_no_fault_of_a_control_that_is_there_to_refuse() {
-        let refused = of_refusing(5, 0);
+    fn refusals_of_refusing_control_are_expected() {
+        let refused = trial_of_refusing_control(5, 0);
         assert_eq!(
             (refused.valid, refused.refused, refused.is_unexpectedly_invalid()),
             (false, true, false),
             "{refused:#?}"
         );
-        for otherwise in [of_refusing(5, 1), of_refusing(0, 0)] {
-            assert!(!otherwise.refused && otherwise.is_unexpectedly_invalid(), "{otherwise:#?}");
+        for not_refused in [trial_of_refusing_control(5, 1), trial_of_refusing_control(0, 0)] {
+            assert!(
+                !not_refused.refused && not_refused.is_unexpectedly_invalid(),
+                "{not_refused:#?}"
+            );
         }
     }
 
     #[test]
-    fn each_part_may_use_its_own_cpus() {
+    fn backend_has_own_allowed_cpus() {
         let mut plan = fixture::plan(vec![plan::Subject::default()]);
         plan.arms[0].conditions.placement.subject = vec![0, 1, 2];
         plan.backends = vec![plan::Backend {
@@ -441,7 +451,7 @@ mod tests {
         }];
         let parts = vec![PartStart::new(Party::SUBJECT, "s".into()), backend];
         let start = StartRecord { parts, ..StartRecord::default() };
-        let mut load = fixture::observed(&[(500, 0)]);
+        let mut load = fixture::record_with_threads(&[(500, 0)]);
         for sample in &mut load.samples {
             let server = sample.parties[0].clone();
             sample
@@ -460,7 +470,7 @@ mod tests {
             (db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus),
             ("db", Some(1.5), false)
         );
-        // Both used the same amount, so each is half of a request's cost.
+        // Both used the same CPU time, so each has half of the cost of a request.
         assert_eq!(db.cpu_share, Some(0.5));
         assert_eq!(result.server.cpu_allowed_s, Some(3.0));
     }

@@ -1,4 +1,4 @@
-//! Loads that took turns: their own time, their rounds, and the activity of idle servers.
+//! Evaluates loads that took turns: their own time, their rounds, and the activity of idle servers.
 
 mod rest;
 
@@ -41,25 +41,25 @@ pub struct RoundResult {
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// Fraction of a turn, at its beginning, that is left out of comparisons: the caches still hold
-/// another server's data.
-const EDGE: u64 = 4;
+/// The first 1/4 of a turn is left out of comparisons, because caches still hold another server's
+/// data.
+const EDGE_FRACTION: u64 = 4;
 
 impl TurnsResult {
-    /// `None`: the load did not take turns.
+    /// Returns the turns of a trial; `None`: the load did not take turns.
     #[must_use]
     pub fn new(record: &LoadRecord, party: Party) -> Option<TurnsResult> {
         let turns = Turns::from_record(record)?;
         let length_ns = turns.0.first().map(|(start, end)| end - start)?;
-        let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_while(record, party, within);
-        // If they are more than an interval apart, another's turn may lie between two samples.
-        let is_idle = |at| turns.is_idle(at, length_ns / EDGE);
+        let cpus = |within: &dyn Fn(u64, u64) -> bool| cpus_in(record, party, within);
+        // The middle is checked, too, because a turn may lie between two distant samples.
+        let is_idle = |at| turns.is_idle(at, length_ns / EDGE_FRACTION);
         let idle_cpus = cpus(&|from, to| [from, to, from.midpoint(to)].into_iter().all(is_idle));
-        // The sample that is due at a turn's end comes a little later.
+        // The sample at the end of a turn is taken slightly later.
         let busy_cpus = cpus(&|from, to| {
             turns.is_own(from)
                 && turns.is_own(from.midpoint(to))
-                && to - from <= length_ns + length_ns / EDGE
+                && to - from <= length_ns + length_ns / EDGE_FRACTION
         });
         let idle_share = idle_cpus
             .zip(busy_cpus)
@@ -93,30 +93,30 @@ pub(crate) fn pace(record: &LoadRecord) -> Option<Vec<f64>> {
     rates.iter().all(|rate| *rate > 0.0).then(|| rates.iter().map(|rate| rate / mean).collect())
 }
 
-/// Returns the record as if the load's turns had followed each other without a gap: rates and
-/// curves are of its own time. Responses after a turn count for that turn.
-pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
+/// Returns the record as if the load's turns had followed each other without a gap. Rates and
+/// curves then refer to its own time. Responses after a turn count for that turn.
+pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let Some(turns) = Turns::from_record(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
-    // The drain begins where the window ends, in any load's turn.
+    // The drain begins when the window closes, regardless of turns.
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
     let on_clock =
         |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
-    for mut sample in rest::left_out(record, &turns) {
+    for mut sample in rest::samples_without_rest(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
-        // Between two turns, the last sample is kept, because work after a turn belongs to it.
+        // Between two turns only the last sample remains, because work after a turn belongs to it.
         if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
-            keep_sockets(before, &mut sample);
+            copy_sockets(before, &mut sample);
         }
         samples.push(sample);
     }
     let mut runtime = record.runtime.clone();
     runtime.iter_mut().for_each(|reading| reading.at_ns = on_clock(reading.at_ns));
-    runtime.dedup_by(|later, kept| {
-        let is_same = later.at_ns <= kept.at_ns;
+    runtime.dedup_by(|later, retained| {
+        let is_same = later.at_ns <= retained.at_ns;
         if is_same {
-            std::mem::swap(later, kept);
+            std::mem::swap(later, retained);
         }
         is_same
     });
@@ -131,20 +131,20 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     })
 }
 
-/// Returns silences in the load's own time; those in others' turns have no length in it.
-fn own_silences(all: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
-    let moved = all.iter().map(|s| Silence {
+/// Returns silences in the load's own time, without those in others' turns.
+fn own_silences(silences: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
+    let silences_in_own_time = silences.iter().map(|s| Silence {
         start_ns: own(s.start_ns),
         busy_ns: own(s.busy_ns),
         end_ns: own(s.end_ns),
         failures_ns: s.failures_ns.map(|(first, last)| (own(first), own(last))),
         ..*s
     });
-    moved.filter(|s| s.start_ns < s.end_ns).collect()
+    silences_in_own_time.filter(|s| s.start_ns < s.end_ns).collect()
 }
 
-/// Keeps the sockets, which are read in only one sample.
-fn keep_sockets(before: Sample, sample: &mut Sample) {
+/// Copies the sockets, which are read in only one sample, to a later sample.
+fn copy_sockets(before: Sample, sample: &mut Sample) {
     for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
         if sample.party_use(used.party).is_some_and(|now| now.sockets.is_none()) {
             sample.party_use_mut(used.party).sockets = used.sockets;
@@ -159,20 +159,20 @@ fn own_intervals(
     turns: &Turns<'_>,
     own: impl Fn(u64) -> u64,
 ) -> Vec<Interval> {
-    let mut all: Vec<Interval> = Vec::new();
-    // Requests that ended in others' turns before the first own one of a phase.
+    let mut intervals: Vec<Interval> = Vec::new();
+    // Requests that ended in others' turns before the first own turn of a phase.
     let mut before: Option<Interval> = None;
     for interval in &record.intervals {
         let (start_ns, end_ns) = (own(interval.start_ns), own(interval.end_ns));
         let moved = Interval { start_ns, end_ns, ..interval.clone() };
         let is_own = interval.phase == Phase::Drain || turns.is_own(interval.start_ns);
-        match all.last_mut().filter(|last| last.phase == interval.phase) {
+        match intervals.last_mut().filter(|last| last.phase == interval.phase) {
             Some(last) if !is_own => last.extend(&moved),
             _ if !is_own => match &mut before {
                 Some(before) if before.phase == moved.phase => before.extend(&moved),
                 _ => before = Some(moved),
             },
-            _ => all.push(match before.take().filter(|before| before.phase == moved.phase) {
+            _ => intervals.push(match before.take().filter(|before| before.phase == moved.phase) {
                 Some(mut before) => {
                     before.extend(&moved);
                     before
@@ -181,7 +181,7 @@ fn own_intervals(
             }),
         }
     }
-    all
+    intervals
 }
 
 /// The turns of a load, in order; nanoseconds since it began.
@@ -192,7 +192,7 @@ impl<'a> Turns<'a> {
         record.slices_ns.as_deref().filter(|slices| !slices.is_empty()).map(Turns)
     }
 
-    /// Returns the own time that has passed at an instant.
+    /// Returns the own time that has passed at an instant, nanoseconds.
     fn own_ns(&self, at: u64) -> u64 {
         let passed = self.0.iter().take_while(|(start, _)| *start < at);
         passed.map(|(start, end)| at.min(*end) - start).sum()
@@ -208,7 +208,7 @@ impl<'a> Turns<'a> {
         self.0.iter().any(|(start, end)| (*start..*end).contains(&at))
     }
 
-    /// Whether an instant is in another's turn, at least `since_ns` after the last own one.
+    /// Whether an instant is in another's turn, at least `since_ns` after the last own turn.
     fn is_idle(&self, at: u64, since_ns: u64) -> bool {
         let ends = self.0.iter().map(|(_, end)| *end).take_while(|end| *end <= at);
         !self.is_own(at) && ends.last().is_none_or(|end| at - end >= since_ns)
@@ -216,20 +216,21 @@ impl<'a> Turns<'a> {
 
     /// Returns the edges of the rounds of the measured window, which consists of whole rounds.
     fn rounds(&self, (opens, closes): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
-        let own =
+        let full_turns =
             self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
-        let rounds = own / 2;
+        let rounds = full_turns / 2;
         let length_ns = closes.saturating_sub(opens).checked_div(rounds).unwrap_or(0);
         (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
     }
 
     /// Returns the correct responses per second of the turns within a stretch of time, without the
-    /// first quarter of each. Responses after a turn are left out. They are as many as are missing
-    /// at its beginning, which is left out too.
+    /// first quarter of each turn. Responses after a turn are left out, too: on average they are as
+    /// many as are missing at its beginning.
     fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {
-                interval.start_ns >= start + (end - start) / EDGE && interval.end_ns <= *end
+                interval.start_ns >= start + (end - start) / EDGE_FRACTION
+                    && interval.end_ns <= *end
             })
         };
         let inner = || measured_intervals(record, within).filter(is_inner);
@@ -246,8 +247,8 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// A party's CPU time between the samples nearest to two instants, nanoseconds since the load
-/// began, per response between them; microseconds.
+/// Returns a party's CPU time per response between two instants (nanoseconds since the load began),
+/// in microseconds. CPU time is that between the nearest samples.
 pub(crate) fn cpu_us_per_request(
     record: &LoadRecord,
     party: Party,
@@ -261,7 +262,7 @@ pub(crate) fn cpu_us_per_request(
     (answers > 0).then(|| cpu_ns as f64 / 1e3 / answers as f64)
 }
 
-/// The measured intervals within a stretch of time.
+/// Returns the measured intervals within a stretch of time.
 pub(crate) fn measured_intervals(
     record: &LoadRecord,
     (from, to): (u64, u64),
@@ -270,15 +271,19 @@ pub(crate) fn measured_intervals(
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// Returns the CPUs that a party used between neighbouring samples of the window, if both are
-/// within the selected time.
-fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bool) -> Option<f64> {
+/// Returns the CPUs that a party used between neighbouring samples of the window, for the pairs of
+/// samples that `is_selected` accepts.
+fn cpus_in(
+    record: &LoadRecord,
+    party: Party,
+    is_selected: &dyn Fn(u64, u64) -> bool,
+) -> Option<f64> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let (opens, closes) = record.window_ns;
     let (mut cpu_ns, mut time_ns) = (0, 0);
     for pair in record.samples.windows(2) {
         let (from, to) = (since(&pair[0]), since(&pair[1]));
-        if from >= opens && to <= closes && within(from, to) {
+        if from >= opens && to <= closes && is_selected(from, to) {
             cpu_ns += cpu_between(&pair[0], &pair[1], party)?;
             time_ns += to - from;
         }
@@ -286,9 +291,9 @@ fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64, u64) -> bo
     (time_ns > 0).then(|| cpu_ns as f64 / time_ns as f64)
 }
 
-/// CPU time of a party between two samples, nanoseconds.
+/// Returns the CPU time of a party between two samples, nanoseconds.
 fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
-    // It falls when a process ends that no other waited for.
+    // The difference is negative if a process ended that no other waited for.
     last.party_use(party)?.cpu_ns()?.checked_sub(first.party_use(party)?.cpu_ns()?)
 }
 

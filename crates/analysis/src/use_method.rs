@@ -1,5 +1,5 @@
-//! The USE method of one trial: for every resource its utilisation, saturation and errors (Gregg
-//! 2013). A cell that is not measured says why.
+//! Builds the table of the USE method for one trial: the utilisation, saturation and errors of
+//! every resource (Gregg 2013). Cells without a value state the reason.
 
 use dyno_archive::sample::ThreadState;
 use schemars::JsonSchema;
@@ -27,8 +27,13 @@ pub struct UseCell {
 }
 
 /// Returns a cell with a value, or with the reason why it is not known.
-fn cell(value: Option<f64>, unit: Unit, of: &'static str, why_not: &'static str) -> UseCell {
-    UseCell { value, unit, note: if value.is_some() { of } else { why_not } }
+fn cell(
+    value: Option<f64>,
+    unit: Unit,
+    note_of_value: &'static str,
+    why_not: &'static str,
+) -> UseCell {
+    UseCell { value, unit, note: if value.is_some() { note_of_value } else { why_not } }
 }
 
 fn unknown(why_not: &'static str) -> UseCell {
@@ -36,11 +41,11 @@ fn unknown(why_not: &'static str) -> UseCell {
 }
 
 const NOT_OBSERVED: &str = "the server was not observed";
-const NOT_SEEN: &str = "thread states were not observed (`--observe states`)";
+const NO_STATES: &str = "thread states were not observed (`--observe states`)";
 const NO_GROUP: &str = "there is no control group that counts it";
 const NO_COUNTER: &str = "the kernel does not count it here";
 
-/// The table of a trial.
+/// Returns the table of a trial.
 #[must_use]
 pub fn use_table(trial: &TrialResult) -> Vec<UseRow> {
     let mut rows =
@@ -60,7 +65,7 @@ fn cpu(t: &TrialResult) -> UseRow {
         "the server's CPUs",
         cell(server.cpu_utilisation, Unit::Share, "of its allowed CPU time", NOT_OBSERVED),
         cell(
-            waiting(server.run_delay_s, server.window_s),
+            mean_waiting(server.run_delay_s, server.window_s),
             Unit::Count,
             "threads waiting for a CPU on average",
             NO_COUNTER,
@@ -75,17 +80,17 @@ fn cpu(t: &TrialResult) -> UseRow {
 }
 
 /// Returns the mean number of waiting threads: their waiting time per time of the window.
-fn waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
+fn mean_waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
     waited_s.filter(|_| window_s > 0.0).map(|s| s / window_s)
 }
 
 fn thread(t: &TrialResult) -> UseRow {
-    let none = || unknown("threads have no queue of their own and no errors");
+    let no_counter = || unknown("threads have no queue of their own and no errors");
     row(
         "its busiest thread",
         cell(t.server.busiest_thread_utilisation, Unit::Share, "of one CPU", NOT_OBSERVED),
-        none(),
-        none(),
+        no_counter(),
+        no_counter(),
     )
 }
 
@@ -121,14 +126,14 @@ fn disk(t: &TrialResult) -> UseRow {
             "of the time the machine's busiest disk had work",
             NO_COUNTER,
         ),
-        cell(waited, Unit::Share, "of their time serving threads waited for a disk", NOT_SEEN),
+        cell(waited, Unit::Share, "of their time serving threads waited for a disk", NO_STATES),
         unknown("disks report no errors to processes"),
     )
 }
 
 fn network(t: &TrialResult) -> UseRow {
     let network = t.server.network;
-    let again = network.and_then(|n| Some(n.segments_retransmitted? as f64));
+    let retransmitted = network.and_then(|n| Some(n.segments_retransmitted? as f64));
     let overflows = network.and_then(|n| Some(n.listen_overflows? as f64));
     row(
         "network and accept queue",
@@ -139,7 +144,7 @@ fn network(t: &TrialResult) -> UseRow {
             "no network device reports its capacity; a network within one machine has none",
         ),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
-        cell(again, Unit::Count, "segments retransmitted", NO_COUNTER),
+        cell(retransmitted, Unit::Count, "segments retransmitted", NO_COUNTER),
     )
 }
 
@@ -156,7 +161,7 @@ fn locks(t: &TrialResult) -> UseRow {
             working.map(|working| working.share(ThreadState::Lock)),
             Unit::Share,
             "of their time serving threads waited for each other, or for work",
-            NOT_SEEN,
+            NO_STATES,
         ),
         cell(
             waits,
@@ -169,13 +174,13 @@ fn locks(t: &TrialResult) -> UseRow {
 }
 
 fn backends(t: &TrialResult) -> Vec<UseRow> {
-    let of = |behind: &crate::backend::BackendUse| {
-        let server = &behind.server;
+    let backend_row = |backend: &crate::backend::BackendUse| {
+        let server = &backend.server;
         row(
-            &format!("back end {}", behind.name),
+            &format!("back end {}", backend.name),
             cell(server.cpu_utilisation, Unit::Share, "of its allowed CPU time", NOT_OBSERVED),
             cell(
-                waiting(server.run_delay_s, server.window_s),
+                mean_waiting(server.run_delay_s, server.window_s),
                 Unit::Count,
                 "threads waiting for a CPU on average",
                 NO_COUNTER,
@@ -188,11 +193,12 @@ fn backends(t: &TrialResult) -> Vec<UseRow> {
             ),
         )
     };
-    t.backends.iter().map(of).collect()
+    t.backends.iter().map(backend_row).collect()
 }
 
-/// Whether the generator's use covers a longer window than the one that counts.
-fn counts_by_its_last_level(t: &TrialResult) -> bool {
+/// Whether only the last level of throughput counts. The generator's use then covers a longer
+/// window.
+fn counts_last_level_only(t: &TrialResult) -> bool {
     t.steadiness.as_ref().is_some_and(|steadiness| steadiness.counts_from_s.is_some())
 }
 
@@ -204,7 +210,7 @@ fn generator(t: &TrialResult) -> UseRow {
         cell(
             client
                 .run_delay_s
-                .filter(|_| t.load.duration_s > 0.0 && !counts_by_its_last_level(t))
+                .filter(|_| t.load.duration_s > 0.0 && !counts_last_level_only(t))
                 .map(|s| s / t.load.duration_s),
             Unit::Count,
             "of its threads waiting for a CPU on average",
@@ -222,11 +228,11 @@ fn generator(t: &TrialResult) -> UseRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
-    fn every_cell_has_a_value_or_says_why_it_has_none() {
-        let trial = reported().trials.remove(0);
+    fn use_table_cells_have_values_or_reasons() {
+        let trial = five_block_report().trials.remove(0);
         let rows = use_table(&trial);
         for row in &rows {
             for cell in [&row.utilisation, &row.saturation, &row.errors] {
@@ -238,15 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn unobserved_cells_have_a_reason() {
-        let mut trial = reported().trials.remove(0);
+    fn unobserved_use_cells_have_reasons() {
+        let mut trial = five_block_report().trials.remove(0);
         trial.server.working = None;
         trial.server.network = None;
         let rows = use_table(&trial);
-        let of = |name: &str| rows.iter().find(|row| row.resource == name).unwrap();
-        assert_eq!(of("locks").utilisation.note, NOT_SEEN);
+        let row_of = |name: &str| rows.iter().find(|row| row.resource == name).unwrap();
+        assert_eq!(row_of("locks").utilisation.note, NO_STATES);
         assert_eq!(
-            (of("network and accept queue").errors.value, of("disks").saturation.value),
+            (row_of("network and accept queue").errors.value, row_of("disks").saturation.value),
             (None, None)
         );
     }

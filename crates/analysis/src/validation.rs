@@ -1,4 +1,4 @@
-//! Accuracy of verdicts on servers with known bottlenecks: `dyno.validation/1`.
+//! Computes the accuracy of verdicts on servers with known bottlenecks: `dyno.validation/1`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub enum User {
 }
 
 impl User {
-    /// The name for people.
+    /// Returns the name for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,8 +61,8 @@ impl KnownStep {
     ) -> KnownStep {
         let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
         let others_cpus = trial.machine.others_cpus();
-        let right = with_other_programs(right, others_cpus.unwrap_or(0.0));
-        let refusals = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
+        let right = add_other_programs(right, others_cpus.unwrap_or(0.0));
+        let invalid_caveats = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
             behaviour: behaviour.into(),
             load,
@@ -74,7 +74,7 @@ impl KnownStep {
             evidence,
             throughput_rps: trial.load.throughput_rps,
             others_cpus,
-            invalid: refusals.map(|c| c.code).collect(),
+            invalid: invalid_caveats.map(|c| c.code).collect(),
             is_of_machine: false,
         }
     }
@@ -103,9 +103,9 @@ impl KnownStep {
 /// CPUs used by other programs above which they are a second cause.
 const OTHERS_LIMIT: f64 = 0.2;
 
-/// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use that
-/// many CPUs: with these CPUs the server would be faster. A server that waits would not.
-fn with_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
+/// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use many
+/// CPUs, because the server would be faster with these CPUs.
+fn add_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
     const USE_CPU: [Resource; 4] =
         [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
     let wants_cpu = right.iter().any(|resource| USE_CPU.contains(resource));
@@ -206,12 +206,12 @@ fn matrix(judged: &[KnownStep]) -> Vec<MatrixCell> {
         let (verdict, confidence) = (step.verdict, step.confidence);
         let is_same =
             |c: &MatrixCell| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence);
-        let at = cells.iter().position(is_same).unwrap_or_else(|| {
+        let index = cells.iter().position(is_same).unwrap_or_else(|| {
             cells.push(MatrixCell { cause, verdict, confidence, steps: 0, right: 0 });
             cells.len() - 1
         });
-        cells[at].steps += 1;
-        cells[at].right += usize::from(step.is_right());
+        cells[index].steps += 1;
+        cells[index].right += usize::from(step.is_right());
     }
     cells.sort_by_key(|cell| (cell.cause, cell.verdict, rank(cell.confidence)));
     cells
@@ -245,15 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_judged_and_of_right_steps() {
-        let refused =
+    fn validation_shares_are_of_judged_and_correct_steps() {
+        let invalid =
             KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Unknown, Low) };
         let all = validation(vec![
             step(&[Lock], Lock, High),
             step(&[Elsewhere, Lock], Lock, Medium),
             step(&[Lock], Concurrency, Medium),
             step(&[Concurrency], Workers, High),
-            refused,
+            invalid,
         ]);
         assert_eq!((all.judged, all.invalid, all.high_wrong), (4, 1, 1));
         assert_eq!((all.right, all.right_high), (Some(0.5), Some(0.5)));
@@ -262,32 +262,32 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_limit_only_cpu_bound_servers() {
+    fn other_programs_are_correct_for_cpu_bound_servers() {
         use Resource::{OtherPrograms, ServerCpu};
-        assert_eq!(with_other_programs(vec![ServerCpu], 0.19), [ServerCpu]);
-        assert_eq!(with_other_programs(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
+        assert_eq!(add_other_programs(vec![ServerCpu], 0.19), [ServerCpu]);
+        assert_eq!(add_other_programs(vec![ServerCpu], 0.2), [ServerCpu, OtherPrograms]);
         assert_eq!(
-            with_other_programs(vec![Lock, ServerCpu], 1.5),
+            add_other_programs(vec![Lock, ServerCpu], 1.5),
             [Lock, ServerCpu, OtherPrograms]
         );
         assert_eq!(
-            with_other_programs(vec![OtherPrograms, ServerCpu], 1.5),
+            add_other_programs(vec![OtherPrograms, ServerCpu], 1.5),
             [OtherPrograms, ServerCpu]
         );
-        assert_eq!(with_other_programs(vec![Lock], 1.5), [Lock]);
+        assert_eq!(add_other_programs(vec![Lock], 1.5), [Lock]);
     }
 
     #[test]
-    fn invalid_steps_count_for_nothing_else() {
-        let refused =
+    fn invalid_steps_are_not_judged() {
+        let invalid =
             KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
-        let all = validation(vec![refused]);
+        let all = validation(vec![invalid]);
         assert_eq!((all.judged, all.high_wrong, all.right, all.right_high), (0, 0, None, None));
         assert!(all.matrix.is_empty() && all.wrong.is_empty());
     }
 
     #[test]
-    fn machine_as_cause_is_judged_in_invalid_steps() {
+    fn invalid_steps_with_machine_as_cause_are_judged() {
         let invalid = vec![Code::GeneratorBusy];
         let step = KnownStep { invalid, is_of_machine: true, ..step(&[Unknown], Workers, High) };
         let all = validation(vec![step]);
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn no_right_step_leaves_no_share_of_them() {
+    fn validation_without_correct_steps_has_no_share() {
         let all = validation(vec![step(&[Lock], Workers, Low)]);
         assert_eq!((all.right, all.right_high, all.high_wrong), (Some(0.0), None, 0));
     }
 
     #[test]
-    fn matrix_counts_by_first_cause_verdict_and_confidence() {
+    fn matrix_counts_by_cause_verdict_and_confidence() {
         let all = validation(vec![
             step(&[Lock], Lock, High),
             step(&[Lock, Elsewhere], Lock, High),

@@ -1,4 +1,4 @@
-//! The warm-up of each start, for reports.
+//! Computes the result of the warm-up of each start, for reports.
 
 use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
@@ -36,10 +36,11 @@ pub struct WarmUpPoint {
     pub jit_share: Option<f64>,
 }
 
-/// The warm-ups of an arm's starts, each with its repeat, counted from 1, in the order of time.
+/// Returns the warm-ups of an arm's starts, in order of time. `parts`: each with its repeat,
+/// counted from 1.
 #[must_use]
 pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
-    let of_part = |(repeat, part): &(u32, &PartStart)| {
+    let result = |(repeat, part): &(u32, &PartStart)| {
         let warmup = part.warmup.as_ref()?;
         Some(WarmUpResult {
             repeat: *repeat,
@@ -50,10 +51,10 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             slices: warmup.slices.iter().map(point).collect(),
         })
     };
-    parts.iter().filter_map(of_part).collect()
+    parts.iter().filter_map(result).collect()
 }
 
-/// The result of a slice.
+/// Computes the point of a slice.
 #[must_use]
 pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
@@ -75,37 +76,44 @@ mod tests {
     use crate::fixture::warm_up;
 
     #[test]
-    fn report_shows_what_a_warm_up_was_made_of() {
+    fn warm_up_result_has_points_of_all_slices() {
         let start = warm_up(WarmUpEnd::Steady, 12_000_000, Some(120_000_000));
-        let all = results(&[(3, start.subject().unwrap())]);
-        assert_eq!((all[0].repeat, all[0].slices.len(), all[0].judged_by_cpu), (3, 10, true));
-        let point = &all[0].slices[9];
+        let results = results(&[(3, start.subject().unwrap())]);
+        assert_eq!(
+            (results[0].repeat, results[0].slices.len(), results[0].judged_by_cpu),
+            (3, 10, true)
+        );
+        let point = &results[0].slices[9];
         assert_eq!((point.throughput_rps, point.jit_share), (8000.0, Some(0.1)));
         assert!((point.cpu_us_per_request.unwrap() - 120.0).abs() < 0.1);
     }
 
     #[test]
-    fn point_has_its_time_and_rate() {
+    fn warm_up_point_has_time_and_rate() {
         let start = warm_up(WarmUpEnd::Limit, 12_000_000, Some(120_000_000));
-        let took = &results(&[(1, start.subject().unwrap())])[0];
+        let warm_up_result = &results(&[(1, start.subject().unwrap())])[0];
         assert_eq!(
-            (took.took_s, took.slices[9].start_s, took.slices[9].end_s),
+            (
+                warm_up_result.took_s,
+                warm_up_result.slices[9].start_s,
+                warm_up_result.slices[9].end_s
+            ),
             (60.1, 1.125, 1.25)
         );
         let slice = start.parts[0].warmup.as_ref().unwrap().slices[3];
-        let of = |change: fn(&mut WarmUpSlice)| {
+        let values_after = |change: fn(&mut WarmUpSlice)| {
             let mut changed = slice;
             change(&mut changed);
             let point = point(&changed);
             (point.throughput_rps, point.jit_share)
         };
-        assert_eq!(of(|_| {}), (8000.0, Some(0.1)));
-        assert_eq!(of(|s| s.end_ns = s.start_ns).0, 0.0, "no time");
-        assert_eq!(of(|s| s.cpu_ns = Some(0)).1, None, "no CPU time");
+        assert_eq!(values_after(|_| {}), (8000.0, Some(0.1)));
+        assert_eq!(values_after(|s| s.end_ns = s.start_ns).0, 0.0, "no time");
+        assert_eq!(values_after(|s| s.cpu_ns = Some(0)).1, None, "no CPU time");
     }
 
     #[test]
-    fn without_cpu_time_a_warm_up_is_judged_by_throughput() {
+    fn warm_up_without_cpu_time_is_judged_by_throughput() {
         let start = warm_up(WarmUpEnd::Steady, 0, None);
         assert!(!results(&[(1, start.subject().unwrap())])[0].judged_by_cpu);
     }

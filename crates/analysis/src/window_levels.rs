@@ -1,10 +1,10 @@
-//! Levels of throughput, and of CPU time per response, within the measured window of a trial.
+//! Finds levels of throughput, and of CPU time per response, within the measured window of a trial.
 //!
-//! Barrett et al. ("Virtual machine warmup blows hot and cold", OOPSLA 2017) cut a series of times
-//! into pieces of one level each and classify it: flat, warm-up, slowdown, or no steady state. Here
-//! the series are by interval, or by round of turns, and the pieces are those of PELT
-//! ([`crate::stats::changes`]). Two levels count as different only if they differ by more than a
-//! bound.
+//! A mean over several levels is a throughput that the server did not sustain. Barrett et al.
+//! ("Virtual machine warmup blows hot and cold", OOPSLA 2017) divide a series into pieces of one
+//! level each and classify it: flat, warm-up, slowdown, or no steady state. Here the series are by
+//! interval, or by round of turns, and [`crate::stats::changes`] finds the pieces. Neighbouring
+//! levels with a small difference are merged.
 
 use std::ops::Range;
 
@@ -17,23 +17,24 @@ use crate::server::ServerUse;
 use crate::stats::{changes, median};
 use crate::turns::{RoundResult, TurnsResult};
 
-/// Fewest intervals that distinguish levels from noise.
-pub const INTERVALS: usize = 10;
+/// Fewest intervals for levels to be distinguished from noise.
+pub const MIN_INTERVALS: usize = 10;
 
 /// Least share of the window that the highest level must last at its end to count as a level.
-const LASTS: f64 = 0.2;
+const MIN_LAST_SHARE: f64 = 0.2;
 
 /// Least relative difference between two levels.
-const ANOTHER_LEVEL: f64 = 0.05;
+const MIN_LEVEL_DIFFERENCE: f64 = 0.05;
 
 /// Fewest intervals of a piece.
-const PIECE: usize = 3;
+const MIN_PIECE_INTERVALS: usize = 3;
 
-/// Cost of a change, in variances of the noise and logarithms of the length. It is above the 2 of
-/// Schwarz's criterion, because the noise of neighbouring intervals is correlated.
+/// Penalty of a change, as a multiple of the variance of the noise times the logarithm of the
+/// length. It exceeds the 2 of Schwarz's criterion because the noise of neighbouring intervals is
+/// correlated.
 const PENALTY: f64 = 4.0;
 
-/// Least assumed noise, as a share: constant values have none.
+/// Least assumed noise, as a share, because constant values would have no noise.
 const MIN_NOISE: f64 = 0.003;
 
 /// Levels of throughput within the measured window.
@@ -56,7 +57,7 @@ pub struct Steadiness {
 
 impl Steadiness {
     /// Sets the instant from which the window counts, nanoseconds since the load began.
-    pub(crate) fn counting_from(self, from_ns: Option<u64>) -> Steadiness {
+    pub(crate) fn with_counted_start(self, from_ns: Option<u64>) -> Steadiness {
         Steadiness { counts_from_s: from_ns.map(|ns| ns as f64 / 1e9), ..self }
     }
 }
@@ -121,9 +122,9 @@ pub(crate) struct IntervalValues {
     pub(crate) response_us: Option<f64>,
 }
 
-/// The measured intervals of a load.
+/// Returns the values of the measured intervals of a load.
 pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<IntervalValues> {
-    let seen = |interval: &IntervalResult| IntervalValues {
+    let values = |interval: &IntervalResult| IntervalValues {
         start_s: interval.start_s,
         end_s: interval.end_s,
         throughput_rps: interval.throughput_rps,
@@ -132,52 +133,54 @@ pub(crate) fn intervals(load: &LoadResult, server: &ServerUse) -> Vec<IntervalVa
             .map(|cpus| cpus / interval.throughput_rps * 1e6),
         response_us: interval.response_time_us.p50,
     };
-    load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(seen).collect()
+    load.intervals.iter().filter(|i| i.phase == Phase::Measured).map(values).collect()
 }
 
-/// Returns the rounds of turns, on the clock of the load's own time.
+/// Returns the values of the rounds of turns, on the clock of the load's own turns.
 pub(crate) fn rounds(
     turns: &TurnsResult,
     (opens_ns, closes_ns): (u64, u64),
 ) -> Vec<IntervalValues> {
-    let each_s = closes_ns.saturating_sub(opens_ns) as f64 / 1e9 / turns.rounds.len().max(1) as f64;
-    let seen = |(place, round): (usize, &RoundResult)| {
-        let start_s = opens_ns as f64 / 1e9 + place as f64 * each_s;
-        let end_s = start_s + each_s;
+    let round_s =
+        closes_ns.saturating_sub(opens_ns) as f64 / 1e9 / turns.rounds.len().max(1) as f64;
+    let values = |(index, round): (usize, &RoundResult)| {
+        let start_s = opens_ns as f64 / 1e9 + index as f64 * round_s;
+        let end_s = start_s + round_s;
         let throughput_rps = round.throughput_rps.unwrap_or(f64::NAN);
         let cpu_us_per_request = round.cpu_us_per_request;
         IntervalValues { start_s, end_s, throughput_rps, cpu_us_per_request, response_us: None }
     };
-    turns.rounds.iter().enumerate().map(seen).collect()
+    turns.rounds.iter().enumerate().map(values).collect()
 }
 
-/// `None`: too few intervals, or too many without a response.
+/// Finds the levels of throughput; `None`: too few intervals, or too many without a response.
 #[must_use]
-pub(crate) fn steadiness(seen: &[IntervalValues]) -> Option<Steadiness> {
-    let rates: Vec<f64> = seen.iter().map(|one| one.throughput_rps).collect();
+pub(crate) fn steadiness(intervals: &[IntervalValues]) -> Option<Steadiness> {
+    let rates: Vec<f64> = intervals.iter().map(|one| one.throughput_rps).collect();
     let piece = |(start_s, end_s, throughput_rps)| Piece { start_s, end_s, throughput_rps };
-    let Fit { pieces, noise } = fit(seen, &rates)?;
+    let Fit { pieces, noise } = fit(intervals, &rates)?;
     let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
     let levels: Vec<(f64, f64)> =
         pieces.iter().map(|p| (p.throughput_rps, p.end_s - p.start_s)).collect();
     Some(Steadiness {
         pattern: pattern(&levels),
-        last_to_first: levels[levels.len() - 1].0 / levels[0].0.max(half_a_response(&seen[0])),
+        last_to_first: levels[levels.len() - 1].0
+            / levels[0].0.max(half_response_rate(&intervals[0])),
         pieces,
-        cost: cost(seen),
+        cost: cost(intervals),
         counts_from_s: None,
         noise,
     })
 }
 
-fn cost(seen: &[IntervalValues]) -> Option<CostSteadiness> {
-    let mut costs: Vec<f64> = Vec::with_capacity(seen.len());
-    for one in seen {
-        // An interval without a response has no cost per request, so the previous cost is kept.
+fn cost(intervals: &[IntervalValues]) -> Option<CostSteadiness> {
+    let mut costs: Vec<f64> = Vec::with_capacity(intervals.len());
+    for one in intervals {
+        // An interval without a response has no cost per request, so the previous cost is used.
         let before = costs.last().copied().filter(|_| one.throughput_rps == 0.0);
         costs.push(before.or(one.cpu_us_per_request)?);
     }
-    let Fit { pieces, noise } = fit(seen, &costs)?;
+    let Fit { pieces, noise } = fit(intervals, &costs)?;
     let piece =
         |(start_s, end_s, cpu_us_per_request)| CostPiece { start_s, end_s, cpu_us_per_request };
     let pieces: Vec<CostPiece> = pieces.into_iter().map(piece).collect();
@@ -195,10 +198,10 @@ pub(crate) struct Fit {
     pub(crate) noise: f64,
 }
 
-/// Returns the pieces of a series. `None`: too few values, or one that has no logarithm.
-pub(crate) fn fit(seen: &[IntervalValues], values: &[f64]) -> Option<Fit> {
-    let logs: Vec<f64> = fill_gaps(seen, values)?.iter().map(|value| value.ln()).collect();
-    if logs.len() < INTERVALS || logs.iter().any(|log| !log.is_finite()) {
+/// Divides a series into pieces. `None`: too few values, or a value without a logarithm.
+pub(crate) fn fit(intervals: &[IntervalValues], values: &[f64]) -> Option<Fit> {
+    let logs: Vec<f64> = fill_gaps(intervals, values)?.iter().map(|value| value.ln()).collect();
+    if logs.len() < MIN_INTERVALS || logs.iter().any(|log| !log.is_finite()) {
         return None;
     }
     let ends = levels(&logs);
@@ -213,66 +216,69 @@ pub(crate) fn fit(seen: &[IntervalValues], values: &[f64]) -> Option<Fit> {
         true => mean(&values[range.clone()]),
         false => mean(&logs[range.clone()]).exp(),
     };
-    let piece =
-        |range: &Range<usize>| (seen[range.start].start_s, seen[range.end - 1].end_s, level(range));
+    let piece = |range: &Range<usize>| {
+        (intervals[range.start].start_s, intervals[range.end - 1].end_s, level(range))
+    };
     Some(Fit { pieces: ranges.iter().map(piece).collect(), noise: spread(&logs, &ranges) })
 }
 
 /// Largest share of intervals without a response. More of them mean that intervals are too short
-/// for the rate, unless the others have [`MANY`] responses.
-const EMPTY: f64 = 0.2;
+/// for the rate, unless the others have [`MIN_RESPONSES`] responses.
+const MAX_EMPTY_SHARE: f64 = 0.2;
 
-/// Median number of responses in an interval with any from which on an empty one is no chance.
-const MANY: f64 = 20.0;
+/// Median number of responses per interval from which on an empty interval is not due to chance.
+const MIN_RESPONSES: f64 = 20.0;
 
-/// The throughput of an interval with half a response, requests per second.
-fn half_a_response(interval: &IntervalValues) -> f64 {
+/// Returns the throughput of an interval with half a response, requests per second.
+fn half_response_rate(interval: &IntervalValues) -> f64 {
     0.5 / (interval.end_s - interval.start_s)
 }
 
-/// Returns the values, with half a response in an interval that had none. `None`: too many had
-/// none.
-fn fill_gaps(seen: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
+/// Replaces the value of each interval without a response by that of half a response. `None`: too
+/// many intervals have no response.
+fn fill_gaps(intervals: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     let empty = values.iter().filter(|value| **value == 0.0).count();
-    let fill = |(one, value): (&IntervalValues, &f64)| match *value {
-        0.0 => half_a_response(one),
+    let fill = |(interval, value): (&IntervalValues, &f64)| match *value {
+        0.0 => half_response_rate(interval),
         known => known,
     };
-    let responses = |one: &IntervalValues| one.throughput_rps * (one.end_s - one.start_s);
-    let answered: Vec<f64> = seen.iter().map(responses).filter(|number| *number > 0.0).collect();
-    let is_known = empty as f64 <= EMPTY * values.len() as f64
-        || median(&answered).is_some_and(|number| number >= MANY);
-    is_known.then(|| seen.iter().zip(values).map(fill).collect())
+    let responses =
+        |interval: &IntervalValues| interval.throughput_rps * (interval.end_s - interval.start_s);
+    let answered: Vec<f64> =
+        intervals.iter().map(responses).filter(|number| *number > 0.0).collect();
+    let is_known = empty as f64 <= MAX_EMPTY_SHARE * values.len() as f64
+        || median(&answered).is_some_and(|number| number >= MIN_RESPONSES);
+    is_known.then(|| intervals.iter().zip(values).map(fill).collect())
 }
 
-/// Cap of one value in the spread, because stalls are outliers.
-const FARTHEST: f64 = std::f64::consts::LN_2;
+/// Largest deviation of one value in the spread, because stalls are outliers.
+const MAX_DEVIATION: f64 = std::f64::consts::LN_2;
 
-/// Returns the standard deviation of the values around the mean of their piece, with the degrees of
-/// freedom that the pieces leave.
+/// Returns the standard deviation of the values around the medians of their pieces.
 fn spread(logs: &[f64], pieces: &[Range<usize>]) -> f64 {
     let squares = pieces.iter().flat_map(|piece| {
-        let own = &logs[piece.clone()];
-        let level = median(own).unwrap_or(0.0);
-        own.iter().map(move |log| (log - level).abs().min(FARTHEST).powi(2))
+        let piece_logs = &logs[piece.clone()];
+        let level = median(piece_logs).unwrap_or(0.0);
+        piece_logs.iter().map(move |log| (log - level).abs().min(MAX_DEVIATION).powi(2))
     });
     let freedom = logs.len().saturating_sub(pieces.len()).max(1);
     (squares.sum::<f64>() / freedom as f64).sqrt().max(MIN_NOISE)
 }
 
-/// Ends of the pieces on levels of their own.
+/// Returns the ends of the pieces with different levels.
 fn levels(logs: &[f64]) -> Vec<usize> {
     let noise = noise(logs).max(MIN_NOISE);
     let penalty = PENALTY * noise * noise * (logs.len() as f64).ln();
-    let mut ends = changes::ends(&without_outliers(logs, noise), PIECE, penalty);
-    // Neighbours with nearly the same level are merged: the closest first.
+    let mut ends =
+        changes::segment_ends(&without_outliers(logs, noise), MIN_PIECE_INTERVALS, penalty);
+    // Neighbouring pieces with nearly the same level are merged, the closest first.
     loop {
         let start = |piece: usize| if piece == 0 { 0 } else { ends[piece - 1] };
         let level = |piece: usize| median(&logs[start(piece)..ends[piece]]).unwrap_or(0.0);
-        let apart = |piece: usize| (level(piece + 1) - level(piece)).abs();
-        let closest =
-            (0..ends.len().saturating_sub(1)).min_by(|a, b| apart(*a).total_cmp(&apart(*b)));
-        match closest.filter(|piece| apart(*piece) < ANOTHER_LEVEL.ln_1p()) {
+        let level_difference = |piece: usize| (level(piece + 1) - level(piece)).abs();
+        let closest = (0..ends.len().saturating_sub(1))
+            .min_by(|a, b| level_difference(*a).total_cmp(&level_difference(*b)));
+        match closest.filter(|piece| level_difference(*piece) < MIN_LEVEL_DIFFERENCE.ln_1p()) {
             Some(piece) => {
                 ends.remove(piece);
             }
@@ -281,46 +287,53 @@ fn levels(logs: &[f64]) -> Vec<usize> {
     }
 }
 
-/// Returns the standard deviation of the noise, from the differences of neighbours, in which a
-/// change of level appears only once. It uses their median, so a stall in one interval does not
-/// count.
+/// Estimates the standard deviation of the noise from the median difference of neighbours. Changes
+/// of level and single stalls hardly affect it.
 fn noise(logs: &[f64]) -> f64 {
     let differences: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    // The median of |x| of a normal distribution is 0.6745 of its deviation; a difference has the
-    // noise of two.
+    // The median of |x| of a normal distribution is 0.6745 standard deviations. A difference has
+    // twice the variance of a value.
     median(&differences).unwrap_or(0.0) / 0.6745 / std::f64::consts::SQRT_2
 }
 
-/// Returns the series without outliers: an interval far from both neighbours is no level.
+/// Replaces outliers by the median of their neighbours.
 fn without_outliers(logs: &[f64], noise: f64) -> Vec<f64> {
-    const FAR: f64 = 4.0;
-    let around =
+    const MAX_DISTANCE: f64 = 4.0;
+    let local_median =
         |i: usize| median(&logs[i.saturating_sub(2)..(i + 3).min(logs.len())]).unwrap_or(logs[i]);
     (0..logs.len())
-        .map(|i| if (logs[i] - around(i)).abs() > FAR * noise { around(i) } else { logs[i] })
+        .map(|i| {
+            if (logs[i] - local_median(i)).abs() > MAX_DISTANCE * noise {
+                local_median(i)
+            } else {
+                logs[i]
+            }
+        })
         .collect()
 }
 
-fn mean(of: &[f64]) -> f64 {
-    of.iter().sum::<f64>() / of.len() as f64
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// `levels`: each with how long it lasted.
+/// Classifies a series. `levels`: each level with its duration.
 fn pattern(levels: &[(f64, f64)]) -> Pattern {
     let rates: Vec<f64> = levels.iter().map(|(rate, _)| *rate).collect();
     let last = rates[rates.len() - 1];
-    let lasts = levels[levels.len() - 1].1 / levels.iter().map(|(_, length)| length).sum::<f64>();
+    let last_share =
+        levels[levels.len() - 1].1 / levels.iter().map(|(_, length)| length).sum::<f64>();
     let highest = rates.iter().copied().fold(0.0, f64::max);
-    let turns = rates
+    let direction_changes = rates
         .windows(3)
         .filter(|three| (three[1] - three[0]) * (three[2] - three[1]) < 0.0)
         .count();
     match rates.len() {
         1 => Pattern::Flat,
-        // Up, down and up again, or down, up and down.
-        _ if turns >= 2 => Pattern::Cyclic,
-        _ if last >= highest / (1.0 + ANOTHER_LEVEL) && lasts < LASTS => Pattern::None,
-        _ if last >= highest / (1.0 + ANOTHER_LEVEL) => Pattern::WarmUp,
+        _ if direction_changes >= 2 => Pattern::Cyclic,
+        _ if last >= highest / (1.0 + MIN_LEVEL_DIFFERENCE) && last_share < MIN_LAST_SHARE => {
+            Pattern::None
+        }
+        _ if last >= highest / (1.0 + MIN_LEVEL_DIFFERENCE) => Pattern::WarmUp,
         _ => Pattern::Slowdown,
     }
 }
@@ -341,23 +354,23 @@ mod tests {
         rates.iter().enumerate().map(interval).collect()
     }
 
-    /// Levels, each with its number of intervals, with this noise.
+    /// Returns noisy intervals. `levels`: each level with its number of intervals.
     fn series(levels: &[(f64, usize)], noise: f64, normal: &mut Normal) -> Vec<IntervalValues> {
-        let all = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
-        let rates: Vec<f64> = all.map(|rps| rps * (noise * normal.draw()).exp()).collect();
+        let values = levels.iter().flat_map(|(rps, n)| std::iter::repeat_n(*rps, *n));
+        let rates: Vec<f64> = values.map(|rps| rps * (noise * normal.draw()).exp()).collect();
         intervals(&rates)
     }
 
     fn share(levels: &[(f64, usize)], noise: f64, pattern: Pattern) -> f64 {
         let mut normal = Normal(levels.len() as u64 + (noise * 1e4) as u64);
-        const WORLDS: usize = 200;
-        let is_it =
+        const SIMULATIONS: usize = 200;
+        let has_pattern =
             |_: &usize| steadiness(&series(levels, noise, &mut normal)).unwrap().pattern == pattern;
-        (0..WORLDS).filter(is_it).count() as f64 / WORLDS as f64
+        (0..SIMULATIONS).filter(has_pattern).count() as f64 / SIMULATIONS as f64
     }
 
     #[test]
-    fn patterns_are_found_in_noise() {
+    fn pattern_is_found_despite_noise() {
         for noise in [0.0, 0.01, 0.02] {
             assert!(share(&[(1000.0, 30)], noise, Pattern::Flat) >= 0.95, "{noise}");
             assert!(share(&[(800.0, 10), (1000.0, 20)], noise, Pattern::WarmUp) >= 0.95, "{noise}");
@@ -379,38 +392,38 @@ mod tests {
     }
 
     #[test]
-    fn stall_is_no_level_and_pieces_have_times() {
+    fn single_stall_does_not_count_as_level() {
         let mut rates = vec![1000.0; 20];
         rates[7] = 100.0;
         assert_eq!(steadiness(&intervals(&rates)).unwrap().pattern, Pattern::Flat);
-        let found = steadiness(&intervals(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
+        let result = steadiness(&intervals(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
         assert_eq!(
-            (found.pattern, found.pieces.len(), found.pieces[1].start_s),
+            (result.pattern, result.pieces.len(), result.pieces[1].start_s),
             (Pattern::Slowdown, 2, 8.0)
         );
-        assert!((found.last_to_first - 0.5).abs() < 1e-9);
+        assert!((result.last_to_first - 0.5).abs() < 1e-9);
     }
 
     #[test]
-    fn cost_per_answer_has_levels_of_its_own() {
-        let mut seen = intervals(&[1000.0; 20]);
-        seen.iter_mut().enumerate().for_each(|(k, one)| {
-            one.cpu_us_per_request = Some(if k < 8 { 30.0 } else { 20.0 });
+    fn cost_per_response_has_separate_levels() {
+        let mut intervals = intervals(&[1000.0; 20]);
+        intervals.iter_mut().enumerate().for_each(|(k, interval)| {
+            interval.cpu_us_per_request = Some(if k < 8 { 30.0 } else { 20.0 });
         });
-        let found = steadiness(&seen).unwrap();
-        let cost = found.cost.unwrap();
+        let result = steadiness(&intervals).unwrap();
+        let cost = result.cost.unwrap();
         assert_eq!(
-            (found.pattern, cost.pattern),
+            (result.pattern, cost.pattern),
             (Pattern::Flat, Pattern::WarmUp),
             "cheaper, and no faster"
         );
         assert_eq!((cost.pieces.len(), cost.pieces[1].start_s), (2, 8.0));
-        seen[3].cpu_us_per_request = None;
-        assert_eq!(steadiness(&seen).unwrap().cost, None);
+        intervals[3].cpu_us_per_request = None;
+        assert_eq!(steadiness(&intervals).unwrap().cost, None);
     }
 
     #[test]
-    fn rounds_of_turns_are_placed_in_their_own_time() {
+    fn rounds_are_on_clock_of_own_turns() {
         let round = |rps| RoundResult { throughput_rps: Some(rps), cpu_us_per_request: None };
         let rounds_of = |rates: &[f64]| {
             let turns = TurnsResult {
@@ -424,43 +437,43 @@ mod tests {
             };
             rounds(&turns, (1_000_000_000, 3_000_000_000))
         };
-        let found = steadiness(&rounds_of(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
-        assert_eq!(found.pattern, Pattern::Slowdown);
+        let result = steadiness(&rounds_of(&[vec![900.0; 8], vec![450.0; 12]].concat())).unwrap();
+        assert_eq!(result.pattern, Pattern::Slowdown);
         assert!(
-            (found.pieces[1].start_s - 1.8).abs() < 1e-9
-                && (found.pieces[1].end_s - 3.0).abs() < 1e-9
+            (result.pieces[1].start_s - 1.8).abs() < 1e-9
+                && (result.pieces[1].end_s - 3.0).abs() < 1e-9
         );
         assert_eq!(steadiness(&rounds_of(&[])), None);
     }
 
     #[test]
-    fn too_few_intervals_have_no_pattern() {
+    fn few_or_empty_intervals_have_no_pattern() {
         assert_eq!(steadiness(&intervals(&[1000.0; 9])), None);
         let mut rates = vec![10.0; 20];
         (0..5).for_each(|k| rates[4 * k] = 0.0);
         assert_eq!(steadiness(&intervals(&rates)), None, "intervals are short for the rate");
     }
 
-    /// A server that died in the middle of the window once had one level.
+    /// The throughput of a server that ended in the middle of the window falls to 0.
     #[test]
-    fn busy_server_that_stops_has_a_level_of_nothing() {
-        let found = steadiness(&intervals(&[[1000.0; 10], [0.0; 10]].concat())).unwrap();
+    fn server_that_stops_has_level_of_zero() {
+        let result = steadiness(&intervals(&[[1000.0; 10], [0.0; 10]].concat())).unwrap();
         let levels: Vec<f64> =
-            found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
-        assert_eq!((found.pattern, levels), (Pattern::Slowdown, vec![1000.0, 0.0]));
-        let found = steadiness(&intervals(&[[0.0; 10], [1000.0; 10]].concat())).unwrap();
-        assert_eq!((found.pattern, found.last_to_first.round()), (Pattern::WarmUp, 2000.0));
+            result.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
+        assert_eq!((result.pattern, levels), (Pattern::Slowdown, vec![1000.0, 0.0]));
+        let result = steadiness(&intervals(&[[0.0; 10], [1000.0; 10]].concat())).unwrap();
+        assert_eq!((result.pattern, result.last_to_first.round()), (Pattern::WarmUp, 2000.0));
     }
 
-    /// An interval in which nothing was answered once hid the levels of all others.
+    /// One interval has no responses.
     #[test]
-    fn stall_of_an_interval_hides_no_level() {
+    fn interval_without_responses_keeps_levels() {
         let mut rates = [vec![400.0; 12], vec![1900.0; 18]].concat();
         rates[5] = 0.0;
-        let found = steadiness(&intervals(&rates)).unwrap();
+        let result = steadiness(&intervals(&rates)).unwrap();
         let levels: Vec<f64> =
-            found.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
-        assert_eq!((found.pattern, levels), (Pattern::WarmUp, vec![367.0, 1900.0]));
-        assert!(found.noise < 0.2, "{}", found.noise);
+            result.pieces.iter().map(|piece| piece.throughput_rps.round()).collect();
+        assert_eq!((result.pattern, levels), (Pattern::WarmUp, vec![367.0, 1900.0]));
+        assert!(result.noise < 0.2, "{}", result.noise);
     }
 }

@@ -1,4 +1,4 @@
-//! Traffic on the wire between a subject and the generator, protocol by protocol.
+//! Summarizes the traffic between a subject and the generator, protocol by protocol.
 
 use dyno_archive::Protocol;
 use dyno_archive::protocol;
@@ -40,21 +40,21 @@ pub struct WireResult {
     pub metrics: Ratios,
 }
 
-/// One result per arm and protocol, in the order of their first trials.
+/// Returns one result per arm and protocol, in the order of their first trials.
 #[must_use]
 pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
     let mut groups: Vec<((usize, Protocol), Vec<&TrialResult>)> = Vec::new();
     for trial in trials {
         let key = (trial.cell.arm, trial.load.config.protocol);
         match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, own)) => own.push(trial),
+            Some((_, group)) => group.push(trial),
             None => groups.push((key, vec![trial])),
         }
     }
-    groups.into_iter().map(|((_, protocol), own)| of_group(protocol, &own)).collect()
+    groups.into_iter().map(|((_, protocol), group)| wire_result(protocol, &group)).collect()
 }
 
-fn of_group(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
+fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
     let over = |key: &str| {
         let metric = Metric::from_key(key);
         (metric.key, Repeated::new(trials.iter().filter_map(|t| (metric.pick)(t)).collect()))
@@ -75,23 +75,24 @@ fn of_group(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
-    fn subject_has_a_row_per_protocol_over_all_its_trials() {
-        let mut trials = reported().trials;
+    fn wire_has_one_result_per_arm_and_protocol() {
+        let mut trials = five_block_report().trials;
         let last = trials.last_mut().expect("there are some");
         last.load.config.protocol = Protocol::H2c;
-        let of_last = last.subject_id.clone();
-        let all = wire(&trials);
-        let rows: Vec<_> = all.iter().map(|r| (r.subject.as_str(), r.protocol, r.trials)).collect();
-        let wanted: Vec<_> = ["slow", "fast", "null"]
+        let last_subject = last.subject_id.clone();
+        let results = wire(&trials);
+        let rows: Vec<_> =
+            results.iter().map(|r| (r.subject.as_str(), r.protocol, r.trials)).collect();
+        let expected: Vec<_> = ["slow", "fast", "null"]
             .into_iter()
-            .map(|id| (id, Protocol::H1, if id == of_last { 19 } else { 20 }))
-            .chain([(of_last.as_str(), Protocol::H2c, 1)])
+            .map(|id| (id, Protocol::H1, if id == last_subject { 19 } else { 20 }))
+            .chain([(last_subject.as_str(), Protocol::H2c, 1)])
             .collect();
-        assert_eq!(rows, wanted);
+        assert_eq!(rows, expected);
         // Invalid trials count as well.
-        assert_eq!(all[1].metrics["bytes_in_per_response"].values.len(), 20);
+        assert_eq!(results[1].metrics["bytes_in_per_response"].values.len(), 20);
     }
 }

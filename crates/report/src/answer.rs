@@ -507,7 +507,7 @@ fn ties(report: &Report) -> Option<String> {
     };
     let tie = tie_sentence(&workload, workload_ties.map(|tie| tie_text(tie, |id| name(tie, id))));
     // Offered rates give no ranking.
-    if !first.is_of_its_own() {
+    if !first.shows_capacity() {
         return None;
     }
     if is_order_fixed(report) {

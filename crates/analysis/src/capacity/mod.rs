@@ -206,11 +206,11 @@ impl CapacityTrial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     #[test]
     fn capacity_result_counts_agreeing_loads() {
-        let load = reported().trials.remove(0).load;
+        let load = five_block_report().trials.remove(0).load;
         let trial = |rate, verdict| CapacityTrial::new(rate, &load, verdict);
         let trials = vec![
             trial(100.0, ObjectiveVerdict::Kept),

@@ -290,7 +290,7 @@ fn ms(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::reported;
+    use crate::fixture::five_block_report;
 
     fn time(text: &str) -> Result<u64, String> {
         let ms: f64 = text.strip_suffix("ms").and_then(|n| n.parse().ok()).ok_or("no time")?;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     fn load() -> LoadResult {
-        let mut load = reported().trials.remove(0).load;
+        let mut load = five_block_report().trials.remove(0).load;
         load.caveats.clear();
         load.exchanges.scheduled = 10_000 - load.exchanges.carried_in;
         (load.exchanges.completed, load.exchanges.failed) = (10_000, 0);
@@ -418,16 +418,16 @@ mod tests {
 
     #[test]
     fn generator_wait_does_not_excuse_saturated_server() {
-        fn starved(l: &mut LoadResult) {
+        fn add_starved_caveat(l: &mut LoadResult) {
             let message = "it waited for a CPU".into();
             let caveat =
                 Caveat::new(Code::GeneratorStarved, Severity::Warning, message, Default::default());
             l.caveats.push(caveat);
         }
         let excused = ObjectiveVerdict::GeneratorMissed("it waited for a CPU".into());
-        assert_eq!(judge_load("p99<1ms", starved), excused);
+        assert_eq!(judge_load("p99<1ms", add_starved_caveat), excused);
         let saturated = |l: &mut LoadResult| {
-            starved(l);
+            add_starved_caveat(l);
             l.in_flight.mean = 0.5 * l.places() as f64;
         };
         assert!(matches!(judge_load("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
@@ -472,10 +472,8 @@ mod tests {
                 .for_each(|interval| interval.started = 10 * (interval.completed + 100));
         };
         let verdict = judge_load("p99<5ms", behind);
-        assert!(
-            matches!(&verdict, ObjectiveVerdict::Missed(message) if message.starts_with("it fell behind")),
-            "{verdict:?}"
-        );
+        let ObjectiveVerdict::Missed(message) = &verdict else { panic!("{verdict:?}") };
+        assert!(message.starts_with("it fell behind"), "{message}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Side, environment};
-use crate::json_difference::differing;
+use crate::json_difference::visit_differences;
 
 /// Memory may differ by this share between two boots of one machine.
 const MEMORY_TOLERANCE: f64 = 0.01;
@@ -174,7 +174,7 @@ impl DifferenceList {
     }
 
     fn add_differences(&mut self, name: &str, a: &Value, b: &Value, has_values: bool) {
-        differing(name, a, b, &mut |name, a, b| {
+        visit_differences(name, a, b, &mut |name, a, b| {
             let numbers = a.as_f64().zip(b.as_f64());
             let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY_TOLERANCE * a.max(b);
             if name == "machine.memory_bytes" && numbers.is_some_and(is_near) {

@@ -10,7 +10,7 @@ use super::repeats::{
     Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
 };
 use super::starts::{self, StartTest};
-use super::verdict::although;
+use super::verdict::with_differences;
 use super::{CellRepeats, ComparisonRow, RunDifference, ServerStarts, SideRepeats, is_drift};
 use crate::metric::{Better, METRICS, Metric};
 use crate::number_format::{self, percent};
@@ -195,7 +195,7 @@ pub(super) fn judge(
             // The row's own sentence already names the differences.
             sentence: sentence.map_or_else(
                 || cell.row.sentence.clone(),
-                |sentence| although(sentence, differences),
+                |sentence| with_differences(sentence, differences),
             ),
         }
     };

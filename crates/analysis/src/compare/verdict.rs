@@ -1,4 +1,4 @@
-//! The verdict on a row, and its sentence.
+//! Decides the verdict on a row of a comparison, and words it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,16 +26,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Decides the verdict of a row.
     pub(super) fn from_row(row: &ComparisonRow, same_within: Option<f64>) -> Verdict {
         let Some(estimate) = row.estimate else {
             let is_few = matches!(row.lack, Some(NoRatioReason::TooFew { .. }));
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
-        // Rounds describe these starts completely, and other starts not at all.
+        // An estimate over rounds holds for these starts only.
         if row.over == Some(PairUnit::Rounds) {
             return Verdict::TooFew;
         }
-        // "The same" precedes "different": a difference below the margin is a finding of its own.
+        // A difference that is significant but within the margin counts as the same.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
         }
@@ -52,12 +53,13 @@ fn is_within(estimate: &Estimate, margin: f64) -> bool {
     estimate.low >= 1.0 / (1.0 + margin) && estimate.high <= 1.0 + margin
 }
 
+/// Words the verdict of a row.
 pub(super) fn sentence(
     row: &ComparisonRow,
     same_within: Option<f64>,
     differences: &[RunDifference],
 ) -> String {
-    let said = match (row.verdict, row.estimate) {
+    let text = match (row.verdict, row.estimate) {
         (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
         (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
         (Verdict::Same, _) => {
@@ -80,26 +82,25 @@ pub(super) fn sentence(
         // An estimate over rounds within too few starts.
         (_, Some(e)) => {
             let (a, b) = (row.a.values.len(), row.b.values.len());
-            let few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
-            format!("{} in these starts; {few}", range_text(&e))
+            let too_few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
+            format!("{} in these starts; {too_few}", range_text(&e))
         }
         (_, None) => row.lack.expect("what has no estimate lacks something").sentence(),
     };
-    although(said, differences)
+    with_differences(text, differences)
 }
 
 /// Appends the differences of the sides other than the compared arms to a verdict.
-pub(super) fn although(said: String, differences: &[RunDifference]) -> String {
+pub(super) fn with_differences(text: String, differences: &[RunDifference]) -> String {
     if differences.is_empty() {
-        return said;
+        return text;
     }
     let names: Vec<&str> = differences.iter().map(|difference| &*difference.what).collect();
-    format!("{}, though they differ in {}", said.trim_end_matches('.'), names.join(", "))
+    format!("{}, though they differ in {}", text.trim_end_matches('.'), names.join(", "))
 }
 
-/// The metrics that an answer is about: what is said of a higher value, of a lower one, and of none
-/// that is shown.
-const SAID: [(&str, &str, &str, &str); 5] = [
+/// Metrics of an answer: the key, phrases for a higher and a lower value, and the name.
+const ANSWER_PHRASES: [(&str, &str, &str, &str); 5] = [
     ("throughput_rps", "{} more throughput", "{} less throughput", "throughput"),
     (
         "server_cpu_us_per_request",
@@ -124,8 +125,9 @@ const SAID: [(&str, &str, &str, &str); 5] = [
 
 /// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones.
 pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
-    let said = |row: &ComparisonRow| {
-        let (_, higher, lower, name) = SAID.iter().find(|(key, ..)| *key == row.metric)?;
+    let phrase = |row: &ComparisonRow| {
+        let (_, higher, lower, name) =
+            ANSWER_PHRASES.iter().find(|(key, ..)| *key == row.metric)?;
         let estimate = row.estimate?;
         Some(match row.verdict {
             Verdict::Higher => {
@@ -144,16 +146,17 @@ pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String
             _ => (2, format!("{name}: {}", sentence(row, same_within, &[]))),
         })
     };
-    let mut all: Vec<(u8, String)> = rows.iter().filter_map(said).collect();
-    all.sort_by_key(|(rank, _)| *rank);
-    let sentences: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+    let mut ranked_phrases: Vec<(u8, String)> = rows.iter().filter_map(phrase).collect();
+    ranked_phrases.sort_by_key(|(rank, _)| *rank);
+    let sentences: Vec<String> = ranked_phrases.into_iter().map(|(_, text)| text).collect();
     if sentences.is_empty() {
         return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
     }
     sentences.join("; ")
 }
 
-/// `4.0–6.1 % higher`, `4.0–6.1 % lower`, or, where 1 is within, `−1.0 % to +2.0 %`.
+/// Formats an interval: `4.0–6.1 % higher`, `4.0–6.1 % lower`, or `−1.0 % to +2.0 %` if it includes
+/// 1.
 fn range_text(e: &Estimate) -> String {
     if e.low > 1.0 {
         return format!("{} higher", range(e.low - 1.0, e.high - 1.0));
@@ -164,7 +167,7 @@ fn range_text(e: &Estimate) -> String {
     format!("−{} to +{}", percent(1.0 - e.low), percent(e.high - 1.0))
 }
 
-/// `4.0–6.1 %`; each a share.
+/// Formats two shares: `4.0–6.1 %`.
 fn range(low: f64, high: f64) -> String {
     let (low, high) = (percent(low), percent(high));
     if low == high { low } else { format!("{}–{high}", low.trim_end_matches(" %")) }

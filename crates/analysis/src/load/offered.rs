@@ -511,7 +511,7 @@ mod tests {
 
     /// Returns the result of one second with 1,000 offered and `answers` answered requests, without
     /// service times.
-    fn answered_at_once(answers: u64) -> LoadResult {
+    fn result_with_responses(answers: u64) -> LoadResult {
         let mut record = fixture::record(answers);
         record.intervals[0].started = 1000;
         record.intervals[0].times.service = Recording::new().seal();
@@ -520,9 +520,9 @@ mod tests {
 
     #[test]
     fn keeps_up_allows_two_percent_and_one_request() {
-        assert_eq!(answered_at_once(979).keeps_up(), Some(true));
-        assert_eq!(answered_at_once(978).keeps_up(), Some(false));
-        let pace = answered_at_once(500).pace().unwrap();
+        assert_eq!(result_with_responses(979).keeps_up(), Some(true));
+        assert_eq!(result_with_responses(978).keeps_up(), Some(false));
+        let pace = result_with_responses(500).pace().unwrap();
         assert_eq!((pace.offered_rps(), pace.answered_rps(), pace.seconds()), (1000.0, 500.0, 1.0));
     }
 

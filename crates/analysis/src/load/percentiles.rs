@@ -6,7 +6,7 @@ use dyno_archive::Times;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::stats::ranks;
+use crate::stats::rank_bounds;
 
 /// Samples that must lie beyond a percentile for it to be reported (docs/methodology/times.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
@@ -122,7 +122,7 @@ impl Percentiles {
         let us = |rank: u64| times.at_rank(rank).map(|ns| ns as f64 / 1e3);
         let is_reported = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_BEYOND;
         let bounds = |q: f64| {
-            let (low, high) = ranks(due, q);
+            let (low, high) = rank_bounds(due, q);
             Bounds { low: low.and_then(us), high: high.and_then(us) }
         };
         self.bounds_us = BOUNDED_PERCENTILES

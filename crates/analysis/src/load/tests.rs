@@ -52,7 +52,7 @@ fn quantile_ranks_all_due_requests() {
         (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
         (Some(5), Some(6), Some(10), Some(1))
     );
-    // Of 20 due requests, the tenth is the last with a response.
+    // The tenth of 20 due requests is the last with a response.
     assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
     assert_eq!(value_at_quantile(&Times::new(), 0, 0.5), None);
 }
@@ -365,7 +365,7 @@ fn gap_variation_is_deviation_over_mean() {
 #[test]
 fn spectrum_has_twelve_points_per_decade() {
     let answers = times(&[5; 1000]);
-    // Of 2,000 samples, 20 lie beyond the end of the second decade.
+    // Twenty of 2,000 samples lie beyond the end of the second decade.
     let full = spectrum(&times(&[5; 2000]), 0);
     assert_eq!((full.len(), full[0].0), (25, 0.0));
     assert!(is_near(Some(full[12].0), 0.9) && is_near(Some(full[24].0), 0.99), "{full:?}");

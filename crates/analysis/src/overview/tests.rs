@@ -1,4 +1,4 @@
-//! Rows, ties and places of hand-made runs.
+//! Tests rows, ties and places against runs made by hand.
 
 use dyno_archive::plan::{Arrivals, Cost, NotServed};
 use dyno_archive::sample::CgroupUse;
@@ -6,13 +6,13 @@ use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::{Outcome, Party};
 
 use super::*;
-use crate::fixture::{five_blocks, reported};
+use crate::fixture::{five_block_report, five_blocks};
 use crate::report::report;
 use crate::series::RepeatValue;
 
 #[test]
-fn reference_is_nearest_to_64_in_flight_among_like_steps() {
-    let all: Vec<Step> =
+fn reference_step_is_nearest_to_64_in_flight() {
+    let steps: Vec<Step> =
         [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
             .map(|(connections, streams, pipeline)| Step {
                 connections,
@@ -22,14 +22,14 @@ fn reference_is_nearest_to_64_in_flight_among_like_steps() {
                 pass: 1,
             })
             .into();
-    assert_eq!(reference_step(&all, &[0, 1]), 0);
+    assert_eq!(reference_step(&steps, &[0, 1]), 0);
     // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
-    assert_eq!(reference_step(&all, &[2, 3]), 2);
-    assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    assert_eq!(reference_step(&steps, &[2, 3]), 2);
+    assert_eq!(reference_step(&steps, &[4, 5]), 4, "another pipeline is not alike");
 }
 
 #[test]
-fn steps_are_alike_by_pipeline_streams_and_rate() {
+fn reference_step_has_shape_of_first_step() {
     let step = |connections, streams, arrivals| Step {
         connections,
         streams,
@@ -37,21 +37,21 @@ fn steps_are_alike_by_pipeline_streams_and_rate() {
         arrivals,
         pass: 1,
     };
-    let all = [
+    let steps = [
         step(100, 1, Arrivals::Closed),
         step(64, 1, Arrivals::Constant { rate: 1.0 }),
         step(32, 2, Arrivals::Closed),
         step(90, 1, Arrivals::Closed),
     ];
-    assert_eq!(reference_step(&all, &[0, 1, 2, 3]), 3);
+    assert_eq!(reference_step(&steps, &[0, 1, 2, 3]), 3);
 }
 
 #[test]
-fn overview_has_the_best_first_and_says_who_is_missing() {
-    let report = reported();
+fn overview_is_sorted_by_peak_and_names_missing() {
+    let report = five_block_report();
     let rows = &report.overview;
     let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
-    let wanted = [
+    let expected = [
         ("w", "fast", Some(1)),
         ("w", "slow", Some(2)),
         ("w", "gone", None),
@@ -60,9 +60,9 @@ fn overview_has_the_best_first_and_says_who_is_missing() {
         ("v", "slow", Some(2)),
         ("v", "null", None),
     ];
-    let wanted =
-        wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
-    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
+    let expected = expected
+        .map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
+    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), expected);
     assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
     assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
     let peaks = peaks_by_block(&rows[0], &Grid::new(&report.trials)).repeated();
@@ -73,8 +73,8 @@ fn overview_has_the_best_first_and_says_who_is_missing() {
 }
 
 #[test]
-fn peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
-    for (steps, wanted) in [
+fn peak_prefers_steps_with_enough_repeats() {
+    for (steps, expected) in [
         (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
         (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
         (&[&[100.0], &[200.0, 201.0]], Some(1)),
@@ -82,12 +82,12 @@ fn peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
     ] {
         let peaks: Vec<Repeated> =
             steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
-        assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
+        assert_eq!(best(peaks.iter().zip(0..)), expected, "{steps:?}");
     }
 }
 
 #[test]
-fn row_says_what_its_step_cost_and_what_was_checked() {
+fn row_has_cost_and_checks() {
     let mut run = five_blocks();
     run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
     for trial in &mut run.trials {
@@ -120,7 +120,7 @@ fn row_says_what_its_step_cost_and_what_was_checked() {
 }
 
 #[test]
-fn workloads_are_named_in_titles_only_where_there_are_several() {
+fn titles_name_workload_only_if_there_are_several() {
     let mut run = five_blocks();
     run.trials.retain(|t| run.header.plan.trials[t.trial].workload == 0);
     run.header.plan.workloads.truncate(1);
@@ -129,8 +129,8 @@ fn workloads_are_named_in_titles_only_where_there_are_several() {
 }
 
 #[test]
-fn row_is_divided_by_the_baselines() {
-    let mut rows = reported().overview;
+fn row_has_ratios_to_baseline() {
+    let mut rows = five_block_report().overview;
     rows.truncate(3);
     let mut plan = five_blocks().header.plan;
     compare(&mut rows, &plan);
@@ -158,15 +158,17 @@ fn row_is_divided_by_the_baselines() {
 }
 
 #[test]
-fn tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
-    let row =
-        |subject: &str| OverviewRow { subject: subject.into(), ..reported().overview.remove(0) };
+fn tie_contains_best_and_is_mutual_if_all_are_tied() {
+    let row = |subject: &str| OverviewRow {
+        subject: subject.into(),
+        ..five_block_report().overview.remove(0)
+    };
     let first_tie = |group: &[(&str, f64)]| {
         let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
         // Each subject's repeats differ a little, in a different pattern.
         let differs = [[1.02, 0.98, 1.0], [1.0, 1.01, 0.99], [0.99, 1.0, 1.01], [0.98, 1.02, 1.0]];
         let peak = |((_, rps), differs): (&(&str, f64), [f64; 3])| {
-            (1..).zip(differs.map(|times| RepeatValue::Known(rps * times))).collect()
+            (1..).zip(differs.map(|factor| RepeatValue::Known(rps * factor))).collect()
         };
         let peaks: Vec<Series> = group.iter().zip(differs).map(peak).collect();
         let members: Vec<usize> = (0..rows.len()).collect();
@@ -188,32 +190,39 @@ fn tie_is_with_the_best_and_mutual_if_all_are_tied_with_all() {
 }
 
 #[test]
-fn errors_are_what_was_lost_and_what_was_wrong() {
-    let mut trial = reported().trials.remove(0);
+fn failed_requests_include_lost_and_incorrect() {
+    let mut trial = five_block_report().trials.remove(0);
     trial.load.exchanges.failed = 20;
     (0..3).for_each(|_| trial.load.outcomes.count(Outcome::UnexpectedBody));
     assert_eq!(trial.load.failed_requests(), 23);
 }
 
 #[test]
-fn subjects_without_numbers_have_a_reason() {
-    let mut subject = reported().subjects.remove(0);
-    assert_eq!(absent(&subject, Protocol::H1, true), None);
+fn subject_without_numbers_has_reason() {
+    let mut subject = five_block_report().subjects.remove(0);
+    assert_eq!(missing_reason(&subject, Protocol::H1, true), None);
     let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
     subject.failures =
         vec![SubjectFailure { repeat: 1, failure, protocol: None, log_of: None, log_tail: None }];
-    assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
-    assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("partly: crashed: it left"));
+    assert_eq!(missing_reason(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
+    assert_eq!(
+        missing_reason(&subject, Protocol::H1, false).as_deref(),
+        Some("partly: crashed: it left")
+    );
     subject.skipped = Some("no compiler".into());
-    assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("skipped: no compiler"));
+    assert_eq!(
+        missing_reason(&subject, Protocol::H1, true).as_deref(),
+        Some("skipped: no compiler")
+    );
     let mut run = five_blocks();
-    let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
-    run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
-    let why: Vec<_> = (0..4).map(|subject| exclusion_reason(&run.header.plan, subject)).collect();
-    assert_eq!(why, [None, Some("not loaded with w: no TLS".to_string()), None, None]);
+    let not_served = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
+    run.header.plan.not_served = vec![not_served(1, 0), not_served(0, 1), not_served(1, 3)];
+    let reasons: Vec<_> =
+        (0..4).map(|subject| not_served_reason(&run.header.plan, subject)).collect();
+    assert_eq!(reasons, [None, Some("not loaded with w: no TLS".to_string()), None, None]);
     // Only subjects without trials get this reason.
     run.header.plan.subjects[3].skipped = None;
-    run.header.plan.not_served.push(not(0, 3));
+    run.header.plan.not_served.push(not_served(0, 3));
     let report = report(&run);
     let absent = |subject: &str| {
         report.overview.iter().find(|r| r.subject == subject).unwrap().absent.clone()
@@ -224,9 +233,9 @@ fn subjects_without_numbers_have_a_reason() {
     );
 }
 
-/// Checks fail in every repeat of one server: its figures stay visible, but are no result.
+/// Checks fail in every repeat of one server, so its figures are reported without a place.
 #[test]
-fn figures_of_invalid_repeats_stay_visible() {
+fn invalid_repeats_have_figures_without_places() {
     let mut run = five_blocks();
     let plan = run.header.plan.clone();
     for record in run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1) {
@@ -250,17 +259,17 @@ fn figures_of_invalid_repeats_stay_visible() {
     assert_eq!(invalid.response_p50_us.map(f64::round), Some(1000.0), "of the reference");
     // A row with valid repeats needs no invalid ones.
     assert_eq!(row("slow").invalid, None);
-    assert_eq!(reported().overview[0].invalid, None);
+    assert_eq!(five_block_report().overview[0].invalid, None);
 }
 
-/// Three repeats are the least for an interval, and so for a place.
+/// A place requires three valid repeats.
 #[test]
-fn subject_with_two_counted_repeats_has_no_place() {
+fn subject_with_two_valid_repeats_has_no_place() {
     for (spoiled, has_place) in [(2, true), (3, false)] {
         let mut run = five_blocks();
         let plan = run.header.plan.clone();
-        let of_fast = run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1);
-        let repeats = of_fast
+        let records = run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1);
+        let repeats = records
             .filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
         for record in repeats {
             record.checks = vec![dyno_archive::trial::CheckResult {

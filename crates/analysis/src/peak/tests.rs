@@ -1,4 +1,4 @@
-//! Runs in which the generator, or the machine, is the reason why steps do not count.
+//! Tests runs in which steps do not count because of the generator or the machine.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{self, Arrivals, Launch, Step, Subject};
@@ -12,23 +12,23 @@ use crate::report::{Report, report};
 
 /// Kind of a trial.
 #[derive(Clone, Copy)]
-enum Was {
+enum TrialKind {
     Valid(u64),
-    /// This many responses, with a generator that had no room.
+    /// A number of responses, with a generator that had no room.
     Busy(u64),
-    /// This many responses, and two counts of requests that do not agree.
+    /// A number of responses, with counts of requests that do not add up.
     Doubtful(u64),
-    /// Every tenth answer was wrong.
+    /// A number of responses, every tenth of which is incorrect.
     Wrong(u64),
     NotRun,
 }
 
-use Was::{Busy, Doubtful, NotRun, Valid, Wrong};
+use TrialKind::{Busy, Doubtful, NotRun, Valid, Wrong};
 
-fn load(was: Was) -> Option<dyno_archive::LoadRecord> {
-    let (Valid(n) | Busy(n) | Doubtful(n) | Wrong(n)) = was else { return None };
+fn load(kind: TrialKind) -> Option<dyno_archive::LoadRecord> {
+    let (Valid(n) | Busy(n) | Doubtful(n) | Wrong(n)) = kind else { return None };
     let mut load = fixture::record(n);
-    match was {
+    match kind {
         Busy(_) => {
             load.client.threads =
                 vec![ThreadUse { run_ns: 900 * fixture::MS, ..ThreadUse::default() }];
@@ -43,9 +43,9 @@ fn load(was: Was) -> Option<dyno_archive::LoadRecord> {
 }
 
 /// A subject with the kind of each repeat at each step.
-type Server<'a> = (&'a str, &'a [&'a [Was]]);
+type Server<'a> = (&'a str, &'a [&'a [TrialKind]]);
 
-/// A run of servers at these numbers of connections.
+/// Returns a run of servers. `connections`: the number of connections of each step.
 fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
     let named =
         |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
@@ -70,7 +70,7 @@ fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
     fixture::run(plan, Vec::new(), trials)
 }
 
-fn eval(connections: &[u32], servers: &[Server<'_>]) -> Report {
+fn report_of(connections: &[u32], servers: &[Server<'_>]) -> Report {
     report(&run(connections, servers))
 }
 
@@ -82,26 +82,26 @@ fn places(report: &Report, subject: &str) -> Option<(usize, usize)> {
     row(report, subject).places.map(|p| (p.best, p.worst))
 }
 
-/// Five repeats that differ a little.
-const fn valid(n: u64) -> [Was; 5] {
+/// Returns five valid repeats with slightly different throughput.
+const fn valid(n: u64) -> [TrialKind; 5] {
     [Valid(n), Valid(n + 3), Valid(n + 1), Valid(n + 4), Valid(n + 2)]
 }
 
-const fn busy(n: u64) -> [Was; 5] {
+const fn busy(n: u64) -> [TrialKind; 5] {
     [Busy(n), Busy(n + 3), Busy(n + 1), Busy(n + 4), Busy(n + 2)]
 }
 
 /// At 16 connections the generator is the limit of the faster server.
 #[test]
-fn generator_limited_server_is_not_ranked_below() {
-    let report = eval(
+fn generator_limited_server_is_ranked_by_lower_bound() {
+    let report = report_of(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
     );
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound && fast.peak_rps.as_ref().unwrap().median == Some(818.0));
-    let (most, at) = fast.highest_throughput().unwrap();
-    assert_eq!((most.median, at.connections, most.values.len()), (Some(2302.0), 16, 5));
+    let (highest, at) = fast.highest_throughput().unwrap();
+    assert_eq!((highest.median, at.connections, highest.values.len()), (Some(2302.0), 16, 5));
     assert_eq!(fast.peak_open_steps[0].reason, Some(Code::GeneratorBusy));
     // Its lower bound is above the other server's maximum.
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
@@ -118,8 +118,8 @@ fn generator_limited_server_is_not_ranked_below() {
 }
 
 #[test]
-fn censored_peak_below_another_may_have_any_place() {
-    let report = eval(
+fn lower_bound_below_other_peak_is_tied() {
+    let report = report_of(
         &[1, 16],
         &[
             ("slow", &[&valid(528), &valid(1790)]),
@@ -137,112 +137,128 @@ fn censored_peak_below_another_may_have_any_place() {
 }
 
 #[test]
-fn two_censored_peaks_are_tied() {
-    let of = |n| [Busy(n), Busy(n), Busy(n + 1), Busy(n), Busy(n)];
-    let report =
-        eval(&[1, 16], &[("a", &[&valid(528), &of(1790)]), ("b", &[&valid(816), &of(2500)])]);
+fn two_lower_bounds_are_tied() {
+    let busy_at = |n| [Busy(n), Busy(n), Busy(n + 1), Busy(n), Busy(n)];
+    let report = report_of(
+        &[1, 16],
+        &[("a", &[&valid(528), &busy_at(1790)]), ("b", &[&valid(816), &busy_at(2500)])],
+    );
     assert_eq!((places(&report, "a"), places(&report, "b")), (Some((1, 2)), Some((1, 2))));
 }
 
 #[test]
-fn one_refused_repeat_makes_the_peak_a_lower_bound() {
-    let mut some = valid(1500);
-    some[3] = Busy(1600);
-    let report =
-        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &some])]);
+fn one_generator_limited_repeat_makes_peak_lower_bound() {
+    let mut with_busy = valid(1500);
+    with_busy[3] = Busy(1600);
+    let report = report_of(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &with_busy])],
+    );
     let fast = row(&report, "fast");
     assert!(fast.peak_is_lower_bound);
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (1, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
-    // At a common step it does not lose either.
+    // At a common step it is not behind either.
     let at_16 = report.comparisons.iter().find(|c| c.step == 1).unwrap();
     assert_eq!((at_16.tie, at_16.throughput_bound), (true, RatioBound::AtLeast));
     let at_1 = report.comparisons.iter().find(|c| c.step == 0).unwrap();
     assert_eq!((at_1.tie, at_1.throughput_bound), (false, RatioBound::Exact));
 }
 
-/// Even if all refused repeats were arbitrarily fast, the median of that step would be below the
+/// Even if the invalid repeat were arbitrarily fast, the median of its step would be below the
 /// peak.
 #[test]
-fn refused_repeats_that_decide_nothing_leave_the_peak_exact() {
+fn invalid_repeats_below_peak_leave_it_exact() {
     let mut higher = valid(700);
     higher[2] = Busy(900);
-    let report =
-        eval(&[16, 64], &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])]);
+    let report = report_of(
+        &[16, 64],
+        &[("a", &[&valid(1000), &higher]), ("b", &[&valid(800), &valid(790)])],
+    );
     assert!(!row(&report, "a").peak_is_lower_bound);
     assert_eq!(places(&report, "a"), Some((1, 1)));
 }
 
-/// A step with fewer requests in flight is a candidate only if it was near the peak.
+/// An invalid step with fewer requests in flight is a candidate only if it was near the peak.
 #[test]
-fn lower_steps_count_if_they_were_near_the_peak() {
-    let of = |n: u64| {
-        let report =
-            eval(&[1, 16], &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])]);
+fn invalid_lower_step_is_open_if_near_peak() {
+    let is_lower_bound = |n: u64| {
+        let report = report_of(
+            &[1, 16],
+            &[("a", &[&busy(n), &valid(2000)]), ("b", &[&valid(800), &valid(790)])],
+        );
         row(&report, "a").peak_is_lower_bound
     };
-    assert_eq!((of(300), of(1900), of(2400)), (false, true, true));
+    assert_eq!(
+        (is_lower_bound(300), is_lower_bound(1900), is_lower_bound(2400)),
+        (false, true, true)
+    );
 }
 
 #[test]
-fn refusals_for_other_reasons_than_the_servers_are_alike() {
+fn doubtful_repeats_make_peak_lower_bound() {
     let doubtful = [Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900), Doubtful(900)];
-    let report = eval(
+    let report = report_of(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &doubtful])],
     );
     let fast = row(&report, "fast");
-    // Repeats that dyno itself doubts are neither a lower bound nor evidence.
+    // Repeats whose counts do not add up are neither a lower bound nor evidence.
     assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
-/// A generator that had no room because of other programs was not the limit.
+/// The reason is `contaminated` if other programs disturbed most repeats.
 #[test]
-fn reason_is_that_of_most_repeats() {
-    let report = eval(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
+fn refusal_reason_is_that_of_most_repeats() {
+    let report = report_of(&[1, 16], &[("a", &[&valid(816), &busy(2300)])]);
     let mut trials: Vec<TrialResult> = report.trials;
     trials.retain(TrialResult::is_unexpectedly_invalid);
-    let first = |disturbed: usize| {
+    let reason_with = |disturbed: usize| {
         let mut trials = trials.clone();
         trials[..disturbed].iter_mut().for_each(|trial| {
             trial.limiter.resource = crate::verdict::Resource::OtherPrograms;
         });
-        reason(&trials.iter().collect::<Vec<_>>())
+        refusal_reason(&trials.iter().collect::<Vec<_>>())
     };
-    assert_eq!((first(2), first(3)), (Some(Code::GeneratorBusy), Some(Code::Contaminated)));
-    assert_eq!(reason(&[]), None);
+    assert_eq!(
+        (reason_with(2), reason_with(3)),
+        (Some(Code::GeneratorBusy), Some(Code::Contaminated))
+    );
+    assert_eq!(refusal_reason(&[]), None);
 }
 
-/// Three repeats that count show a server's throughput, unless the generator hid the best of them.
+/// Three counted repeats show the throughput of a server, unless the generator limited the others.
 #[test]
-fn few_repeats_that_are_doubtful_leave_the_peak_exact() {
-    let with = |refused: &[usize], of: Was| {
-        let mut some = valid(700);
-        refused.iter().for_each(|i| some[*i] = of);
-        let report = eval(
+fn few_doubtful_repeats_leave_peak_exact() {
+    let result_with = |refused: &[usize], kind: TrialKind| {
+        let mut repeats = valid(700);
+        refused.iter().for_each(|i| repeats[*i] = kind);
+        let report = report_of(
             &[1, 16],
-            &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &some])],
+            &[("slow", &[&valid(100), &valid(700)]), ("fast", &[&valid(300), &repeats])],
         );
         (row(&report, "fast").peak_is_lower_bound, report.comparisons[1].throughput_bound)
     };
-    assert_eq!(with(&[0, 3], Doubtful(600)), (false, RatioBound::Exact));
-    assert_eq!(with(&[0, 3], Busy(600)), (true, RatioBound::AtLeast));
-    assert_eq!(with(&[0, 1, 3], Doubtful(600)), (true, RatioBound::AtLeast));
+    assert_eq!(result_with(&[0, 3], Doubtful(600)), (false, RatioBound::Exact));
+    assert_eq!(result_with(&[0, 3], Busy(600)), (true, RatioBound::AtLeast));
+    assert_eq!(result_with(&[0, 1, 3], Doubtful(600)), (true, RatioBound::AtLeast));
 }
 
 #[test]
-fn servers_own_failures_leave_its_peak_exact() {
+fn server_failures_leave_peak_exact() {
     let wrong = [Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000), Wrong(2000)];
-    let report =
-        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])]);
+    let report = report_of(
+        &[1, 16],
+        &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &wrong])],
+    );
     assert!(!row(&report, "fast").peak_is_lower_bound);
     assert_eq!((places(&report, "slow"), places(&report, "fast")), (Some((1, 1)), Some((2, 2))));
 }
 
 #[test]
-fn step_that_did_not_run_leaves_the_peak_open() {
-    let report = eval(
+fn missing_step_leaves_peak_open() {
+    let report = report_of(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &[NotRun; 5]])],
     );
@@ -251,26 +267,29 @@ fn step_that_did_not_run_leaves_the_peak_open() {
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
-/// A run that was interrupted: the higher step has two repeats of five.
+/// In an interrupted run, the higher step has two of five repeats.
 #[test]
-fn steps_with_repeats_that_did_not_run_leave_the_peak_open() {
-    let with = |own: &[Was]| {
-        eval(&[1, 16], &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])])
+fn missing_repeats_leave_peak_open() {
+    let report_with = |own: &[TrialKind]| {
+        report_of(
+            &[1, 16],
+            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])],
+        )
     };
-    let report = with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
+    let report = report_with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
     let fast = row(&report, "fast");
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (3, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
     assert!(caveat.message.contains("3 of 5 repeats do not count (not run)"), "{caveat:?}");
     // Three repeats are enough.
-    let report = with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
+    let report = report_with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
     assert!(!row(&report, "fast").peak_is_lower_bound);
 }
 
 #[test]
-fn server_with_only_refused_steps_has_a_lower_bound() {
-    let report = eval(
+fn server_with_only_invalid_steps_has_lower_bound() {
+    let report = report_of(
         &[1, 16],
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
     );
@@ -280,46 +299,46 @@ fn server_with_only_refused_steps_has_a_lower_bound() {
     assert_eq!(report.overview[0].subject, "fast");
 }
 
-/// Valid repeats must not cost a server a place that it has without any.
+/// A few valid repeats must not worsen the place of a server.
 #[test]
-fn few_valid_repeats_among_refused_ones_keep_the_place() {
-    let places_of_fast = |fast: [Was; 5]| {
-        let report = eval(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&fast])]);
+fn few_valid_repeats_among_invalid_ones_keep_place() {
+    let places_of_fast = |fast: [TrialKind; 5]| {
+        let report = report_of(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&fast])]);
         assert!(row(&report, "fast").peak_is_lower_bound);
         places(&report, "fast")
     };
-    let of = |was: fn(u64) -> Was, count: usize| {
-        let mut all = busy(2300);
-        all[..count].iter_mut().for_each(|one| *one = was(2305));
-        places_of_fast(all)
+    let places_with = |kind: fn(u64) -> TrialKind, count: usize| {
+        let mut repeats = busy(2300);
+        repeats[..count].iter_mut().for_each(|repeat| *repeat = kind(2305));
+        places_of_fast(repeats)
     };
     for count in 0..=2 {
-        assert_eq!(of(Valid, count), Some((1, 1)), "{count}");
+        assert_eq!(places_with(Valid, count), Some((1, 1)), "{count}");
     }
-    // Repeats that dyno itself doubts are no bounds.
-    assert_eq!((of(Doubtful, 2), of(Doubtful, 3)), (Some((1, 1)), None));
+    // Repeats whose counts do not add up are not lower bounds.
+    assert_eq!((places_with(Doubtful, 2), places_with(Doubtful, 3)), (Some((1, 1)), None));
 }
 
 #[test]
-fn ratios_to_the_baseline_of_bounds_are_bounds() {
+fn baseline_ratio_of_lower_bound_is_bound() {
     let ratios = |baseline: &str, own: &str| {
         let mut run = run(
             &[1, 16],
             &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
         );
         run.header.plan.report.baseline = Some(baseline.into());
-        let to = row(&report(&run), own).to_baseline.unwrap();
-        (to.peak_rps, to.peak_rps_at_least)
+        let row_ratios = row(&report(&run), own).to_baseline.unwrap();
+        (row_ratios.peak_rps, row_ratios.peak_rps_at_least)
     };
     assert_eq!(ratios("slow", "fast"), (None, Some(2302.0 / 1792.0)));
     assert_eq!(ratios("fast", "slow"), (None, None));
 }
 
-/// The curve of a server bends where the generator refuses its faster repeats. That is neither a
-/// knee nor the end of its growth.
+/// The curve bends where the generator becomes the limit, which is neither a knee nor the end of
+/// the server's growth.
 #[test]
-fn curve_whose_top_is_refused_has_no_knee() {
-    let curve = |top: &[Was], connections: &[u32]| {
+fn curve_with_invalid_top_has_no_knee() {
+    let curve = |top: &[TrialKind], connections: &[u32]| {
         let levels = [
             valid(1000),
             valid(2000),
@@ -329,9 +348,9 @@ fn curve_whose_top_is_refused_has_no_knee() {
             valid(8110),
             valid(8120),
         ];
-        let mut steps: Vec<&[Was]> = levels.iter().map(|level| &level[..]).collect();
+        let mut steps: Vec<&[TrialKind]> = levels.iter().map(|level| &level[..]).collect();
         steps.push(top);
-        eval(connections, &[("a", &steps)]).scaling.remove(0)
+        report_of(connections, &[("a", &steps)]).scaling.remove(0)
     };
     let connections = [1, 2, 4, 8, 16, 32, 64, 128];
     let known = curve(&valid(8100), &connections);

@@ -1,4 +1,4 @@
-//! Comparison of two profiles.
+//! Compares two profiles: functions with more, and with less, CPU time per response.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub struct FunctionChange {
 }
 
 /// Largest number of functions with a reported difference.
-const CHANGES: usize = 30;
+const MAX_CHANGES: usize = 30;
 
 /// Time per response that samples of two profiles stand for.
 #[derive(Clone, Copy)]
@@ -41,31 +41,32 @@ struct Scale {
 }
 
 impl Scale {
-    /// `None`: one of the two has no response or no sample, or the profiles are of waiting threads.
-    /// One long wait is many samples, so their chance differences are unknown.
+    /// Computes the scale of two profiles. `None`: one of them has no response or no sample, or the
+    /// profiles are of waiting threads. One long wait is many samples, so the noise is unknown.
     fn from_profiles(
         here: &ProfileRecord,
         there: &ProfileRecord,
-        side: SampleKind,
+        kind: SampleKind,
     ) -> Option<Scale> {
-        if side == SampleKind::Waiting {
+        if kind == SampleKind::Waiting {
             return None;
         }
-        let each = |p: &ProfileRecord| {
-            let stacks = side.select_stacks(p);
+        let us_per_sample = |p: &ProfileRecord| {
+            let stacks = kind.stacks(p);
             let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
             // Lost samples are assumed to be like the others.
-            let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
-            let is_there = p.answers > 0 && samples > 0;
-            is_there.then(|| each * stacks.period_ns as f64 / 1e3 / p.answers as f64)
+            let us_per_sample = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
+            let has_samples = p.answers > 0 && samples > 0;
+            has_samples.then(|| us_per_sample * stacks.period_ns as f64 / 1e3 / p.answers as f64)
         };
-        Some(Scale { here_us: each(here)?, there_us: each(there)? })
+        Some(Scale { here_us: us_per_sample(here)?, there_us: us_per_sample(there)? })
     }
 
-    /// Returns the difference in time per response; `None`: it is within three times its standard
-    /// error. Samples are counts of rare events, so the variance of their number is that number
-    /// (Poisson), plus one because small counts are the least certain. The factor is three because
-    /// a graph has hundreds of calls, some of which would exceed twice the error by chance.
+    /// Returns the difference in time per response; `None`: it is within three standard errors.
+    ///
+    /// The number of samples is a Poisson count, whose variance is the count. One is added, because
+    /// small counts are uncertain. The factor is three because a graph has hundreds of calls, some
+    /// of which exceed two standard errors by chance.
     fn difference(self, here: u64, there: u64) -> Option<f64> {
         let (here, there) = (here as f64, there as f64);
         let difference = here * self.here_us - there * self.there_us;
@@ -80,39 +81,40 @@ impl Scale {
 pub fn difference(
     here: &ProfileRecord,
     there: &ProfileRecord,
-    side: SampleKind,
+    kind: SampleKind,
 ) -> Option<ProfileDifference> {
-    let scale = Scale::from_profiles(here, there, side)?;
-    let flame = Flame::from_profiles(&[here], side)?;
+    let scale = Scale::from_profiles(here, there, kind)?;
+    let flame = Flame::from_profiles(&[here], kind)?;
     let mut tree = Tree::default();
-    lines(here, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
+    lines(here, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
     let own_here = std::mem::take(&mut tree.own);
-    lines(there, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.there));
-    let all_there = tree.root.there as f64 * scale.there_us;
+    lines(there, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.other_samples));
+    let total_there_us = tree.root.other_samples as f64 * scale.there_us;
     let level = |(node, there): (Node, u64)| {
-        let share = scale.difference(node.samples, there).unwrap_or(0.0) / all_there;
+        let share = scale.difference(node.samples, there).unwrap_or(0.0) / total_there_us;
         let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
         if share < 0.0 { -size } else { size }
     };
     let levels = tree.visible_calls(flame.samples).map(level).collect();
-    let places: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
-    let own =
-        |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
-    let change = |place: u32| {
-        let (here, there) = (own(&own_here, place), own(&tree.own, place));
+    let indices: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
+    let own_samples = |counts: &BTreeMap<u32, (u64, u64)>, index: u32| {
+        counts.get(&index).map_or(0, |(own, _)| *own)
+    };
+    let change = |index: u32| {
+        let (here, there) = (own_samples(&own_here, index), own_samples(&tree.own, index));
         Some(FunctionChange {
-            function: tree.functions[place as usize].clone(),
+            function: tree.functions[index as usize].clone(),
             here_us: here as f64 * scale.here_us,
             there_us: there as f64 * scale.there_us,
             difference_us: scale.difference(here, there)?,
         })
     };
-    let mut changes: Vec<FunctionChange> = places.into_iter().filter_map(change).collect();
+    let mut changes: Vec<FunctionChange> = indices.into_iter().filter_map(change).collect();
     changes.sort_by(|a, b| b.difference_us.abs().total_cmp(&a.difference_us.abs()));
-    changes.truncate(CHANGES);
+    changes.truncate(MAX_CHANGES);
     Some(ProfileDifference {
         flame: Flame { levels: Some(levels), ..flame },
-        there_us: all_there,
+        there_us: total_there_us,
         changes,
     })
 }

@@ -1,4 +1,4 @@
-//! Flame graphs and differences of hand-made profiles.
+//! Tests flame graphs and differences of profiles made by hand.
 
 use super::*;
 
@@ -45,15 +45,15 @@ fn visible_frames(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
 }
 
 #[test]
-fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
-    let all = profile(vec![
+fn flame_has_calls_below_callers_by_samples() {
+    let record = profile(vec![
         stack(&[0, 1, 3], 50),
         stack(&[0, 1, 1], 10),
         stack(&[0, 2], 30),
         stack(&[0], 10),
     ]);
-    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
-    let wanted = [
+    let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
+    let expected = [
         ("work", 0, 0, 100),
         ("main", 1, 0, 100),
         ("a", 2, 0, 60),
@@ -61,52 +61,52 @@ fn calls_lie_below_callers_and_are_as_wide_as_their_samples() {
         ("write", 3, 10, 50),
         ("b", 2, 60, 30),
     ];
-    assert_eq!(visible_frames(&flame), wanted);
+    assert_eq!(visible_frames(&flame), expected);
     assert_eq!((flame.samples, flame.seconds, flame.us_per_request), (100, 0.1, Some(100.0)));
-    let hot = |place: usize| {
-        let hot = &flame.hottest[place];
+    let hot_function = |place: usize| {
+        let hot_function = &flame.hottest[place];
         (
-            flame.functions[hot.function as usize].name.as_str(),
-            hot.own_share,
-            hot.share,
-            hot.own_us_per_request,
+            flame.functions[hot_function.function as usize].name.as_str(),
+            hot_function.own_share,
+            hot_function.share,
+            hot_function.own_us_per_request,
         )
     };
-    assert_eq!(hot(0), ("write", 0.5, 0.5, Some(50.0)));
-    assert_eq!(hot(1), ("b", 0.3, 0.3, Some(30.0)));
-    assert_eq!(hot(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
-    assert_eq!(hot(3), ("main", 0.1, 1.0, Some(10.0)));
+    assert_eq!(hot_function(0), ("write", 0.5, 0.5, Some(50.0)));
+    assert_eq!(hot_function(1), ("b", 0.3, 0.3, Some(30.0)));
+    assert_eq!(hot_function(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
+    assert_eq!(hot_function(3), ("main", 0.1, 1.0, Some(10.0)));
     let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
     assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
-    assert!(Flame::from_profiles(&[&all], SampleKind::Waiting).is_none());
+    assert!(Flame::from_profiles(&[&record], SampleKind::Waiting).is_none());
 }
 
 #[test]
-fn unknown_parts_are_reported() {
-    let mut all = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
-    all.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
-    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
+fn flame_reports_unknown_parts() {
+    let mut record = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
+    record.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
+    let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
     let names: BTreeSet<&str> = flame.functions.iter().map(|f| f.name.as_str()).collect();
     assert!(names.contains("[kernel]") && names.contains("waits for a CPU"), "{names:?}");
 }
 
 #[test]
-fn invisible_parts_are_left_out() {
-    let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
-    let flame = Flame::from_profiles(&[&all], SampleKind::Running).unwrap();
+fn flame_omits_invisible_parts() {
+    let record = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
+    let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     assert_eq!(visible_frames(&flame).len(), 3);
     assert_eq!(flame.hottest.len(), 2);
 }
 
 #[test]
-fn difference_is_reported_if_samples_show_it() {
+fn profile_difference_requires_significant_samples() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
     // With twice as many responses, each sample is half as much time per response.
     there.answers = 2000;
-    let found = difference(&here, &there, SampleKind::Running).unwrap();
-    let changes: Vec<_> = found
+    let result = difference(&here, &there, SampleKind::Running).unwrap();
+    let changes: Vec<_> = result
         .changes
         .iter()
         .map(|c| (c.function.name.as_str(), c.here_us, c.there_us, c.difference_us))
@@ -115,20 +115,18 @@ fn difference_is_reported_if_samples_show_it() {
         changes,
         [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]
     );
-    assert_eq!(found.there_us, 329.0);
-    let levels: Vec<_> = visible_frames(&found.flame)
+    assert_eq!(result.there_us, 329.0);
+    let levels: Vec<_> = visible_frames(&result.flame)
         .iter()
         .map(|n| n.0)
-        .zip(found.flame.levels.clone().unwrap())
+        .zip(result.flame.levels.clone().unwrap())
         .collect();
     assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
-    let alike = difference(&here, &here, SampleKind::Running).unwrap();
+    let same = difference(&here, &here, SampleKind::Running).unwrap();
+    assert!(same.changes.is_empty() && same.flame.levels.unwrap().iter().all(|level| *level == 0));
+    let similar = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
     assert!(
-        alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0)
-    );
-    let near = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
-    assert!(
-        difference(&near, &here, SampleKind::Running).unwrap().changes.is_empty(),
+        difference(&similar, &here, SampleKind::Running).unwrap().changes.is_empty(),
         "30 of 400 are chance"
     );
     assert!(difference(&here, &ProfileRecord::default(), SampleKind::Running).is_none());

@@ -68,7 +68,7 @@ pub struct TcpLosses {
 
 impl TcpLosses {
     /// Adds the counters of the next stretch of time.
-    pub(super) fn combined_with(self, next: TcpLosses) -> TcpLosses {
+    pub(super) fn merge(self, next: TcpLosses) -> TcpLosses {
         self.combine(next, |here, there| here + there)
     }
 

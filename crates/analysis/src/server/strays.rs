@@ -31,12 +31,12 @@ pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::observed;
+    use crate::fixture::record_with_threads;
     use crate::server::server_use;
 
     #[test]
     fn server_with_stray_processes_has_no_known_use() {
-        let mut record = observed(&[(500, 0), (500, 0)]);
+        let mut record = record_with_threads(&[(500, 0), (500, 0)]);
         let cpu_per_request =
             |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
         let last = record.samples.len() - 1;

@@ -1,12 +1,12 @@
 //! Tests the use of a server against samples made by hand.
 
 use super::*;
-use crate::fixture::observed;
+use crate::fixture::record_with_threads;
 use dyno_archive::sample::PartyUse;
 
 #[test]
 fn unreadable_server_has_no_cpu_time() {
-    let mut record = observed(&[(500, 0)]);
+    let mut record = record_with_threads(&[(500, 0)]);
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let used = |record: &LoadRecord| {
         let server = server_use(record, Party::SUBJECT, 1.0);
@@ -19,7 +19,7 @@ fn unreadable_server_has_no_cpu_time() {
 
 #[test]
 fn throttling_is_a_share_of_periods() {
-    let server = server_use(&observed(&[(500, 0)]), Party::SUBJECT, 1.0);
+    let server = server_use(&record_with_threads(&[(500, 0)]), Party::SUBJECT, 1.0);
     assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
     assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));
 }

@@ -88,7 +88,7 @@ fn is_counting_costly(per_s: f64) -> bool {
 
 impl Syscalls {
     /// Combines the calls with those of the next stretch of time.
-    fn combined_with(self, next: &Syscalls) -> Syscalls {
+    fn merge(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
         let both = |a: Option<f64>, b: Option<f64>| Some(mean(a?, b?));
@@ -139,7 +139,7 @@ impl WatchRecord {
     /// Returns the use in this stretch of time and the next one together. It includes every event
     /// of both, unlike the difference between the first and the last reading.
     #[must_use]
-    pub fn combined_with(self, next: &WatchRecord) -> WatchRecord {
+    pub fn merge(self, next: &WatchRecord) -> WatchRecord {
         let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
         // A value that is unknown for one stretch is unknown for both together.
         let mean = |a: Option<f64>, b: Option<f64>| {
@@ -181,10 +181,10 @@ impl WatchRecord {
             wakeups_per_s: mean(self.wakeups_per_s, next.wakeups_per_s),
             steal_share: mean(self.steal_share, next.steal_share),
             syscalls: match (self.syscalls, &next.syscalls) {
-                (Some(here), Some(there)) => Some(here.combined_with(there)),
+                (Some(here), Some(there)) => Some(here.merge(there)),
                 (here, there) => here.or_else(|| there.clone()),
             },
-            network: self.network.zip(next.network).map(|(here, there)| here.combined_with(there)),
+            network: self.network.zip(next.network).map(|(here, there)| here.merge(there)),
             by_thread_role,
             // Values at the end.
             memory_held_bytes: next.memory_held_bytes,
@@ -256,7 +256,7 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::observed;
+    use crate::fixture::record_with_threads;
 
     #[test]
     fn combined_record_includes_events_of_both() {
@@ -291,7 +291,7 @@ mod tests {
             network: Some(TcpLosses { segments_out: Some(4), ..TcpLosses::default() }),
             ..WatchRecord::default()
         };
-        let combined = first_record.combined_with(&next);
+        let combined = first_record.merge(&next);
         assert_eq!((combined.start_s, combined.end_s, combined.threads), (0.0, 4.0, 2));
         assert!((combined.cpus.unwrap() - 0.4).abs() < 1e-9);
         assert!(
@@ -319,12 +319,12 @@ mod tests {
             Syscalls::from_readings(&calls(0, 0), &calls(1_000_000_000, count)).unwrap()
         };
         assert_eq!([166_000, 167_000].map(|n| syscalls_of(n).is_lower_bound), [false, true]);
-        assert!(syscalls_of(10).combined_with(&syscalls_of(1_000_000)).is_lower_bound);
+        assert!(syscalls_of(10).merge(&syscalls_of(1_000_000)).is_lower_bound);
     }
 
     #[test]
     fn watch_record_has_system_calls_per_second() {
-        let mut record = observed(&[(500, 0)]);
+        let mut record = record_with_threads(&[(500, 0)]);
         let call = |count, returned| CallUse { count, returned, ..CallUse::default() };
         let (first, rest) = record.samples.split_first_mut().unwrap();
         let last = rest.last_mut().unwrap();

@@ -1,63 +1,65 @@
-//! Change points: where a series changes its level.
+//! Finds the change points of a series: where its level changes.
 
-/// The ends of the pieces that a series is best cut into: that with the least sum of squared
-/// deviations from the pieces' means, each change costing `penalty` and each piece having `least`
-/// values or more. The last end is the length of the series.
+/// Returns the ends of the segments of the best segmentation of a series. The last end is the
+/// length of the series.
 ///
-/// This is what PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a
-/// linear computational cost", 2012) finds, by optimal partitioning (Jackson et al. 2005) without
-/// its pruning: series here are short, and pruning as it is often done misses the best cut where
-/// pieces have a least length.
+/// The best segmentation minimizes the sum of squared deviations from the means of segments, plus
+/// `penalty` per change. Each segment has `min_length` values or more.
+///
+/// The algorithm is optimal partitioning (Jackson et al. 2005), and the result is that of PELT
+/// (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational
+/// cost", 2012). Pruning is omitted because series are short, and because common pruning rules miss
+/// the optimum if segments have a minimum length.
 #[must_use]
-pub fn ends(values: &[f64], least: usize, penalty: f64) -> Vec<usize> {
-    let (n, least) = (values.len(), least.max(1));
+pub fn segment_ends(values: &[f64], min_length: usize, penalty: f64) -> Vec<usize> {
+    let (n, min_length) = (values.len(), min_length.max(1));
     let sums = Sums::from_values(values);
-    // For each length of the beginning: what its best cut costs, and where the last piece of that
-    // begins. 0 and the whole are always allowed.
+    // For each prefix: the cost of its best segmentation, and the start of its last segment.
     let mut best = vec![(f64::INFINITY, 0); n + 1];
     best[0].0 = -penalty;
     for end in 1..=n {
-        let starts = (0..=end.saturating_sub(least)).filter(|start| best[*start].0.is_finite());
+        let starts =
+            (0..=end.saturating_sub(min_length)).filter(|start| best[*start].0.is_finite());
         let cost = |start: usize| (best[start].0 + penalty + sums.deviation(start, end), start);
         let least_cost = starts.map(cost).min_by(|(a, _), (b, _)| a.total_cmp(b));
-        best[end] = least_cost.filter(|_| end >= least).unwrap_or((f64::INFINITY, 0));
+        best[end] = least_cost.filter(|_| end >= min_length).unwrap_or((f64::INFINITY, 0));
     }
-    if n < least {
+    if n < min_length {
         return Vec::from_iter((n > 0).then_some(n));
     }
-    let mut ends = vec![n];
-    while let Some(start) = ends.last().map(|end| best[*end].1).filter(|start| *start > 0) {
-        ends.push(start);
+    let mut segment_ends = vec![n];
+    while let Some(start) = segment_ends.last().map(|end| best[*end].1).filter(|start| *start > 0) {
+        segment_ends.push(start);
     }
-    ends.reverse();
-    ends
+    segment_ends.reverse();
+    segment_ends
 }
 
-/// Sums over the first values of a series, and of their squares, less a value near all of them: far
-/// from 0 digits would be lost.
+/// Prefix sums of the values of a series and of their squares. The mean is subtracted first,
+/// because large values would lose digits.
 struct Sums {
-    of: Vec<f64>,
-    of_squares: Vec<f64>,
+    values: Vec<f64>,
+    squares: Vec<f64>,
 }
 
 impl Sums {
     fn from_values(values: &[f64]) -> Sums {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let running = |f: &dyn Fn(f64) -> f64| {
+        let prefix_sums = |f: &dyn Fn(f64) -> f64| {
             let mut sum = 0.0;
-            let all = values.iter().map(|value| {
+            let running_sums = values.iter().map(|value| {
                 sum += f(value - mean);
                 sum
             });
-            [0.0].into_iter().chain(all).collect()
+            [0.0].into_iter().chain(running_sums).collect()
         };
-        Sums { of: running(&|x| x), of_squares: running(&|x| x * x) }
+        Sums { values: prefix_sums(&|x| x), squares: prefix_sums(&|x| x * x) }
     }
 
-    /// The squared deviations of a piece from its mean.
+    /// Returns the sum of squared deviations of a segment from its mean.
     fn deviation(&self, start: usize, end: usize) -> f64 {
-        let sum = self.of[end] - self.of[start];
-        (self.of_squares[end] - self.of_squares[start] - sum * sum / (end - start) as f64).max(0.0)
+        let sum = self.values[end] - self.values[start];
+        (self.squares[end] - self.squares[start] - sum * sum / (end - start) as f64).max(0.0)
     }
 }
 
@@ -70,38 +72,38 @@ mod tests {
 
     /// Made by `tests/vectors/verdicts.py` with ruptures.
     #[test]
-    fn ends_are_those_of_ruptures() {
-        let all: Value =
+    fn segment_ends_match_ruptures() {
+        let vectors: Value =
             serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
-        let cases = all["changes"].as_array().unwrap();
+        let cases = vectors["changes"].as_array().unwrap();
         assert!(cases.len() > 10);
         for case in cases {
             let values: Vec<f64> =
                 case["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
             let least = case["min_size"].as_u64().unwrap() as usize;
-            let found = ends(&values, least, case["pen"].as_f64().unwrap());
-            let theirs: Vec<usize> = case["ends"]
+            let found = segment_ends(&values, least, case["pen"].as_f64().unwrap());
+            let expected: Vec<usize> = case["ends"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|v| v.as_u64().unwrap() as usize)
                 .collect();
-            assert_eq!(found, theirs, "{values:?}");
+            assert_eq!(found, expected, "{values:?}");
         }
     }
 
     #[test]
-    fn what_is_too_short_to_cut_is_one_piece() {
-        assert_eq!(ends(&[], 3, 1.0), [0usize; 0]);
-        assert_eq!(ends(&[1.0, 9.0], 3, 0.1), [2]);
-        assert_eq!(ends(&[1.0, 1.0, 9.0, 9.0], 2, 0.1), [2, 4]);
-        assert_eq!(ends(&[1.0, 1.0, 9.0, 9.0], 3, 0.1), [4]);
+    fn short_series_is_one_segment() {
+        assert_eq!(segment_ends(&[], 3, 1.0), [0usize; 0]);
+        assert_eq!(segment_ends(&[1.0, 9.0], 3, 0.1), [2]);
+        assert_eq!(segment_ends(&[1.0, 1.0, 9.0, 9.0], 2, 0.1), [2, 4]);
+        assert_eq!(segment_ends(&[1.0, 1.0, 9.0, 9.0], 3, 0.1), [4]);
     }
 
     /// Returns the cost of a segmentation.
-    fn cost(values: &[f64], ends: &[usize], penalty: f64) -> f64 {
+    fn cost(values: &[f64], segment_ends: &[usize], penalty: f64) -> f64 {
         let (sums, mut start, mut cost) = (Sums::from_values(values), 0, -penalty);
-        for end in ends {
+        for end in segment_ends {
             cost += penalty + sums.deviation(start, *end);
             start = *end;
         }
@@ -109,14 +111,14 @@ mod tests {
     }
 
     proptest! {
-        /// No cut of a short series costs less, of all that there are.
+        /// Compares the result with all segmentations of a short series.
         #[test]
-        fn no_other_cut_costs_less(
+        fn segment_ends_have_least_cost(
             values in proptest::collection::vec(0.0f64..10.0, 1..11),
             least in 1usize..4,
             penalty in 0.1f64..20.0,
         ) {
-            let found = ends(&values, least, penalty);
+            let found = segment_ends(&values, least, penalty);
             for cuts in 0u32..1 << (values.len() - 1) {
                 let is_cut = |i: &usize| cuts >> (i - 1) & 1 == 1;
                 let mut other: Vec<usize> = (1..values.len()).filter(is_cut).collect();

@@ -1,11 +1,11 @@
-//! Random numbers for tests that count how often something holds.
+//! Draws random numbers for tests of statistical properties.
 
-/// Numbers that look drawn from a standard normal distribution: sums of twelve uniform ones would
-/// have no tails, so Box and Muller.
+/// Generator of standard normal numbers by the method of Box and Muller. Sums of uniform numbers
+/// would lack the tails.
 pub struct Normal(pub u64);
 
 impl Normal {
-    /// From 0 up to 1.
+    /// Draws a uniform number from 0 (inclusive) to 1 (exclusive).
     pub fn uniform(&mut self) -> f64 {
         // SplitMix64 (Steele et al. 2014).
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -15,6 +15,7 @@ impl Normal {
         ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// Draws a standard normal number.
     pub fn draw(&mut self) -> f64 {
         let (u, v) = (self.uniform().max(1e-300), self.uniform());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()

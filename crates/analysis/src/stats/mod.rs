@@ -1,5 +1,7 @@
-//! Statistics over repeats. The unit of replication is a fresh start of the subject, never a
-//! request.
+//! Computes statistics over repeats: medians, intervals and tests.
+//!
+//! The unit of replication is a fresh start of the subject, never a request. Requests of one start
+//! are not independent.
 
 pub mod changes;
 #[cfg(test)]
@@ -16,11 +18,11 @@ use serde::Serialize;
 use estimate::student;
 pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors, weighted_holm};
 pub(crate) use estimate::{are_skewed, scatter};
-pub use quantile::ranks;
+pub use quantile::rank_bounds;
 pub use trend::Trend;
 
-/// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say
-/// next to nothing (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+/// Fewest repeats, or pairs of repeats, for a confidence interval. Rank statistics of fewer are
+/// nearly useless (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
 /// One quantity over all repeats.
@@ -51,14 +53,14 @@ impl Repeated {
         }
     }
 
-    /// The interval where there is one, the range of the repeats otherwise.
+    /// Returns the interval, or the range of the repeats if there is no interval.
     #[must_use]
     pub fn spread(&self) -> Option<(f64, f64)> {
         self.interval.or(self.min.zip(self.max))
     }
 }
 
-/// The middle value, or the mean of the two middle ones; `None` without values.
+/// Returns the median: the middle value, or the mean of the two middle ones; `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -71,10 +73,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// 95 % interval of the median, between order statistics (Hettmansperger and Sheather, "Confidence
-/// intervals based on interpolated order statistics", 1986). It asks nothing of the distribution.
-/// For five values it is their range, which holds the median in 93.75 % of samples. A bootstrap's
-/// percentiles, used before, held it in 88 % of samples of seven.
+/// Returns the 95 % interval of the median, between order statistics (Hettmansperger and Sheather,
+/// "Confidence intervals based on interpolated order statistics", 1986).
+///
+/// It assumes nothing about the distribution. For five values it is their range, which contains the
+/// median in 93.75 % of samples. The percentile bootstrap contains it in only 88 % of samples of
+/// seven.
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
@@ -82,27 +86,27 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
-    let covered = covered_by_order_statistics(n);
-    // The innermost pair that covers enough, and how far the next one in may be gone towards.
-    let outer = covered.iter().rposition(|share| *share >= 1.0 - ALPHA).unwrap_or(0);
-    let inwards = match covered.get(outer + 1) {
-        Some(inner) if covered[outer] > 1.0 - ALPHA => {
-            let part = (covered[outer] - (1.0 - ALPHA)) / (covered[outer] - inner);
+    let coverage = order_statistics_coverage(n);
+    // The innermost pair with enough coverage, and how far to interpolate towards the next one.
+    let outer = coverage.iter().rposition(|share| *share >= 1.0 - ALPHA).unwrap_or(0);
+    let inward_share = match coverage.get(outer + 1) {
+        Some(inner) if coverage[outer] > 1.0 - ALPHA => {
+            let part = (coverage[outer] - (1.0 - ALPHA)) / (coverage[outer] - inner);
             let depth = (outer + 1) as f64;
             (n as f64 - depth) * part / (depth + (n as f64 - 2.0 * depth) * part)
         }
         _ => 0.0,
     };
-    let between = |near: f64, next: f64| near + (next - near) * inwards;
+    let between = |near: f64, next: f64| near + (next - near) * inward_share;
     let low = between(sorted[outer], sorted[outer + 1]);
     let high = between(sorted[n - 1 - outer], sorted[n - 2 - outer]);
     Some((low, high))
 }
 
-/// The chance that the median lies between the kth value from below and the kth from above, for k
-/// from 1 to half of `n`.
-fn covered_by_order_statistics(n: usize) -> Vec<f64> {
-    // For n tosses of a coin: the chance of exactly k heads, and of fewer. The former is a
+/// Returns, for k from 1 to half of `n`, the chance that the median lies between the kth smallest
+/// and the kth largest value.
+fn order_statistics_coverage(n: usize) -> Vec<f64> {
+    // The chances of exactly k, and of fewer, heads in n tosses of a coin. The former is a
     // logarithm because it may underflow.
     let mut exactly = -(n as f64) * std::f64::consts::LN_2;
     let mut fewer = 0.0;
@@ -114,15 +118,15 @@ fn covered_by_order_statistics(n: usize) -> Vec<f64> {
     (0..n / 2).map(step).collect()
 }
 
-/// Fewest pairs that can distinguish two subjects. Two of two in the same direction is a coin
-/// tossed twice.
+/// Fewest pairs that can distinguish two subjects. Two pairs have the same direction by chance in
+/// half of all cases.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
-/// With three or four pairs: the ratio that each pair must exceed. Three of three lie in the same
-/// direction by chance once in four (sign test), so the direction alone is not enough.
+/// The ratio that each of three or four pairs must exceed. Three pairs have the same direction by
+/// chance in a quarter of all cases (sign test), so the direction alone does not suffice.
 const FEW_PAIRS_APART: f64 = 1.05;
 
-/// Ratios of pairs: of the launches of one block, and, where these took turns, of rounds of turns.
+/// Ratios of pairs of launches, and of rounds of turns if the launches took turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
@@ -130,12 +134,12 @@ pub struct Pairs {
     pub rounds: Vec<Vec<f64>>,
 }
 
-/// When the values are checked that decide the number of repeats.
+/// When a run checks whether it has enough repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
-    /// Once, when all are there that were planned.
+    /// Once, after all planned repeats.
     AtTheEnd,
-    /// After each repeat: the run ends with the repeat that answered its question.
+    /// After each repeat. The run ends as soon as its question is answered.
     AfterEach,
 }
 
@@ -152,38 +156,36 @@ pub enum PairUnit {
 }
 
 impl Pairs {
-    /// The ratio with its interval: over launches where there are enough, else over rounds. `None`:
+    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`:
     /// there are too few of both.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
-        let of_launches = Estimate::from_pairs_at(looks, &self.launches)
+        let over_launches = Estimate::from_pairs_at(looks, &self.launches)
             .map(|estimate| (estimate, PairUnit::Launches));
-        of_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
+        over_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
-    /// Returns the chance of such launches if there is no difference. Rounds do not count: the
-    /// rounds of a few starts would distinguish two equal servers whose starts differ by 2 %.
-    /// `None`: fewer than three launches, or one has no ratio.
+    /// Returns the p-value of the launches; `None`: fewer than three, or one has no ratio. Rounds
+    /// are not used: they would distinguish equal servers whose starts differ by 2 %.
     #[must_use]
     pub fn chance(&self, looks: Looks) -> Option<f64> {
         Estimate::chance(looks, &self.launches)
     }
 
-    /// Whether the pairs distinguish two subjects. `p` decides: the chance of such launches
-    /// ([`Pairs::chance`]), corrected for all other comparisons made with them. Three or four
-    /// launches reach it only if they are very even. For them it is also enough that all differ in
-    /// the same direction, each by more than 5 %.
+    /// Whether the pairs distinguish two subjects. `p`: the p-value of [`Pairs::chance`], corrected
+    /// for all comparisons made together. For three or four launches it also suffices that all
+    /// differ in the same direction, each by more than 5 %.
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
-        let by_more_than = |least: f64| {
+        let all_beyond = |least: f64| {
             logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
         };
-        let is_shown = p.is_some_and(|p| p < ALPHA);
+        let is_significant = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
             n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
-            n if n < REPEATS_FOR_INTERVAL => by_more_than(FEW_PAIRS_APART.ln()) || is_shown,
-            _ => is_shown,
+            n if n < REPEATS_FOR_INTERVAL => all_beyond(FEW_PAIRS_APART.ln()) || is_significant,
+            _ => is_significant,
         }
     }
 
@@ -206,20 +208,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn three_repeats_have_a_range_and_no_interval() {
+    fn three_repeats_have_range_and_no_interval() {
         let three = Repeated::new(vec![3.0, 1.0, 2.0]);
         assert_eq!(
             (three.median, three.spread(), three.interval),
             (Some(2.0), Some((1.0, 3.0)), None)
         );
-        let none = Repeated::new(vec![]);
-        assert_eq!((none.median, none.spread()), (None, None));
+        let empty = Repeated::new(vec![]);
+        assert_eq!((empty.median, empty.spread()), (None, None));
         assert_eq!(median(&[1.0, 2.0, 3.0, 10.0]), Some(2.5));
     }
 
     #[test]
-    fn pairs_decide_not_ranges() {
-        // From a run of real servers: the ranges overlap, but in every block one is far ahead.
+    fn are_apart_uses_pairs_and_not_ranges() {
+        // Values of a real run: the ranges overlap, but one server is far ahead in every block.
         assert!(are_apart(&[111.8 / 94.5, 110.1 / 63.9, 88.7 / 62.9]));
         for (ratios, apart) in [
             (&[][..], false),
@@ -233,8 +235,8 @@ mod tests {
             (&[0.9, 0.9, 0.9, 1.1], false),
             (&[f64::NAN, 0.0, 2.0, 2.0], false),
             (&[f64::INFINITY, 2.0, 2.0], false),
-            // From five pairs on the interval decides: the same direction for all is neither needed
-            // nor enough.
+            // From five pairs on the test decides. The same direction is neither necessary nor
+            // sufficient.
             (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
             (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
@@ -250,17 +252,17 @@ mod tests {
     }
 
     #[test]
-    fn interval_of_a_median_lies_between_order_statistics() {
+    fn median_interval_lies_between_order_statistics() {
         let values: Vec<f64> = (1..=99).map(f64::from).collect();
         let (low, high) = Repeated::new(values.clone()).interval.unwrap();
         // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
         assert!((low - 40.25).abs() < 2.0 && (high - 59.75).abs() < 2.0, "{low} {high}");
-        // The 2nd and the 9th of ten values hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of
-        // the way from one to the other.
+        // The 2nd and 9th of ten values cover 97.85 %, and the 3rd and 8th cover 89.06 %. The
+        // interval is interpolated by 0.6577 between them.
         let (low, high) = interval(&[10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
         assert!((low - 2.6577).abs() < 1e-4 && (high - 8.3423).abs() < 1e-4, "{low} {high}");
         assert_eq!(interval(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some((1.0, 5.0)), "the range");
-        // With so many values the chance of a single one underflows.
+        // With 3,000 values the chance of exactly k heads underflows.
         let many: Vec<f64> = (0..3000).map(f64::from).collect();
         let (low, high) = interval(&many).unwrap();
         // The binomial's normal approximation: 1,499.5 ± 1.96 · √3000 / 2.
@@ -270,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn interval_holds_the_median_and_lies_in_the_range(
+        fn median_interval_contains_median_within_range(
             values in proptest::collection::vec(1.0f64..1e6, 5..20),
         ) {
             let q = Repeated::new(values);

@@ -1,101 +1,106 @@
-//! Tests that ask nothing of a distribution but that it would be the same if the sides changed
-//! places (Fisher 1935, Pitman 1937).
+//! Computes permutation tests (Fisher 1935, Pitman 1937).
+//!
+//! They assume only that the sides are exchangeable if they do not differ, and nothing else about
+//! the distribution.
 
 use statrs::function::factorial::ln_factorial;
 
-/// Most arrangements that are enumerated: 2¹⁶. With more, a test of normal logarithms gives the
-/// same result.
-const ARRANGEMENTS: u64 = 1 << 16;
+/// Most arrangements that are enumerated: 2¹⁶. With more, a t-test of the logarithms gives the same
+/// result.
+const MAX_ARRANGEMENTS: u64 = 1 << 16;
 
-/// Means that differ by less than this share of the observed one are the same: sums in another
-/// order are not equal to the last bit.
+/// Relative difference below which means are equal. Sums in another order differ in their last
+/// bits.
 const ROUNDING: f64 = 1e-9;
 
-/// Returns the chance that differences of pairs have a mean at least as far from 0 as theirs, if
-/// each sign is equally likely. All signs are enumerated. With n pairs it is never below 2^(1 − n),
-/// so that five cannot be below 5 %. `None`: no pairs, more than 16, or one is no number.
+/// Returns the chance that differences of pairs have a mean at least as far from 0 as observed, if
+/// each sign is equally likely. All signs are enumerated. With n pairs it is at least 2^(1 − n), so
+/// five pairs cannot reach 5 %. `None`: no pairs, more than 16, or a value is not finite.
 #[must_use]
 pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
-    if n == 0 || !differences.iter().all(|d| d.is_finite()) || n > ARRANGEMENTS.ilog2() as usize {
+    if n == 0 || !differences.iter().all(|d| d.is_finite()) || n > MAX_ARRANGEMENTS.ilog2() as usize
+    {
         return None;
     }
     let least = differences.iter().sum::<f64>().abs() * (1.0 - ROUNDING);
     let sum = |signs: u64| -> f64 {
         differences.iter().enumerate().map(|(i, d)| if signs >> i & 1 == 1 { -d } else { *d }).sum()
     };
-    let as_far = (0..1u64 << n).filter(|signs| sum(*signs).abs() >= least).count();
-    Some(as_far as f64 / (1u64 << n) as f64)
+    let as_extreme = (0..1u64 << n).filter(|signs| sum(*signs).abs() >= least).count();
+    Some(as_extreme as f64 / (1u64 << n) as f64)
 }
 
-/// Returns the chance that two samples have means at least as far apart as theirs, if each value
-/// may belong to either. All divisions are enumerated. `None`: one is empty, there are more than
-/// 65,536 divisions, or a value is no number.
+/// Returns the chance that two samples have means at least as far apart as observed, if each value
+/// may belong to either sample. All divisions are enumerated. `None`: one is empty, there are more
+/// than 65,536 divisions, or a value is not finite.
 #[must_use]
 pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
-    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
     if a.is_empty()
         || b.is_empty()
-        || all.len() > 63
-        || !all.iter().all(|value| value.is_finite())
-        || choices(all.len() as u64, a.len() as u64) > ARRANGEMENTS
+        || pooled.len() > 63
+        || !pooled.iter().all(|value| value.is_finite())
+        || choice_count(pooled.len() as u64, a.len() as u64) > MAX_ARRANGEMENTS
     {
         return None;
     }
-    let total: f64 = all.iter().sum();
-    let apart = |of_a: f64| of_a / a.len() as f64 - (total - of_a) / b.len() as f64;
-    let least = apart(a.iter().sum()).abs() * (1.0 - ROUNDING);
-    let (mut as_far, mut looked_at) = (0u64, 0u64);
-    each_choice(&all, a.len(), 0.0, &mut |of_a| {
-        looked_at += 1;
-        as_far += u64::from(apart(of_a).abs() >= least);
+    let total: f64 = pooled.iter().sum();
+    let mean_difference = |sum_a: f64| sum_a / a.len() as f64 - (total - sum_a) / b.len() as f64;
+    let least = mean_difference(a.iter().sum()).abs() * (1.0 - ROUNDING);
+    let (mut as_extreme, mut divisions) = (0u64, 0u64);
+    visit_choice_sums(&pooled, a.len(), 0.0, &mut |sum_a| {
+        divisions += 1;
+        as_extreme += u64::from(mean_difference(sum_a).abs() >= least);
     });
-    Some(as_far as f64 / looked_at as f64)
+    Some(as_extreme as f64 / divisions as f64)
 }
 
-/// The chance that so many more of the second's are marked, by all ways to give the marks to both;
-/// for both directions, so twice that of one (Fisher's exact test). Each: how many are marked, and
-/// of how many.
+/// Returns the chance that at least this many items of `b` are marked, if the marks are distributed
+/// at random (Fisher's exact test). The one-sided chance is doubled for both directions. Arguments:
+/// the number of marked items, and of all items.
 #[must_use]
 pub fn counts_chance((marked_a, all_a): (usize, usize), (marked_b, all_b): (usize, usize)) -> f64 {
     let (all, marked) = ((all_a + all_b) as u64, (marked_a + marked_b) as u64);
-    let ln_choices = |n: u64, of: u64| ln_factorial(n) - ln_factorial(of) - ln_factorial(n - of);
+    let ln_choices =
+        |n: u64, chosen: u64| ln_factorial(n) - ln_factorial(chosen) - ln_factorial(n - chosen);
     let chance = |in_b: u64| {
         (ln_choices(all_b as u64, in_b) + ln_choices(all_a as u64, marked - in_b)
             - ln_choices(all, marked))
         .exp()
     };
     let least = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
-    let of_one: f64 = (least..=marked.min(all_b as u64)).map(chance).sum();
-    (2.0 * of_one).min(1.0)
+    let one_sided: f64 = (least..=marked.min(all_b as u64)).map(chance).sum();
+    (2.0 * one_sided).min(1.0)
 }
 
-/// The sum of each choice of so many of the values, added to `sum`.
-fn each_choice(values: &[f64], of: usize, sum: f64, on: &mut impl FnMut(f64)) {
-    if of == 0 {
-        on(sum);
+/// Calls `visit` with the sum of each choice of `chosen` values, added to `sum`.
+fn visit_choice_sums(values: &[f64], chosen: usize, sum: f64, visit: &mut impl FnMut(f64)) {
+    if chosen == 0 {
+        visit(sum);
     } else if let Some((first, rest)) = values.split_first()
-        && of <= values.len()
+        && chosen <= values.len()
     {
-        each_choice(rest, of - 1, sum + first, on);
-        each_choice(rest, of, sum, on);
+        visit_choice_sums(rest, chosen - 1, sum + first, visit);
+        visit_choice_sums(rest, chosen, sum, visit);
     }
 }
 
-/// In how many ways `of` things are chosen from `n`; at most what a number holds.
-fn choices(n: u64, of: u64) -> u64 {
-    (0..of.min(n - of)).fold(1u64, |ways, k| ways.saturating_mul(n - k) / (k + 1))
+/// Returns the binomial coefficient: the number of ways to choose `chosen` of `n` items, or
+/// [`u64::MAX`] if it is larger.
+fn choice_count(n: u64, chosen: u64) -> u64 {
+    (0..chosen.min(n - chosen)).fold(1u64, |ways, k| ways.saturating_mul(n - k) / (k + 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// By hand: five marks among ten in 252 ways, of which one gives all to the second.
+    /// Five marks among ten items have 252 arrangements. In one of them the second side has all.
     #[test]
-    fn marks_are_counted_by_all_ways_to_give_them() {
+    fn counts_chance_is_doubled_one_sided_chance() {
         assert!((counts_chance((0, 5), (5, 5)) - 2.0 / 252.0).abs() < 1e-12);
-        // Four marks among ten in 210 ways, of which five give all to the second.
+        // Four marks have 210 arrangements. In five of them the second side has all.
         assert!((counts_chance((0, 5), (4, 5)) - 2.0 * 5.0 / 210.0).abs() < 1e-12);
         assert_eq!(
             (
@@ -108,20 +113,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_exchanged() {
-        let none = [f64::NEG_INFINITY; 5];
+    fn permutation_rejects_infinite_values() {
+        let infinite = [f64::NEG_INFINITY; 5];
         assert_eq!(
-            (samples_chance(&none, &[1.0, 2.0, 3.0, 4.0, 5.0]), pairs_chance(&none)),
+            (samples_chance(&infinite, &[1.0, 2.0, 3.0, 4.0, 5.0]), pairs_chance(&infinite)),
             (None, None)
         );
     }
 
     /// Made by `tests/vectors/verdicts.py` with scipy.
     #[test]
-    fn signs_are_those_of_scipy() {
-        let all: serde_json::Value =
+    fn pairs_chance_matches_scipy() {
+        let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
-        let cases = all["sign_flips"].as_array().unwrap();
+        let cases = vectors["sign_flips"].as_array().unwrap();
         assert!(cases.len() >= 10);
         for case in cases {
             let logs: Vec<f64> =
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_all_say_the_same_are_two_of_all_signs() {
+    fn pairs_chance_of_equal_signs_is_least_possible() {
         assert_eq!(pairs_chance(&[0.1; 5]), Some(2.0 / 32.0));
         assert_eq!(pairs_chance(&[-0.1, -0.2, -0.3]), Some(2.0 / 8.0));
         assert_eq!(pairs_chance(&[0.1, -0.1]), Some(1.0));
@@ -139,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn two_samples_apart_are_two_of_all_divisions() {
+    fn samples_chance_of_separate_samples_is_least_possible() {
         assert_eq!(samples_chance(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), Some(2.0 / 20.0));
         // Groups of unequal sizes have no mirror image.
         assert_eq!(samples_chance(&[1.0, 2.0], &[4.0, 5.0, 6.0]), Some(1.0 / 10.0));
@@ -151,13 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_counted() {
-        assert_eq!((choices(5, 2), choices(20, 10), choices(3, 0)), (10, 184_756, 1));
-        let mut seen = 0;
-        each_choice(&[1.0; 8], 3, 0.0, &mut |sum| {
+    fn choice_sums_visit_every_choice_once() {
+        assert_eq!(
+            (choice_count(5, 2), choice_count(20, 10), choice_count(3, 0)),
+            (10, 184_756, 1)
+        );
+        let mut visited = 0;
+        visit_choice_sums(&[1.0; 8], 3, 0.0, &mut |sum| {
             assert_eq!(sum, 3.0);
-            seen += 1;
+            visited += 1;
         });
-        assert_eq!(seen, choices(8, 3));
+        assert_eq!(visited, choice_count(8, 3));
     }
 }

@@ -1,18 +1,19 @@
-//! Growth of throughput with the number of requests at once.
+//! Models the growth of throughput with the number of requests in flight: the Universal Scalability
+//! Law, and the knee of a curve.
 
 use statrs::distribution::ContinuousCDF as _;
 
 use super::{ALPHA, median, student};
 
-/// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` at once,
-/// throughput is λn / (1 + σ(n − 1) + κn(n − 1)).
+/// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` requests
+/// in flight, throughput is λn / (1 + σ(n − 1) + κn(n − 1)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Law {
-    /// Throughput with one.
+    /// Throughput with one request in flight.
     pub lambda: f64,
-    /// Contention: the share of work that only one can do at a time.
+    /// Contention: share of the work that is serial.
     pub sigma: f64,
-    /// Coherency: what each costs each other.
+    /// Coherency: cost of each pair of requests in flight.
     pub kappa: f64,
 }
 
@@ -22,8 +23,8 @@ impl Law {
         self.lambda * n / slowdown(n, self.sigma, self.kappa)
     }
 
-    /// Where throughput is the highest: 1 where each more takes from the first. `None`: it never
-    /// falls.
+    /// Returns the number of requests in flight with the highest throughput, at least 1; `None`:
+    /// throughput never falls.
     #[must_use]
     pub fn peak(&self) -> Option<f64> {
         let falls = self.kappa > 0.0 || self.sigma > 1.0;
@@ -33,7 +34,7 @@ impl Law {
         })
     }
 
-    /// Throughput that it nears or reaches, however many; `None`: it grows for ever.
+    /// Returns the highest throughput, or its limit; `None`: it grows without limit.
     #[must_use]
     pub fn max_throughput(&self) -> Option<f64> {
         match self.peak() {
@@ -42,9 +43,9 @@ impl Law {
         }
     }
 
-    /// The law that points (how many, throughput) follow the closest, by the squares of the
-    /// logarithms' residuals. No coefficient is negative. `None`: there are fewer than three
-    /// levels, or a value is not a positive number.
+    /// Fits the law to points (requests in flight, throughput), by least squares of the logarithms,
+    /// without negative coefficients. `None`: there are fewer than three levels, or a value is not
+    /// a positive number.
     #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
         let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
@@ -55,26 +56,31 @@ impl Law {
         if levels.len() < 3 || !are_positive {
             return None;
         }
-        let most = levels.last().copied().unwrap_or(1.0);
-        let starts = [(0.1, 1e-2 / most), (0.01, 1e-4), (0.5, 1e-6), (1e-3, 1.0 / (most * most))];
-        Some(Law::closest(points, &starts, Search::EXACT))
+        let highest_level = levels.last().copied().unwrap_or(1.0);
+        let starts = [
+            (0.1, 1e-2 / highest_level),
+            (0.01, 1e-4),
+            (0.5, 1e-6),
+            (1e-3, 1.0 / (highest_level * highest_level)),
+        ];
+        Some(Law::fit_from(points, &starts, Search::EXACT))
     }
 
-    /// The law of points that nearly follow this one, such as some of those that it was fitted to:
-    /// to three digits or more, and quicker.
+    /// Fits the law to points that nearly follow this one, such as a subset of its own points. It
+    /// is faster than [`Law::fit`], and exact to three digits or more.
     #[must_use]
     pub fn refit(&self, points: &[(f64, f64)]) -> Law {
         let start = (self.sigma.max(1e-6), self.kappa.max(1e-9));
-        Law::closest(points, &[start], Search::QUICK)
+        Law::fit_from(points, &[start], Search::QUICK)
     }
 
-    fn closest(points: &[(f64, f64)], starts: &[(f64, f64)], search: Search) -> Law {
-        // Each coefficient free, or held at 0, where the best may lie.
+    fn fit_from(points: &[(f64, f64)], starts: &[(f64, f64)], search: Search) -> Law {
+        // The best fit may have a coefficient of 0, so fits with one held at 0 are tried, too.
         let free = [(true, true), (true, false), (false, true)];
-        let tries = free
-            .into_iter()
-            .flat_map(|free| starts.iter().map(move |start| descend(points, *start, free, search)));
-        let best = tries.fold((0.0, 0.0), |best, next| {
+        let fits = free.into_iter().flat_map(|free| {
+            starts.iter().map(move |start| minimize(points, *start, free, search))
+        });
+        let best = fits.fold((0.0, 0.0), |best, next| {
             if cost(points, next) < cost(points, best) { next } else { best }
         });
         Law { lambda: lambda(points, best), sigma: best.0, kappa: best.1 }
@@ -85,7 +91,7 @@ impl Law {
 #[derive(Clone, Copy)]
 struct Search {
     steps: usize,
-    /// The share of the cost by which the last step may still have lowered it.
+    /// Largest relative decrease of the cost in the last step.
     tolerance: f64,
 }
 
@@ -98,7 +104,7 @@ fn slowdown(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// The logarithm of λ that suits the coefficients best is the mean of what it would be by each
+/// Returns the logarithm of the best λ for these coefficients: the mean of its value for each
 /// point.
 fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
     let by_point = points.iter().map(|(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln());
@@ -109,7 +115,7 @@ fn lambda(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
     log_lambda(points, coefficients).exp()
 }
 
-/// Sum of the squared residuals of the logarithms.
+/// Returns the sum of the squared residuals of the logarithms.
 fn cost(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
     residuals(points, coefficients).map(|r| r * r).sum()
 }
@@ -119,25 +125,28 @@ fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator
     points.iter().map(move |(n, x)| (x * slowdown(*n, sigma, kappa) / n).ln() - mean)
 }
 
-/// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are
-/// free, which keeps them positive.
-fn descend(
+/// Minimizes the cost from a start by the method of Levenberg and Marquardt. The logarithms of the
+/// free coefficients vary, which keeps the coefficients positive.
+fn minimize(
     points: &[(f64, f64)],
     start: (f64, f64),
     (free_s, free_k): (bool, bool),
     search: Search,
 ) -> (f64, f64) {
-    let mut at = (if free_s { start.0 } else { 0.0 }, if free_k { start.1 } else { 0.0 });
-    let (mut damping, mut now) = (1e-3, cost(points, at));
+    let mut current = (if free_s { start.0 } else { 0.0 }, if free_k { start.1 } else { 0.0 });
+    let (mut damping, mut current_cost) = (1e-3, cost(points, current));
     for _ in 0..search.steps {
-        let (gradient, curvature) = slopes(points, at);
+        let (gradient, curvature) = gradient_and_curvature(points, current);
         let step = solve(curvature, gradient, damping, (free_s, free_k));
-        let next =
-            (at.0 * (-step.0).clamp(-5.0, 5.0).exp(), at.1 * (-step.1).clamp(-5.0, 5.0).exp());
-        let then = cost(points, next);
-        if then <= now {
-            let is_done = now - then <= search.tolerance * now.max(1e-300) && damping < 1e-4;
-            (at, now, damping) = (next, then, (damping / 4.0).max(1e-15));
+        let next = (
+            current.0 * (-step.0).clamp(-5.0, 5.0).exp(),
+            current.1 * (-step.1).clamp(-5.0, 5.0).exp(),
+        );
+        let next_cost = cost(points, next);
+        if next_cost <= current_cost {
+            let is_done = current_cost - next_cost <= search.tolerance * current_cost.max(1e-300)
+                && damping < 1e-4;
+            (current, current_cost, damping) = (next, next_cost, (damping / 4.0).max(1e-15));
             if is_done {
                 break;
             }
@@ -148,23 +157,29 @@ fn descend(
             }
         }
     }
-    at
+    current
 }
 
-/// The gradient of half the cost by the logarithms of the coefficients, and Gauss and Newton's part
-/// of its curvature: (σσ, σκ, κκ).
-fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f64, f64, f64)) {
-    let by = |n: f64| {
+/// Returns the gradient of half the cost by the logarithms of the coefficients, and the
+/// Gauss-Newton approximation of its curvature: (σσ, σκ, κκ).
+fn gradient_and_curvature(
+    points: &[(f64, f64)],
+    (sigma, kappa): (f64, f64),
+) -> ((f64, f64), (f64, f64, f64)) {
+    let scaled_gradient = |n: f64| {
         let slowed = slowdown(n, sigma, kappa);
         (sigma * (n - 1.0) / slowed, kappa * n * (n - 1.0) / slowed)
     };
     let count = points.len() as f64;
-    let mean = points.iter().map(|(n, _)| by(*n)).fold((0.0, 0.0), |(a, b), (s, k)| (a + s, b + k));
+    let mean = points
+        .iter()
+        .map(|(n, _)| scaled_gradient(*n))
+        .fold((0.0, 0.0), |(a, b), (s, k)| (a + s, b + k));
     let (mean_s, mean_k) = (mean.0 / count, mean.1 / count);
     let mut gradient = (0.0, 0.0);
     let mut curvature = (0.0, 0.0, 0.0);
     for ((n, _), residual) in points.iter().zip(residuals(points, (sigma, kappa))) {
-        let (s, k) = by(*n);
+        let (s, k) = scaled_gradient(*n);
         let (s, k) = (s - mean_s, k - mean_k);
         gradient = (gradient.0 + residual * s, gradient.1 + residual * k);
         curvature = (curvature.0 + s * s, curvature.1 + s * k, curvature.2 + k * k);
@@ -172,6 +187,7 @@ fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f6
     (gradient, curvature)
 }
 
+/// Returns the damped Newton step of the free coefficients.
 fn solve(
     (ss, sk, kk): (f64, f64, f64),
     (s, k): (f64, f64),
@@ -190,50 +206,55 @@ fn solve(
     }
 }
 
-/// One measured value of a curve: its block, how many at once, and the throughput.
+/// One measured value of a curve: its block, the requests in flight, and the throughput.
 pub type ScalingPoint = (u32, f64, f64);
 
-/// The knee of a curve of throughput: the level from which on more at once brings little. It is the
-/// point that lies the farthest above the line from the first to the last that rises, both scaled
-/// to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels by their logarithm.
-/// `None`: fewer than four levels, no rise by 5 %, no point above the line by a tenth of the rise,
-/// or none by more than the noise; the noise of a single repeat is not known.
+/// Returns the knee of a throughput curve: the level above which more requests in flight add
+/// little.
+///
+/// It is the point farthest above the line from the first to the highest level, with logarithmic
+/// levels and both axes scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011).
+/// `None`: fewer than four levels, a rise below 5 %, or no point above the line by more than a
+/// tenth of the rise and more than the noise. The noise of a single repeat is unknown.
 #[must_use]
 pub fn knee(points: &[ScalingPoint]) -> Option<f64> {
-    const ABOVE: f64 = 0.1;
-    const RISE: f64 = 1.05;
+    const MIN_HEIGHT: f64 = 0.1;
+    const MIN_RISE: f64 = 1.05;
     let curve = Curve::new(points)?;
     let top = curve.levels.iter().enumerate().max_by(|(_, a), (_, b)| a.rps.total_cmp(&b.rps))?.0;
     let (first, last, highest) = (*curve.levels.first()?, *curve.levels.last()?, curve.levels[top]);
-    if curve.levels.len() < 4 || highest.rps < first.rps * RISE {
+    if curve.levels.len() < 4 || highest.rps < first.rps * MIN_RISE {
         return None;
     }
-    let along = |at: &Level| (at.log_n - first.log_n) / (last.log_n - first.log_n);
-    let above = |at: &Level| (at.rps - first.rps) / (highest.rps - first.rps) - along(at);
-    let knee = curve.levels.iter().max_by(|a, b| above(a).total_cmp(&above(b)))?;
-    let height = above(knee) * (highest.rps - first.rps);
-    let parts = [(1.0, *knee), (1.0 - along(knee), first), (along(knee), highest)];
-    (above(knee) >= ABOVE && height > curve.chance(&parts)?).then(|| knee.log_n.exp())
+    let relative_position = |at: &Level| (at.log_n - first.log_n) / (last.log_n - first.log_n);
+    let height_above_line =
+        |at: &Level| (at.rps - first.rps) / (highest.rps - first.rps) - relative_position(at);
+    let knee =
+        curve.levels.iter().max_by(|a, b| height_above_line(a).total_cmp(&height_above_line(b)))?;
+    let height = height_above_line(knee) * (highest.rps - first.rps);
+    let parts =
+        [(1.0, *knee), (1.0 - relative_position(knee), first), (relative_position(knee), highest)];
+    (height_above_line(knee) >= MIN_HEIGHT && height > curve.noise_bound(&parts)?)
+        .then(|| knee.log_n.exp())
 }
 
-/// The levels of a curve, and how far its values scatter about them.
+/// The levels of a curve, and the scatter of its values about them.
 struct Curve {
     levels: Vec<Level>,
-    /// Standard deviation of the logarithm of a value, and the degrees of freedom of that. `None`:
-    /// not known.
+    /// Standard deviation of the logarithm of a value, and its degrees of freedom; `None`: unknown.
     noise: Option<(f64, f64)>,
 }
 
 #[derive(Clone, Copy)]
 struct Level {
     log_n: f64,
-    /// Median of its values, each freed from what its block has in common over all levels.
+    /// Median of its values, each corrected for the mean effect of its block.
     rps: f64,
     repeats: f64,
 }
 
 impl Curve {
-    /// `None`: a value is not positive, or there are no values.
+    /// Computes the levels of points; `None`: a value is not positive, or there are no values.
     fn new(points: &[ScalingPoint]) -> Option<Curve> {
         if points.is_empty()
             || points.iter().any(|(_, n, x)| !(*n > 0.0 && *x > 0.0 && x.is_finite()))
@@ -249,30 +270,32 @@ impl Curve {
         let mean = |logs: Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
         let means: Vec<f64> =
             levels.iter().map(|level| mean(logs_at(points, *level).collect())).collect();
-        let place =
+        let level_index =
             |n: f64| levels.iter().position(|level| *level == n).expect("each has its level");
-        let of_block = |block: u32| {
-            let own = points.iter().filter(|(own, ..)| *own == block);
-            mean(own.map(|(_, n, x)| x.ln() - means[place(*n)]).collect())
+        let block_effect = |block: u32| {
+            let points_of_block =
+                points.iter().filter(|(points_of_block, ..)| *points_of_block == block);
+            mean(points_of_block.map(|(_, n, x)| x.ln() - means[level_index(*n)]).collect())
         };
-        let freed: Vec<ScalingPoint> = points
+        let corrected: Vec<ScalingPoint> = points
             .iter()
-            .map(|(block, n, x)| (*block, *n, (x.ln() - of_block(*block)).exp()))
+            .map(|(block, n, x)| (*block, *n, (x.ln() - block_effect(*block)).exp()))
             .collect();
-        let squares: f64 = freed.iter().map(|(_, n, x)| (x.ln() - means[place(*n)]).powi(2)).sum();
+        let squares: f64 =
+            corrected.iter().map(|(_, n, x)| (x.ln() - means[level_index(*n)]).powi(2)).sum();
         let freedom = (points.len() + 1) as f64 - (levels.len() + blocks.len()) as f64;
         let level = |n: &f64| {
-            let values: Vec<f64> = logs_at(&freed, *n).map(f64::exp).collect();
+            let values: Vec<f64> = logs_at(&corrected, *n).map(f64::exp).collect();
             Some(Level { log_n: n.ln(), rps: median(&values)?, repeats: values.len() as f64 })
         };
         let noise = (freedom >= 1.0).then(|| ((squares / freedom).sqrt(), freedom));
         Some(Curve { levels: levels.iter().filter_map(level).collect(), noise })
     }
 
-    /// Bound that a weighted sum of levels exceeds by chance in one curve of twenty, whichever two
-    /// levels are the highest and the knee (Bonferroni). A median has the variance of a mean times
-    /// π / 2. `None`: the noise is not known.
-    fn chance(&self, parts: &[(f64, Level)]) -> Option<f64> {
+    /// Returns the bound that a weighted sum of levels exceeds by chance in one curve of twenty,
+    /// corrected for all choices of highest level and knee (Bonferroni). The variance of a median
+    /// is π / 2 times that of a mean. `None`: the noise is unknown.
+    fn noise_bound(&self, parts: &[(f64, Level)]) -> Option<f64> {
         let (noise, freedom) = self.noise?;
         let levels = self.levels.len() as f64;
         let variance: f64 =
@@ -301,10 +324,10 @@ mod tests {
 
     /// Made by `tests/vectors/verdicts.py` with scipy.
     #[test]
-    fn fits_are_those_of_scipy() {
-        let all: Value =
+    fn law_fit_matches_scipy() {
+        let vectors: Value =
             serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
-        let cases = all["usl"].as_array().unwrap();
+        let cases = vectors["usl"].as_array().unwrap();
         assert!(cases.len() >= 8);
         for case in cases {
             let list = |key: &str| -> Vec<f64> {
@@ -312,22 +335,22 @@ mod tests {
             };
             let points: Vec<(f64, f64)> = list("n").into_iter().zip(list("x")).collect();
             let law = Law::fit(&points).unwrap();
-            let near = |own: f64, key: &str, least: f64| {
-                let theirs = case[key].as_f64().unwrap();
+            let assert_near = |own: f64, key: &str, least: f64| {
+                let expected = case[key].as_f64().unwrap();
                 assert!(
-                    (own - theirs).abs() <= 1e-5 * theirs.abs() + least,
-                    "{key}: {own} and {theirs} in {case}"
+                    (own - expected).abs() <= 1e-5 * expected.abs() + least,
+                    "{key}: {own} and {expected} in {case}"
                 );
             };
-            near(law.lambda, "lambda", 1e-9);
-            near(law.sigma, "sigma", 1e-8);
-            near(law.kappa, "kappa", 1e-10);
-            near(cost(&points, (law.sigma, law.kappa)), "cost", 1e-12);
+            assert_near(law.lambda, "lambda", 1e-9);
+            assert_near(law.sigma, "sigma", 1e-8);
+            assert_near(law.kappa, "kappa", 1e-10);
+            assert_near(cost(&points, (law.sigma, law.kappa)), "cost", 1e-12);
         }
     }
 
     #[test]
-    fn law_is_found_in_its_own_points() {
+    fn law_fit_recovers_exact_law() {
         for truth in [
             Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 },
             Law { lambda: 40.0, sigma: 0.3, kappa: 0.0 },
@@ -344,24 +367,23 @@ mod tests {
             law.max_throughput().unwrap() >= law.throughput(90.0)
                 && law.max_throughput().unwrap() >= law.throughput(110.0)
         );
-        let grows = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
-        assert_eq!((grows.peak(), grows.max_throughput()), (None, None));
-        assert_eq!(Law { sigma: 0.5, ..grows }.max_throughput(), Some(20.0));
-        // One that is full with a single request: whatever noise makes of its coefficient, it falls
-        // from there on.
+        let growing = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
+        assert_eq!((growing.peak(), growing.max_throughput()), (None, None));
+        assert_eq!(Law { sigma: 0.5, ..growing }.max_throughput(), Some(20.0));
+        // If a single request saturates the server, throughput falls from one request in flight on.
         for sigma in [1.0, 1.5] {
-            let full = Law { sigma, kappa: 1e-3, ..grows };
+            let full = Law { sigma, kappa: 1e-3, ..growing };
             assert_eq!((full.peak(), full.max_throughput()), (Some(1.0), Some(full.lambda)));
         }
-        assert_eq!(Law { sigma: 1.5, ..grows }.peak(), Some(1.0));
+        assert_eq!(Law { sigma: 1.5, ..growing }.peak(), Some(1.0));
         assert_eq!(
-            (Law { sigma: 1.0, ..grows }.peak(), Law { sigma: 1.0, ..grows }.max_throughput()),
-            (None, Some(grows.lambda))
+            (Law { sigma: 1.0, ..growing }.peak(), Law { sigma: 1.0, ..growing }.max_throughput()),
+            (None, Some(growing.lambda))
         );
     }
 
     #[test]
-    fn law_is_found_through_noise() {
+    fn law_fit_recovers_law_with_noise() {
         let truth = Law { lambda: 1000.0, sigma: 0.05, kappa: 2e-4 };
         let mut normal = Normal(5);
         for _ in 0..50 {
@@ -377,49 +399,50 @@ mod tests {
     }
 
     #[test]
-    fn no_law_is_fitted_to_what_cannot_have_one() {
+    fn law_fit_requires_three_positive_levels() {
         assert_eq!(Law::fit(&[(1.0, 1.0), (2.0, 2.0), (2.0, 2.1)]), None);
         assert_eq!(Law::fit(&[(1.0, 1.0), (2.0, 0.0), (4.0, 2.0)]), None);
         assert_eq!(Law::fit(&[(0.0, 1.0), (2.0, 1.0), (4.0, 2.0)]), None);
     }
 
-    /// Three repeats of a curve, with noise of so much.
+    /// Returns noisy repeats of a curve.
     fn repeats(values: &[f64], noise: f64, repeats: u32, normal: &mut Normal) -> Vec<ScalingPoint> {
-        let of_block = |block: u32| {
+        let block_effect = |block: u32| {
             let start = (0.05 * normal.draw()).exp();
             let each = LEVELS.into_iter().zip(values);
             each.map(|(n, x)| (block, n, x * start * (noise * normal.draw()).exp()))
                 .collect::<Vec<_>>()
         };
-        (0..repeats).flat_map(of_block).collect()
+        (0..repeats).flat_map(block_effect).collect()
     }
 
     #[test]
-    fn knee_is_where_more_brings_little() {
-        let of = |values: &[f64]| knee(&repeats(values, 1e-4, 3, &mut Normal(1)));
-        let near = |found: Option<f64>, level: f64| (found.unwrap() - level).abs() < 1e-9;
-        assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));
-        assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.0, 7.0, 6.0, 4.0]), 8.0));
-        assert_eq!(of(&[5.0; 8]), None, "full with one");
+    fn knee_is_where_growth_ends() {
+        let knee_of = |values: &[f64]| knee(&repeats(values, 1e-4, 3, &mut Normal(1)));
+        let is_near = |found: Option<f64>, level: f64| (found.unwrap() - level).abs() < 1e-9;
+        assert!(is_near(knee_of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));
+        assert!(is_near(knee_of(&[1.0, 2.0, 4.0, 8.0, 8.0, 7.0, 6.0, 4.0]), 8.0));
+        assert_eq!(knee_of(&[5.0; 8]), None, "full with one");
         assert_eq!(
-            of(&[5.0, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2, 5.2]),
+            knee_of(&[5.0, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2, 5.2]),
             None,
             "full with one but for 4 %"
         );
-        assert_eq!(of(&[1.0, 2.0, 3.0]), None);
-        assert_eq!(of(&[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), None);
-        let one = repeats(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1], 1e-4, 1, &mut Normal(1));
-        assert_eq!(knee(&one), None, "the noise of one repeat is not known");
+        assert_eq!(knee_of(&[1.0, 2.0, 3.0]), None);
+        assert_eq!(knee_of(&[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), None);
+        let single_repeat =
+            repeats(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1], 1e-4, 1, &mut Normal(1));
+        assert_eq!(knee(&single_repeat), None, "the noise of one repeat is not known");
         assert_eq!(knee(&[]), None);
     }
 
-    /// Share of simulated curves that have a knee.
-    fn share_of_knees(values: &[f64], noise: f64, launches: u32) -> f64 {
-        const WORLDS: u32 = 1000;
+    /// Returns the share of simulated curves that have a knee.
+    fn knee_share(values: &[f64], noise: f64, launches: u32) -> f64 {
+        const SIMULATIONS: u32 = 1000;
         let mut normal = Normal(u64::from(launches) + (noise * 1e4) as u64);
-        let found =
-            (0..WORLDS).filter(|_| knee(&repeats(values, noise, launches, &mut normal)).is_some());
-        found.count() as f64 / f64::from(WORLDS)
+        let found = (0..SIMULATIONS)
+            .filter(|_| knee(&repeats(values, noise, launches, &mut normal)).is_some());
+        found.count() as f64 / f64::from(SIMULATIONS)
     }
 
     #[test]
@@ -427,23 +450,22 @@ mod tests {
         let straight: Vec<f64> =
             (0..8).map(|doubling| 100.0 + 20.0 * f64::from(doubling)).collect();
         for (noise, launches) in [(0.01, 5), (0.05, 5), (0.1, 3), (0.05, 2), (0.02, 10)] {
-            let flat = share_of_knees(&[100.0; 8], noise, launches);
+            let flat = knee_share(&[100.0; 8], noise, launches);
             assert!(flat <= 0.05, "{noise} {launches}: {flat}");
-            let straight = share_of_knees(&straight, noise, launches);
+            let straight = knee_share(&straight, noise, launches);
             assert!(straight <= 0.05, "{noise} {launches}: {straight}");
         }
     }
 
     #[test]
-    fn real_knees_are_found_through_noise() {
+    fn knee_is_found_despite_noise() {
         let knee = [100.0, 195.0, 370.0, 600.0, 630.0, 640.0, 640.0, 635.0];
         for (noise, launches) in [(0.01, 3), (0.05, 5), (0.05, 3), (0.1, 5)] {
-            let found = share_of_knees(&knee, noise, launches);
+            let found = knee_share(&knee, noise, launches);
             assert!(found >= 0.95, "{noise} {launches}: {found}");
         }
         // A small knee with little noise.
-        let found =
-            share_of_knees(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
+        let found = knee_share(&[100.0, 110.0, 120.0, 121.0, 121.0, 121.0, 121.0, 121.0], 0.01, 5);
         assert!(found >= 0.95, "{found}");
     }
 }

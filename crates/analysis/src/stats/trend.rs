@@ -1,4 +1,4 @@
-//! Whether values rise or fall from one repeat to the next.
+//! Tests whether values rise or fall over the repeats of a run, which shows a drift of the machine.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -30,22 +30,22 @@ impl Trend {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let mean = logs.iter().sum::<f64>() / n;
         let middle = (n - 1.0) / 2.0;
-        let each = || logs.iter().enumerate().map(|(i, log)| (i as f64 - middle, log - mean));
-        let spread: f64 = each().map(|(x, _)| x * x).sum();
-        let slope = each().map(|(x, y)| x * y).sum::<f64>() / spread;
-        let rest: f64 = each().map(|(x, y)| (y - slope * x).powi(2)).sum();
-        let error = (rest / (n - 2.0) / spread).sqrt();
+        let points = || logs.iter().enumerate().map(|(i, log)| (i as f64 - middle, log - mean));
+        let spread: f64 = points().map(|(x, _)| x * x).sum();
+        let slope = points().map(|(x, y)| x * y).sum::<f64>() / spread;
+        let residual_sum: f64 = points().map(|(x, y)| (y - slope * x).powi(2)).sum();
+        let error = (residual_sum / (n - 2.0) / spread).sqrt();
         let student = StudentsT::new(0.0, 1.0, n - 2.0).expect("freedom is positive");
-        let half = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
+        let half_width = student.inverse_cdf(1.0 - ALPHA / 2.0) * error;
         let p = match error {
             0.0 if slope == 0.0 => 1.0,
             error => 2.0 * student.cdf(-(slope / error).abs()),
         };
-        let over_all = |slope: f64| (slope * (n - 1.0)).exp();
+        let ratio_over_series = |slope: f64| (slope * (n - 1.0)).exp();
         Some(Trend {
-            ratio: over_all(slope),
-            low: over_all(slope - half),
-            high: over_all(slope + half),
+            ratio: ratio_over_series(slope),
+            low: ratio_over_series(slope - half_width),
+            high: ratio_over_series(slope + half_width),
             p,
         })
     }
@@ -57,7 +57,7 @@ mod tests {
     use crate::stats::draws::Normal;
 
     #[test]
-    fn chance_looks_like_a_trend_as_seldom_as_it_says() {
+    fn trend_has_stated_false_alarm_rate() {
         for n in [5, 8, 20] {
             let mut normal = Normal(n as u64);
             let alarms = (0..4000)
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn trend_is_what_the_last_is_to_the_first() {
+    fn trend_ratio_is_last_over_first() {
         let rising: Vec<f64> = (0..6).map(|i| 100.0 * 1.02f64.powi(i)).collect();
         let trend = Trend::from_values(&rising).unwrap();
         assert!((trend.ratio - 1.02f64.powi(5)).abs() < 1e-9 && trend.p < 1e-6, "{trend:?}");

@@ -1,4 +1,5 @@
-//! The rest of a load: the others' turns. Shared counters are reduced by their growth in it.
+//! Removes the rest of a load (the others' turns) from its samples: shared counters are reduced by
+//! their growth in it.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use super::Turns;
 use crate::server::UseBetweenSamples;
 
 /// Returns the samples without the waits of threads in others' turns, and without the use of the
-/// machine, dyno and the other starts there. Counters of the network are shared by all loads that
-/// take turns, and are left out.
+/// machine, dyno and the other starts in them. Counters of the network are removed, because all
+/// loads that take turns share them.
 ///
-/// A server keeps its own CPU time of others' turns, in which it finishes the work of its turn. The
-/// machine's CPU time includes it too, so the difference of both is of the own turns.
-pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
+/// A server's own CPU time in others' turns remains, because it finishes the work of its turn in
+/// them. It remains in the machine's CPU time, too, so that their difference is that of own turns.
+pub(super) fn samples_without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let mut samples = record.samples.clone();
     let mut rest = Rest::default();
@@ -24,12 +25,12 @@ pub(super) fn left_out(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
         let is_rest = !turns.is_own(middle);
         let is_known =
             rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
-        // Samples before the window are not compared.
+        // Unknown counters before the window do not matter.
         rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
         if is_rest {
             rest.add_waits(from, to);
         }
-        rest.leave_out(sample);
+        rest.subtract_from(sample);
     }
     samples.iter_mut().flat_map(|sample| &mut sample.parties).for_each(|used| used.network = None);
     samples
@@ -44,7 +45,7 @@ struct Rest {
     servers_ns: u64,
     /// CPU time of other starts.
     others_ns: u64,
-    /// A counter of the machine, of a server or of another start could not be read.
+    /// Whether a counter of the machine, of a server or of another start could not be read.
     is_unknown: bool,
 }
 
@@ -64,11 +65,11 @@ impl Rest {
             let rest = self.threads.entry(key(thread)).or_default();
             let delay_ns = |thread: &ThreadUse| thread.run_delay_ns.unwrap_or(0);
             rest.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
-            let seen = thread.seen.zip(before.and_then(|before| before.seen));
-            let Some((now, then)) = seen else { continue };
+            let records = thread.seen.zip(before.and_then(|before| before.seen));
+            let Some((now, then)) = records else { continue };
             for state in ThreadState::ALL {
-                let grown = now.states.get(state).saturating_sub(then.states.get(state));
-                rest.states.add(state, grown);
+                let growth = now.states.get(state).saturating_sub(then.states.get(state));
+                rest.states.add(state, growth);
             }
         }
     }
@@ -98,23 +99,24 @@ impl Rest {
         host.idle_ns += part(now.idle_ns, then.idle_ns);
         host.steal_ns += part(now.steal_ns, then.steal_ns);
         host.context_switches += part(now.context_switches, then.context_switches);
-        let none = PressureUse::default();
-        let (now_held, then_held) = (now.pressure.unwrap_or(none), then.pressure.unwrap_or(none));
-        let held = host.pressure.get_or_insert_default();
+        let no_pressure = PressureUse::default();
+        let (now_pressure, then_pressure) =
+            (now.pressure.unwrap_or(no_pressure), then.pressure.unwrap_or(no_pressure));
+        let pressure = host.pressure.get_or_insert_default();
         for (sum, now, then) in [
             (&mut host.births, now.births, then.births),
             (&mut host.interrupts, now.interrupts, then.interrupts),
-            (&mut held.cpu_ns, now_held.cpu_ns, then_held.cpu_ns),
-            (&mut held.memory_ns, now_held.memory_ns, then_held.memory_ns),
-            (&mut held.io_ns, now_held.io_ns, then_held.io_ns),
+            (&mut pressure.cpu_ns, now_pressure.cpu_ns, then_pressure.cpu_ns),
+            (&mut pressure.memory_ns, now_pressure.memory_ns, then_pressure.memory_ns),
+            (&mut pressure.io_ns, now_pressure.io_ns, then_pressure.io_ns),
         ] {
             *sum = Some(sum.unwrap_or(0) + now.zip(then).map_or(0, |(now, then)| part(now, then)));
         }
         Some(())
     }
 
-    /// Deducts the growth that was added up so far.
-    fn leave_out(&self, sample: &mut Sample) {
+    /// Subtracts the growth so far from the counters of a sample.
+    fn subtract_from(&self, sample: &mut Sample) {
         for used in &mut sample.parties {
             for thread in &mut used.threads {
                 let Some(rest) = self.threads.get(&key(thread)) else { continue };
@@ -131,13 +133,13 @@ impl Rest {
             others.cpu_ns = subtract_growth(others.cpu_ns, Some(self.others_ns));
         }
         sample.host =
-            sample.host.take().filter(|_| !self.is_unknown).map(|host| self.of_own(&host));
+            sample.host.take().filter(|_| !self.is_unknown).map(|host| self.own_host(&host));
     }
 
-    /// Returns the machine's growing counters, without the rest.
-    fn of_own(&self, host: &HostUse) -> HostUse {
+    /// Returns the machine's counters without their growth in the rest.
+    fn own_host(&self, host: &HostUse) -> HostUse {
         let rest = &self.host;
-        let held = rest.pressure.unwrap_or_default();
+        let rest_pressure = rest.pressure.unwrap_or_default();
         HostUse {
             busy_ns: host.busy_ns.saturating_sub(rest.busy_ns.saturating_sub(self.servers_ns)),
             idle_ns: host.idle_ns.saturating_sub(rest.idle_ns),
@@ -146,9 +148,9 @@ impl Rest {
             births: subtract_growth(host.births, rest.births),
             interrupts: subtract_growth(host.interrupts, rest.interrupts),
             pressure: host.pressure.map(|all| PressureUse {
-                cpu_ns: subtract_growth(all.cpu_ns, held.cpu_ns),
-                memory_ns: subtract_growth(all.memory_ns, held.memory_ns),
-                io_ns: subtract_growth(all.io_ns, held.io_ns),
+                cpu_ns: subtract_growth(all.cpu_ns, rest_pressure.cpu_ns),
+                memory_ns: subtract_growth(all.memory_ns, rest_pressure.memory_ns),
+                io_ns: subtract_growth(all.io_ns, rest_pressure.io_ns),
             }),
             runnable: host.runnable,
             frequency_khz: host.frequency_khz,
@@ -162,18 +164,18 @@ impl Rest {
     }
 }
 
-/// Whether a party is the generator: dyno's threads serve all loads, a server's only its own.
+/// Whether a party is the generator, whose threads serve all loads.
 fn is_generator(party: Party) -> bool {
     matches!(party, Party::Generator(_))
 }
 
-/// Returns the threads of some parties in a sample, each paired with itself in an earlier one.
+/// Returns the threads of some parties in a sample, each with its counters in an earlier sample.
 fn threads<'a>(
     from: &'a Sample,
     to: &'a Sample,
-    is_wanted: impl Fn(Party) -> bool,
+    is_selected: impl Fn(Party) -> bool,
 ) -> impl Iterator<Item = (&'a ThreadUse, Option<&'a ThreadUse>)> {
-    to.parties.iter().filter(move |used| is_wanted(used.party)).flat_map(|used| {
+    to.parties.iter().filter(move |used| is_selected(used.party)).flat_map(|used| {
         let before = from.party_use(used.party).map_or(&[][..], |before| &before.threads);
         used.threads
             .iter()

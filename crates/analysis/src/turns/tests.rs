@@ -7,9 +7,10 @@ use crate::server::server_use;
 
 const MS: u64 = 1_000_000;
 
-/// Two rounds of two loads in turns of 400 ms. The first round has the order A B B A, B A A B; this
-/// is A's view. In each quarter of a turn A answers 10 requests, and 4 more right after its turn;
-/// each costs 1 ms. While idle it uses `idle_ms` in each quarter.
+/// Returns the record of load A in two rounds of turns of 400 ms with load B: A B B A, B A A B.
+///
+/// In each quarter of a turn A answers 10 requests, and 4 more right after its turn. Each costs 1
+/// ms of CPU time. While idle, A uses `idle_ms` in each quarter.
 fn record(idle_ms: u64) -> LoadRecord {
     let slices =
         vec![(0, 400 * MS), (1200 * MS, 1600 * MS), (2000 * MS, 2400 * MS), (2400 * MS, 2800 * MS)];
@@ -45,7 +46,7 @@ fn sample(at_ns: u64, cpu_ns: u64) -> Sample {
 }
 
 #[test]
-fn pace_is_of_the_own_turns_round_by_round() {
+fn pace_is_rate_of_own_turns_by_round() {
     let mut record = record(0);
     assert_eq!(pace(&record), Some(vec![1.0, 1.0]));
     let is_late = |interval: &Interval| interval.start_ns >= 1600 * MS;
@@ -61,9 +62,9 @@ fn pace_is_of_the_own_turns_round_by_round() {
 }
 
 #[test]
-fn own_time_has_no_gaps_and_loses_no_answer() {
+fn own_time_has_no_gaps_and_all_responses() {
     let record = record(0);
-    let own = in_own_time(&record);
+    let own = to_own_time(&record);
     assert_eq!((own.window_ns, own.slices_ns.clone()), ((0, 1600 * MS), None));
     let answers = |record: &LoadRecord| record.intervals.iter().map(Interval::answers).sum::<u64>();
     assert_eq!((answers(&own), answers(&record)), (16 * 10 + 3 * 4, 16 * 10 + 3 * 4));
@@ -81,14 +82,14 @@ fn own_time_has_no_gaps_and_loses_no_answer() {
 }
 
 #[test]
-fn load_that_had_all_the_time_stays_as_it_is() {
+fn load_without_turns_is_unchanged() {
     let record = LoadRecord { slices_ns: None, ..record(0) };
-    assert_eq!(in_own_time(&record).as_ref(), &record);
+    assert_eq!(to_own_time(&record).as_ref(), &record);
     assert_eq!(TurnsResult::new(&record, Party::SUBJECT), None);
 }
 
 #[test]
-fn rounds_are_separated_and_edges_left_out() {
+fn rounds_are_separate_and_exclude_edges() {
     let turns = TurnsResult::new(&record(0), Party::SUBJECT).unwrap();
     assert_eq!((turns.slice_s, turns.idle_cpus, turns.idle_share), (0.4, Some(0.0), Some(0.0)));
     let round = RoundResult { throughput_rps: Some(100.0), cpu_us_per_request: Some(1000.0) };
@@ -96,15 +97,17 @@ fn rounds_are_separated_and_edges_left_out() {
 }
 
 #[test]
-fn use_in_others_turns_is_measured() {
+fn idle_use_in_others_turns_is_measured() {
     let turns = TurnsResult::new(&record(5), Party::SUBJECT).unwrap();
     assert_eq!((turns.idle_cpus, turns.idle_share), (Some(0.05), Some(0.5)));
 }
 
-/// The record on a machine of two CPUs. In each quarter another program uses 20 ms, the hypervisor
-/// takes 1 ms, and 3 threads are born. In own turns dyno uses 5 ms. In others' turns it uses 7 ms
-/// in another thread, and the other server 30 ms. The server's thread waits for a CPU 2 ms in own
-/// turns and 9 ms in others'.
+/// Returns the record on a machine with two CPUs. These are the values per quarter:
+///
+/// - Always: another program uses 20 ms, the hypervisor takes 1 ms, and 3 threads are born.
+/// - In own turns: dyno uses 5 ms, and the server's thread waits 2 ms for a CPU.
+/// - In others' turns: dyno uses 7 ms in another thread, the other server uses 30 ms, and the
+///   server's thread waits 9 ms for a CPU.
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
     let turns = record.slices_ns.clone().unwrap();
@@ -144,9 +147,9 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
 }
 
 #[test]
-fn other_programs_count_in_own_turns_alone() {
+fn other_programs_count_only_in_own_turns() {
     for idle_ms in [0, 5] {
-        let used = server_use(&in_own_time(&machine_record(idle_ms)), Party::SUBJECT, 1.0);
+        let used = server_use(&to_own_time(&machine_record(idle_ms)), Party::SUBJECT, 1.0);
         assert_eq!(used.window_s, 1.6);
         let others_s = used.others_cpu_s.unwrap();
         assert!((others_s - 16.0 * 0.02).abs() < 1e-9, "{others_s} s with {idle_ms} ms");
@@ -159,42 +162,42 @@ fn other_programs_count_in_own_turns_alone() {
     }
 }
 
-/// A long load keeps so few samples that no turn has one at both edges.
+/// The samples of a long load are so rare that no turn has one at both edges.
 #[test]
-fn other_programs_count_in_own_turns_of_few_samples() {
+fn other_programs_count_in_own_turns_with_few_samples() {
     let mut record = machine_record(0);
-    let mut place = 0;
+    let mut index = 0;
     record.samples.retain(|_| {
-        place += 1;
-        (place - 1) % 3 == 0 || place == 33
+        index += 1;
+        (index - 1) % 3 == 0 || index == 33
     });
-    let others_s = server_use(&in_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s.unwrap();
+    let others_s = server_use(&to_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s.unwrap();
     assert!((others_s - 16.0 * 0.02).abs() < 1e-6, "{others_s} s");
 }
 
 #[test]
-fn counters_of_the_machine_leave_out_the_rest() {
-    let own = in_own_time(&machine_record(5)).into_owned();
+fn machine_counters_exclude_others_turns() {
+    let own = to_own_time(&machine_record(5)).into_owned();
     let (first, last) = (own.samples.first().unwrap(), own.samples.last().unwrap());
-    let grown = |pick: fn(&HostUse) -> Option<u64>| {
+    let growth = |pick: fn(&HostUse) -> Option<u64>| {
         Some(pick(last.host.as_ref()?)? - pick(first.host.as_ref()?)?)
     };
-    assert_eq!(grown(|host| host.births), Some(16 * 3));
-    assert_eq!(grown(|host| host.interrupts), Some(16 * 10));
-    assert_eq!(grown(|host| Some(host.context_switches)), Some(16 * 100));
-    assert_eq!(grown(|host| host.pressure?.cpu_ns), Some(16 * MS));
+    assert_eq!(growth(|host| host.births), Some(16 * 3));
+    assert_eq!(growth(|host| host.interrupts), Some(16 * 10));
+    assert_eq!(growth(|host| Some(host.context_switches)), Some(16 * 100));
+    assert_eq!(growth(|host| host.pressure?.cpu_ns), Some(16 * MS));
     assert_eq!(last.beside.as_ref().unwrap().cpu_ns, Some(0));
 }
 
 #[test]
 fn unread_rest_makes_other_programs_unknown() {
-    let others_s = |change: fn(&mut Sample)| {
+    let others_s_with = |change: fn(&mut Sample)| {
         let mut record = machine_record(0);
         // This sample is in the middle of others' turns.
         change(&mut record.samples[6]);
-        server_use(&in_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s
+        server_use(&to_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s
     };
-    assert!(others_s(|_| {}).is_some());
-    assert_eq!(others_s(|sample| sample.host = None), None);
-    assert_eq!(others_s(|sample| sample.beside = Some(OtherPartiesUse::default())), None);
+    assert!(others_s_with(|_| {}).is_some());
+    assert_eq!(others_s_with(|sample| sample.host = None), None);
+    assert_eq!(others_s_with(|sample| sample.beside = Some(OtherPartiesUse::default())), None);
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
 use super::{Context, levels, pauses, room};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::drops::{Explained, MachineDrops};
+use crate::drops::{DropExplanation, MachineDrops};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult, response_times, value_at_quantile};
 use crate::number_format::percent;
@@ -94,7 +94,7 @@ fn dropped_packets(record: &LoadRecord) -> Option<Caveat> {
     let drops = MachineDrops::from_load(record)?;
     let evidence = serde_json::to_value(drops).expect("numbers only");
     let caveat = |severity, message| Caveat::new(Code::DroppedPackets, severity, message, evidence);
-    if let Some(Explained { causes, remedies }) = drops.explanation() {
+    if let Some(DropExplanation { causes, remedies }) = drops.explanation() {
         let message = format!(
             "The machine dropped packets while this step ran: {causes}. Connections may stall or \
              time out, and the server is not the cause. {remedies}"

@@ -15,7 +15,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
 use crate::load::offered::rate_text;
 use crate::other_programs;
-use crate::peak::{OpenStep, is_of_generator};
+use crate::peak::{OpenStep, is_generator_limit};
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -195,7 +195,7 @@ fn second_measurements(run: &Run) -> Option<Caveat> {
     ))
 }
 
-/// The user resumed the run although conditions had changed, so its parts are not one experiment.
+/// The user resumed the run with_differences conditions had changed, so its parts are not one experiment.
 fn mixed_parts(run: &Run) -> Option<Caveat> {
     let (header, later_parts) = (&run.header, run.later_parts());
     let differences: Vec<String> = later_parts
@@ -236,7 +236,7 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
         .collect();
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
-        "This run was interrupted and resumed although conditions had changed. Its parts ({} \
+        "This run was interrupted and resumed with_differences conditions had changed. Its parts ({} \
          trials) are not one experiment, and a subject's row joins them. Changes: {}.",
         counts.join(" and "),
         differences.join("; ")
@@ -389,7 +389,7 @@ fn remedy(open: &[&Peak<'_>]) -> String {
                         with a thread on each";
     let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
     let is_by_others = reasons().any(|code| code == Code::Contaminated);
-    match (is_by_others, reasons().any(is_of_generator)) {
+    match (is_by_others, reasons().any(is_generator_limit)) {
         (true, true) => {
             format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}.")
         }
@@ -476,7 +476,7 @@ const fn trend_consequence(design: Design) -> &'static str {
 }
 
 /// The throughput of a subject rises or falls over the run. Tests of several subjects are corrected
-/// (Holm), and the steepest trend is reported.
+/// (Holm), and the steepest trend is five_block_report.
 fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()

@@ -4,7 +4,7 @@ mod budget;
 
 use std::time::Duration;
 
-use dyno_analysis::budget::{PILOT, detectable};
+use dyno_analysis::budget::{MIN_PILOT_REPEATS, detectable};
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_archive::dir::Run;
@@ -146,13 +146,15 @@ fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
         }
         return Some(format!(
             "differences of {} times the scatter of pairs of repeats, which is known after a run \
-             of this suite with {PILOT} repeats or more",
+             of this suite with {MIN_PILOT_REPEATS} repeats or more",
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
     let (least, id) = (detectable(run, &report(run), plan.repeats), &run.header.id);
     Some(if least.is_empty() {
-        format!("not known: in {id} no two servers have {PILOT} valid repeats of one step")
+        format!(
+            "not known: in {id} no two servers have {MIN_PILOT_REPEATS} valid repeats of one step"
+        )
     } else {
         format!(
             "differences of {}, in four of five such runs (median over comparisons, with the \

@@ -119,7 +119,7 @@ fn list_profiles(run: &Run) -> String {
 }
 
 fn samples(profile: &ProfileRecord, side: SampleKind) -> u64 {
-    side.select_stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
+    side.stacks(profile).stacks.iter().map(|stack| stack.samples).sum()
 }
 
 fn write(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use dyno_analysis::profile::{Function, Line, samples_of};
+use dyno_analysis::profile::{Function, Line, sample_count};
 use serde_json::{Value, json};
 
 /// Writes a file for speedscope. `period_ns`: time that a sample stands for.
@@ -34,7 +34,7 @@ pub fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String {
             "name": title,
             "unit": "nanoseconds",
             "startValue": 0,
-            "endValue": samples_of(lines) * period_ns,
+            "endValue": sample_count(lines) * period_ns,
             "samples": samples,
             "weights": weights,
         }],

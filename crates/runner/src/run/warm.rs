@@ -9,8 +9,8 @@
 use std::thread;
 
 use dyno_analysis::overview::reference_step;
-use dyno_analysis::server::Used;
-use dyno_analysis::steady_state::{self, ROUNDS, WarmUpState};
+use dyno_analysis::server::UseBetweenSamples;
+use dyno_analysis::steady_state::{self, MIN_ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
@@ -32,14 +32,14 @@ use crate::load_at;
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
     let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
     let workloads = distinct_workloads(&of_launch).len() as u64;
-    let turns = workloads * (ROUNDS as u64).div_ceil(TURN_SLICES);
+    let turns = workloads * (MIN_ROUNDS as u64).div_ceil(TURN_SLICES);
     let turn_ns = TURN_SLICES * slice_ns(workloads) + TURN_SETTLES_NS + TURN_GAP_NS;
     plan.load.until_steady.map_or(0, |until| (turns * turn_ns).min(until.limit_ns))
 }
 
 /// Length of the first slices for this many workloads, in nanoseconds.
 fn slice_ns(workloads: u64) -> u64 {
-    (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(MIN_SLICE_NS, SLICE_NS)
+    (SLICES_NS / MIN_ROUNDS as u64 / workloads.max(1)).clamp(MIN_SLICE_NS, SLICE_NS)
 }
 
 fn distinct_workloads(trials: &[&Trial]) -> Vec<usize> {
@@ -243,7 +243,8 @@ fn warm_up_slices(
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let slice = |(i, interval): (usize, &Interval)| {
         let edges = nearest(interval.start_ns).zip(nearest(interval.end_ns));
-        let used = edges.and_then(|(first, last)| Used::from_samples(Party::SUBJECT, first, last));
+        let used = edges
+            .and_then(|(first, last)| UseBetweenSamples::from_samples(Party::SUBJECT, first, last));
         let used = used.filter(|used| used.seconds > 0.0);
         WarmUpSlice {
             round: round + i,

@@ -179,7 +179,8 @@ impl RawLoad {
         self.refuse_what_no_workload_has(workloads)?;
         let duration_ns = self.duration_ns()?;
         // Ten intervals distinguish levels within the window from noise.
-        let interval_ns = duration_ns.div_ceil(window_levels::INTERVALS as u64).clamp(S / 10, S);
+        let interval_ns =
+            duration_ns.div_ceil(window_levels::MIN_INTERVALS as u64).clamp(S / 10, S);
         let usual = default_load();
         let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
         let options = Load {

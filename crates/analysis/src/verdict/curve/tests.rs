@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::backend::BackendUse;
-use crate::fixture::reported;
+use crate::fixture::five_block_report;
 use crate::server::{Call, CallRates, ServingThreads};
 
 use Confidence::{High, Low, Medium};
@@ -16,7 +16,7 @@ use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
 type Step = (u32, f64, f64, Resource, Confidence);
 
 fn trials(steps: &[Step]) -> Vec<TrialResult> {
-    let base = reported().trials.into_iter().find(|trial| trial.valid).unwrap();
+    let base = five_block_report().trials.into_iter().find(|trial| trial.valid).unwrap();
     let trial = |(index, step): (usize, &Step)| {
         let (in_flight, throughput_rps, cpu, resource, confidence) = *step;
         let mut trial = base.clone();

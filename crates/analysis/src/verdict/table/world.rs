@@ -81,7 +81,7 @@ impl CaveatSource for TrialWorld {
             CommandKind::Run => {
                 let steadiness = steadiness(&intervals(&load, &self.server()));
                 let steadiness =
-                    steadiness.map(|steadiness| steadiness.counting_from(self.counts_from));
+                    steadiness.map(|steadiness| steadiness.with_counted_start(self.counts_from));
                 let inputs = TrialContext {
                     record: &self.record,
                     party: Party::SUBJECT,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dyno_analysis::budget::{Budget, PILOT, budget};
+use dyno_analysis::budget::{Budget, MIN_PILOT_REPEATS, budget};
 use dyno_archive::dir::Run;
 use dyno_archive::{Plan, RunDir};
 use dyno_report::budget::text;
@@ -73,8 +73,9 @@ pub(super) fn pilot(
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
         let path = terminal::quote(&args.suite.display().to_string());
         bad(format!(
-            "{}: no run of this unchanged suite with {PILOT} repeats or more{}\nhint: make one \
-             with `dyno run {path} --repeats {PILOT}`, or name one with --pilot",
+            "{}: no run of this unchanged suite with {MIN_PILOT_REPEATS} repeats or more{}\nhint: \
+             make one with `dyno run {path} --repeats {MIN_PILOT_REPEATS}`, or name one with \
+             --pilot",
             args.runs.display(),
             other.unwrap_or_default()
         ))
@@ -102,7 +103,7 @@ pub(super) fn latest(
     let mut other = None;
     for (_, dir) in runs_by_start {
         let Ok(run) = dir.read() else { continue };
-        if blocks(&run) < PILOT {
+        if blocks(&run) < MIN_PILOT_REPEATS {
             continue;
         }
         match plan_as(&run, suite, plan_of)? {
