@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(planned.slices, None);
         let after = budget(&run, &report, (600.0, 100.0), &|_| true).unwrap();
         assert_eq!((after.repeats, after.before_s, after.takes_s), (50, 100.0, 600.0));
-        // Windows include the loads of searches, and turns are five_block_report.
+        // Windows include the loads of searches, and turns are reported.
         let mut with_searches = pilot();
         let search_record = |trial: usize, began_ns: u64| {
             let mut load = with_searches.trials[trial].load.clone();

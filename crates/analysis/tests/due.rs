@@ -259,17 +259,17 @@ fn percentiles(p: &Percentiles) -> [(f64, Option<f64>); 7] {
     ]
 }
 
-/// Compares the five_block_report numbers with the log.
+/// Compares the reported numbers with the log.
 fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
     let response = &result.response_time_us;
     prop_assert_eq!(response.count, ground_truth.waits.len() as u64);
     prop_assert_eq!(response.unanswered, ground_truth.due - response.count);
     prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
-    for (q, five_block_report) in percentiles(response) {
+    for (q, reported) in percentiles(response) {
         let expected = ground_truth.quantile(q);
-        match (five_block_report, expected) {
+        match (reported, expected) {
             (None, None) => {}
-            // The five_block_report value is the upper end of a bucket that is 0.1 % wide.
+            // The reported value is the upper end of a bucket that is 0.1 % wide.
             (Some(us), Some(ns)) => {
                 let error_ns = us * 1e3 - ns as f64;
                 prop_assert!(
@@ -280,7 +280,7 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
             }
             _ => prop_assert!(
                 false,
-                "p{}: five_block_report {five_block_report:?} µs, expected {truth:?} ns",
+                "p{}: reported {reported:?} µs, expected {truth:?} ns",
                 q * 100.0
             ),
         }

@@ -129,7 +129,7 @@ pub(crate) struct TrialContext<'a> {
     /// Throughput of the other servers in each round of turns, as multiples of their means. `None`:
     /// unknown.
     pub(crate) pace: Option<Vec<f64>>,
-    /// Whether this server was loaded alone with_differences other repeats of its cell took turns.
+    /// Whether this server was loaded alone although other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
     /// Servers that were loaded at the same time. `None`: no other server was.
     pub(crate) duet: Option<&'a DuetResult>,
@@ -212,7 +212,7 @@ fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
         share * 100.0
     );
     let evidence = json!({
-        "carried_share": share, "idle_share": turns.idle_share, "idle_cpus_caveat": turns.idle_cpus_caveat,
+        "carried_share": share, "idle_share": turns.idle_share, "idle_cpus": turns.idle_cpus,
     });
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }

@@ -195,7 +195,7 @@ fn second_measurements(run: &Run) -> Option<Caveat> {
     ))
 }
 
-/// The user resumed the run with_differences conditions had changed, so its parts are not one experiment.
+/// The user resumed the run although conditions had changed, so its parts are not one experiment.
 fn mixed_parts(run: &Run) -> Option<Caveat> {
     let (header, later_parts) = (&run.header, run.later_parts());
     let differences: Vec<String> = later_parts
@@ -236,7 +236,7 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
         .collect();
     let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
     let message = format!(
-        "This run was interrupted and resumed with_differences conditions had changed. Its parts ({} \
+        "This run was interrupted and resumed although conditions had changed. Its parts ({} \
          trials) are not one experiment, and a subject's row joins them. Changes: {}.",
         counts.join(" and "),
         differences.join("; ")
@@ -476,7 +476,7 @@ const fn trend_consequence(design: Design) -> &'static str {
 }
 
 /// The throughput of a subject rises or falls over the run. Tests of several subjects are corrected
-/// (Holm), and the steepest trend is five_block_report.
+/// (Holm), and the steepest trend is reported.
 fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
     let trends: Vec<(&Peak<'_>, Trend)> = peaks
         .iter()

@@ -128,7 +128,7 @@ fn write(
     other_chosen: Option<&ChosenProfile<'_>>,
 ) -> anyhow::Result<()> {
     let side = if args.off_cpu { SampleKind::Waiting } else { SampleKind::Running };
-    let period_ns = side.select_stacks(chosen.profile).period_ns;
+    let period_ns = side.stacks(chosen.profile).period_ns;
     let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), other_chosen) {
         (ProfileFormat::Collapsed, None) => collapse(&chosen.lines(side)),
         (ProfileFormat::Collapsed, Some(other_chosen)) => {

@@ -137,11 +137,12 @@ fn faults(file: &str, text: &str) -> Vec<Fault> {
 
 /// Names of the tests in a file of Rust, with their lines.
 fn tests_in(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut is_test = false;
+    let mut follows_mark = false;
     (1..).zip(text.lines().map(str::trim)).filter_map(move |(line, content)| {
-        is_test |= content == "#[test]";
-        let is_attribute = content.starts_with("#[") || content.starts_with("//");
-        let is_named = std::mem::replace(&mut is_test, is_test && is_attribute) && !is_attribute;
+        let is_mark = content == "#[test]";
+        let is_between = content.starts_with("#[") || content.starts_with("//");
+        let is_named = follows_mark && !is_between;
+        follows_mark = is_mark || follows_mark && is_between;
         let name = content.strip_prefix("fn ").filter(|_| is_named)?;
         Some((line, name.split(['(', '<']).next()?))
     })

@@ -219,7 +219,7 @@ impl<'a> TemporaryBuilds<'a> {
 impl Drop for TemporaryBuilds<'_> {
     fn drop(&mut self) {
         for server in &self.servers {
-            build::remove_caches(\&server.definition, server.inputs.as_deref(), self.cache);
+            build::remove_caches(&server.definition, server.inputs.as_deref(), self.cache);
         }
         self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }

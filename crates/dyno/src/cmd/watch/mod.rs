@@ -83,7 +83,7 @@ struct WatchResult {
 impl WatchResult {
     fn add(&mut self, sample: WatchRecord, is_for_page: bool) {
         self.whole = Some(match self.whole.take() {
-            Some(whole) => whole.combined_with(&sample),
+            Some(whole) => whole.merge(&sample),
             None => sample.clone(),
         });
         if is_for_page {
@@ -91,7 +91,7 @@ impl WatchResult {
         }
         if self.samples.len() > MAX_SAMPLES {
             let pairs = self.samples.chunks(2).map(|pair| match pair {
-                [first, next] => first.clone().combined_with(next),
+                [first, next] => first.clone().merge(next),
                 rest => rest[0].clone(),
             });
             self.samples = pairs.collect();
