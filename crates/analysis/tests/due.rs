@@ -55,7 +55,7 @@ fn traffic() -> Arc<Traffic> {
             ..Expectation::default()
         },
     };
-    Arc::new(Traffic::one(request).sharing(shared.table_bytes()))
+    Arc::new(Traffic::single(request).with_shared_bytes(shared.table_bytes()))
 }
 
 fn config(
@@ -72,7 +72,7 @@ fn config(
         http2: Http2::default(),
         pipeline: if protocol == Protocol::H1 { each } else { 1 },
         streams: if protocol == Protocol::H1 { 1 } else { each },
-        schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, workers: 1 }),
         total: None,
         traffic: traffic(),
         page_connections: None,
@@ -200,13 +200,13 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
     let is_closed = config.schedule.is_closed();
     // Later bytes are read only to find unsolicited ones.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
-    let wait = |answered: &sim::Answered| {
-        let taken = Instant(answered.at_ns).ns_since(played.began);
-        let intended = answered.to.intended_ns;
+    let wait = |accepted: &sim::AcceptedResponse| {
+        let taken = Instant(accepted.at_ns).ns_since(played.began);
+        let intended = accepted.request.intended_ns;
         // The answer crossed the client's cancellation. Only the time limit is a reason not to
         // wait.
         let is_late = taken - intended >= config.policy.timeout_ns;
-        if is_late && played.truth.given_up.contains(&answered.to) {
+        if is_late && played.truth.given_up.contains(&accepted.request) {
             return None;
         }
         if taken > drained_ns {
@@ -217,7 +217,7 @@ fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
     };
-    let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
+    let mut waits: Vec<u64> = played.truth.accepted.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
         // Only the generator knows the requests that it would have sent on connections that were
@@ -332,7 +332,7 @@ proptest! {
         let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
         let mut model = ServerModel::new(service, queue);
         let is_http1 = protocol == Protocol::H1;
-        let faults = if is_http1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
+        let faults = if is_http1 { &Fault::HTTP1[..] } else { &Fault::HTTP2[..] };
         model.faults = faults.iter().map(|fault| (*fault, odds)).collect();
         model.pauses = stalls;
         model.pauses.sort_by_key(|pause| pause.at_ns);
@@ -345,7 +345,7 @@ proptest! {
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.requests_per_connection = per_connection;
-        let played = sim::play(world, config.clone());
+        let played = sim::simulate(world, config.clone());
         prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
         compare(&result(&played, &config, &arrivals), &log(&played, &config))?;
     }
@@ -389,7 +389,7 @@ fn stall_that_began_in_the_warm_up_is_in_the_window() {
         let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
         let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
-        let played = sim::play(World::new(1, model), config.clone());
+        let played = sim::simulate(World::new(1, model), config.clone());
         // A pipeline is filled again when half of it is free, so some places of it may have been.
         let carried_in = played.report.books.carried_in;
         assert!(
@@ -422,7 +422,7 @@ fn stall_longer_than_the_time_out_does_not_vanish() {
     let arrivals = Arrivals::Constant { rate: 1000.0 };
     let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
     config.policy.timeout_ns = SECOND;
-    let played = sim::play(World::new(1, model), config.clone());
+    let played = sim::simulate(World::new(1, model), config.clone());
     let result = result(&played, &config, &arrivals);
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
@@ -443,7 +443,7 @@ fn littles_law_finds_times_that_are_missing() {
     model.faults = vec![(Fault::Silence, 0.002)];
     let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
     config.policy.timeout_ns = 300 * MS;
-    let played = sim::play(World::new(1, model), config.clone());
+    let played = sim::simulate(World::new(1, model), config.clone());
     let whole = result(&played, &config, &Arrivals::Closed);
     let off = |result: &LoadResult| {
         (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs()
@@ -462,7 +462,7 @@ fn median_beyond_the_window_refuses_the_step() {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
-        let played = sim::play(World::new(1, model), config.clone());
+        let played = sim::simulate(World::new(1, model), config.clone());
         let result = result(&played, &config, &Arrivals::Closed);
         let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
         assert_eq!(is_refused, refused, "{:?}", result.response_time_us);

@@ -82,7 +82,7 @@ impl Wire<'_> {
             .connection
             .answer(request.kind)
             .map_err(|error| Problem::from_io(&error, during))?;
-        let fault = request.expect.judge(answer.status, &answer.headers, &answer.body);
+        let fault = request.expect.check(answer.status, &answer.headers, &answer.body);
         fault
             .map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.to_text())))?;
         Ok(answer)

@@ -134,7 +134,7 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         let answer = session
             .ask(compiled, BodyRetention::Whole)
             .map_err(|error| Problem::from_io(&error, &during()))?;
-        let fault = compiled.expect.judge(answer.status, &answer.headers, &answer.body);
+        let fault = compiled.expect.check(answer.status, &answer.headers, &answer.body);
         fault.map_err(|fault| {
             Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.to_text()))
         })?;

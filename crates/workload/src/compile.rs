@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
-use dyno_engine::expect::{BodyBudget, Deep, ExpectedValue};
+use dyno_engine::expect::{BodyBudget, ExpectedValue, FullChecks};
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
@@ -93,12 +93,12 @@ fn compile_or_say_where(
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
-    let room = BodyBudget::default();
+    let budget = BodyBudget::default();
     for (i, request) in workload.requests.iter().enumerate() {
         let named = |at: At| request_error(i, request, at);
         check_headers(request, protocol).map_err(named)?;
         let mut made = compile_request(request, host, &mut templates).map_err(named)?;
-        made.expect.room = room.clone();
+        made.expect.budget = budget.clone();
         compiled.push((made, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
@@ -120,7 +120,7 @@ fn compile_or_say_where(
     }
     let traffic =
         Traffic::new(compiled).map_err(|message| CompileError { place: None, message })?;
-    Ok(traffic.sharing(shared.table_bytes()))
+    Ok(traffic.with_shared_bytes(shared.table_bytes()))
 }
 
 fn request_error(i: usize, request: &plan::Request, (field, error): At) -> CompileError {
@@ -442,18 +442,19 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     // The response to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
-    let may_be_coded = body.is_some() && request.accepts_codings();
-    let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep(wanted)? };
+    let may_be_encoded = body.is_some() && request.accepts_codings();
+    let full_checks =
+        FullChecks { body: body.clone().filter(|_| may_be_encoded), ..full_checks(wanted)? };
     Ok(Expectation {
         status: wanted.status,
         body,
-        may_be_coded,
-        deep: Arc::new(deep),
-        room: BodyBudget::default(),
+        may_be_encoded,
+        full_checks: Arc::new(full_checks),
+        budget: BodyBudget::default(),
     })
 }
 
-fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
+fn full_checks(wanted: &plan::Expect) -> Result<FullChecks, At> {
     let is = wanted.headers.iter().map(|(name, value)| {
         (name.clone(), value.clone().map_or(ExpectedValue::Any, ExpectedValue::Is))
     });
@@ -472,7 +473,7 @@ fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
     }
     let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
     let body_matches = wanted.body_matches.as_deref().map(expression).transpose();
-    Ok(Deep {
+    Ok(FullChecks {
         headers: is.map(Ok).chain(matches).collect::<Result<_, At>>()?,
         sha256: sha256.map_err(|error| (Field::Sha256, error))?,
         body: None,
