@@ -110,8 +110,8 @@ impl Uring {
     pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Uring> {
         let address = Address::new(endpoint)?;
         let ring = build_ring(connections)?;
-        let wanted = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
-        let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
+        let count = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
+        let buffers = Buffers::new(count.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
         let ring_address = buffers.ring as u64;
         // SAFETY: the buffer ring lives as long as the ring, see `Drop`.
         unsafe {

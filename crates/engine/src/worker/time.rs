@@ -234,9 +234,9 @@ impl Worker {
 
     /// Whether the schedule of an open loop has another request for this load.
     pub(super) fn has_arrivals_to_come(&self, now: Instant) -> bool {
-        let closes = self.recorder.window_end();
-        let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < closes);
-        next.is_some_and(|ns| self.began.plus(ns) < closes)
+        let end = self.recorder.window_end();
+        let next = self.config.schedule.peek().filter(|_| self.is_loading() && now < end);
+        next.is_some_and(|ns| self.began.plus(ns) < end)
     }
 
     fn start_due_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
