@@ -71,8 +71,9 @@ impl Drop for StoredBody {
 }
 
 /// Message for a body for which [`BodyBudget`] has no bytes left.
-const OVER_BUDGET: &str = "the body was not checked, because bodies in flight exceed 256 MiB together (use fewer \
-     connections, or check fewer responses with --check-one-in)";
+const OVER_BUDGET: &str = "the body was not checked, because bodies in flight exceed 256 MiB \
+                           together (use fewer connections, or check fewer responses with \
+                           --check-one-in)";
 
 /// Expectations that are checked on a complete response.
 #[derive(Debug, Default)]

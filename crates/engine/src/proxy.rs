@@ -1,5 +1,6 @@
-//! Encodes headers of the PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>).
-//! They name the client address to servers behind a proxy, as the first bytes of a connection.
+//! Encodes headers of the PROXY protocol
+//! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>). They name the client address to
+//! servers behind a proxy, as the first bytes of a connection.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! Computes the intended start times of requests. They depend only on the plan, the seed and the index of the
-//! request: a slow response cannot delay them.
+//! Computes the intended start times of requests. They depend only on the plan, the seed and the
+//! index of the request: a slow response cannot delay them.
 
 use std::sync::Arc;
 
@@ -226,7 +226,7 @@ mod tests {
         Segment { from_rate, to_rate, duration_ns: seconds * SECOND }
     }
 
-    fn shaped_arrivals(segments: Vec<Segment>, gaps: Gaps) -> Arrivals {
+    fn shape(segments: Vec<Segment>, gaps: Gaps) -> Arrivals {
         Arrivals::Shaped { segments, gaps }
     }
 
@@ -257,12 +257,8 @@ mod tests {
     /// From 0 to 100 per second over 10 s: 5 t² arrivals have come after t seconds.
     #[test]
     fn ramp_arrivals_follow_integral_of_rate() {
-        let times = take(
-            &shaped_arrivals(vec![segment(0.0, 100.0, 10)], Gaps::Even),
-            0,
-            SINGLE_WORKER,
-            12 * SECOND,
-        );
+        let times =
+            take(&shape(vec![segment(0.0, 100.0, 10)], Gaps::Even), 0, SINGLE_WORKER, 12 * SECOND);
         for n in [1usize, 20, 125, 499] {
             let expected_ns = (n as f64 / 5.0).sqrt() * 1e9;
             assert!(
@@ -283,7 +279,7 @@ mod tests {
             segment(100.0, 100.0, 1),
             segment(0.0, 0.0, 1),
         ];
-        let times = take(&shaped_arrivals(steps, Gaps::Even), 0, SINGLE_WORKER, 100 * SECOND);
+        let times = take(&shape(steps, Gaps::Even), 0, SINGLE_WORKER, 100 * SECOND);
         let count_between = |from: u64, to: u64| {
             times.iter().filter(|t| (from * SECOND..to * SECOND).contains(t)).count()
         };
@@ -295,7 +291,7 @@ mod tests {
 
     #[test]
     fn exponential_ramp_has_expected_count() {
-        let ramp = shaped_arrivals(vec![segment(0.0, 2000.0, 100)], Gaps::Exponential);
+        let ramp = shape(vec![segment(0.0, 2000.0, 100)], Gaps::Exponential);
         let times = take(&ramp, 5, SINGLE_WORKER, 100 * SECOND);
         // 100,000 expected, standard deviation 316; a quarter of them in the first half.
         assert!((times.len() as f64 - 1e5).abs() < 1500.0, "{}", times.len());
@@ -329,8 +325,8 @@ mod tests {
             let arrivals = match kind {
                 0 => Arrivals::Constant { rate },
                 1 => Arrivals::Poisson { rate },
-                2 => shaped_arrivals(vec![segment(rate, ramp, 1), segment(ramp, rate, 1)], Gaps::Even),
-                _ => shaped_arrivals(vec![segment(ramp, rate, 1)], Gaps::Exponential),
+                2 => shape(vec![segment(rate, ramp, 1), segment(ramp, rate, 1)], Gaps::Even),
+                _ => shape(vec![segment(ramp, rate, 1)], Gaps::Exponential),
             };
             let until = 2 * SECOND;
             let whole = take(&arrivals, seed, SINGLE_WORKER, until);

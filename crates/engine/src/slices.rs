@@ -1,5 +1,5 @@
-//! Computes time slices for several loads that take turns on one machine. The slices follow from the seed
-//! alone, so every load computes them without coordination.
+//! Computes time slices for several loads that take turns on one machine. The slices follow from
+//! the seed alone, so every load computes them without coordination.
 
 use crate::rng::Rng;
 

@@ -1,5 +1,5 @@
-//! Receive buffers that the kernel picks from a shared ring. One pool serves all connections, so idle
-//! connections need no buffer.
+//! Receive buffers that the kernel picks from a shared ring. One pool serves all connections, so
+//! idle connections need no buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicU16, Ordering};

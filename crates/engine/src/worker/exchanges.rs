@@ -562,10 +562,9 @@ impl Worker {
             }
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
-            let has_requested = || self.config.traffic.requests_upgrade(exchange.request);
+            let requested = || self.config.traffic.requests_upgrade(exchange.request);
             let read = h1.reader.next_with(bytes, kind, &mut self.head_cache);
-            let (used, event) =
-                read.map_err(|error| WireError::from_http1(error, has_requested))?;
+            let (used, event) = read.map_err(|error| WireError::from_http1(error, requested))?;
             bytes = &bytes[used..];
             match event {
                 ResponseEvent::NeedMore => return Ok(ConnectionAfterRead::Open),
@@ -584,14 +583,9 @@ impl Worker {
                         self.frames.declined += 1;
                         slot.may_speak_h2 = false;
                     }
-                    let status = head.status;
+                    let (status, in_full) = (head.status, exchange.is_checked_in_full);
                     let fields = || head.fields();
-                    h1.response.on_head(
-                        status,
-                        fields,
-                        &request.expect,
-                        exchange.is_checked_in_full,
-                    );
+                    h1.response.on_head(status, fields, &request.expect, in_full);
                     self.cookies.search(fields);
                     self.drop_held_body(conn, status);
                 }
