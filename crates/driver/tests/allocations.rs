@@ -228,7 +228,7 @@ impl Driver for Simulated {
 
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         without_counting(|| {
-            self.driver.flush(&mut |conn, at| with_counting(|| on_handed_over(conn, at)))
+            self.driver.flush(&mut |conn, at| with_counting(|| on_handed_over(conn, at)));
         });
     }
 

@@ -84,8 +84,7 @@ fn fixed(ns: u64) -> ServerModel {
 }
 
 fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
-    let model = ServerModel { faults: faults.to_vec(), ..fixed(MS) };
-    model
+    ServerModel { faults: faults.to_vec(), ..fixed(MS) }
 }
 
 fn fault_count(result: &SimulationResult, fault: Fault) -> u64 {
