@@ -90,7 +90,9 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
     Arc::new(
-        Traffic::new(weighted).expect("the weights are above zero").sharing(shared.table_bytes()),
+        Traffic::new(weighted)
+            .expect("the weights are above zero")
+            .with_shared_bytes(shared.table_bytes()),
     )
 }
 
@@ -100,7 +102,7 @@ fuzz_target!(|input: Input| {
         ServiceTime::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 },
         queue,
     );
-    let faults: &[Fault] = if input.http2.is_some() { &Fault::OF_HTTP2 } else { &Fault::OF_HTTP1 };
+    let faults: &[Fault] = if input.http2.is_some() { &Fault::HTTP2 } else { &Fault::HTTP1 };
     model.faults =
         faults.iter().zip(input.faults).map(|(f, byte)| (*f, odds(byte) / 8.0)).collect();
     let mut http2 = Http2::default();
@@ -130,7 +132,12 @@ fuzz_target!(|input: Input| {
         page_connections: is_page.then_some(1),
         pipeline: u32::from(input.pipeline % 8) + 1,
         streams: input.http2.as_ref().map_or(1, |streams| u32::from(streams.streams % 16) + 1),
-        schedule: Schedule::new(&arrivals, &Arc::from([]), input.seed, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &arrivals,
+            &Arc::from([]),
+            input.seed,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: input.total.map(u64::from),
         traffic: traffic(&input, &expected, if is_page { 5 } else { 1 }),
         draws: Draws::new(1, 0, 1),
@@ -154,7 +161,7 @@ fuzz_target!(|input: Input| {
         },
     };
     let mut turns = 0u32;
-    let played = sim::play_until(world, config, || {
+    let played = sim::simulate_until(world, config, || {
         turns += 1;
         match input.stop_after {
             Some(n) if turns > u32::from(n) * 4 => Stop::At(Instant(u64::from(n) * MS)),

@@ -55,7 +55,7 @@ fn traffic() -> Arc<Traffic> {
             ..Expectation::default()
         },
     };
-    Arc::new(Traffic::one(request).sharing(shared.table_bytes()))
+    Arc::new(Traffic::single(request).with_shared_bytes(shared.table_bytes()))
 }
 
 fn config(
@@ -72,7 +72,7 @@ fn config(
         http2: Http2::default(),
         pipeline: if protocol == Protocol::H1 { per_connection } else { 1 },
         streams: if protocol == Protocol::H1 { 1 } else { per_connection },
-        schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, workers: 1 }),
         total: None,
         traffic: traffic(),
         page_connections: None,
@@ -201,13 +201,13 @@ fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundT
     let is_closed = config.schedule.is_closed();
     // Bytes that arrive after the drain are read only to find unsolicited responses.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
-    let wait = |answered: &sim::Answered| {
+    let wait = |answered: &sim::AcceptedResponse| {
         let arrived_ns = Instant(answered.at_ns).ns_since(simulation.began);
-        let intended = answered.to.intended_ns;
+        let intended = answered.request.intended_ns;
         // A response may arrive while the client cancels its request. It does not count if the time
         // limit was over.
         let is_late = taken - intended >= config.policy.timeout_ns;
-        if is_late && played.truth.given_up.contains(&answered.to) {
+        if is_late && played.truth.given_up.contains(&accepted.request) {
             return None;
         }
         if arrived_ns > drained_ns {
@@ -218,7 +218,7 @@ fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundT
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
     };
-    let mut waits: Vec<u64> = simulation.truth.answered.iter().filter_map(wait).collect();
+    let mut waits: Vec<u64> = simulation.truth.accepted.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
         // Only the generator knows its requests for connections that were never established.
@@ -332,7 +332,7 @@ proptest! {
         let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
         let mut model = ServerModel::new(service, queue);
         let is_http1 = protocol == Protocol::H1;
-        let faults = if is_http1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
+        let faults = if is_http1 { &Fault::HTTP1[..] } else { &Fault::HTTP2[..] };
         model.faults = faults.iter().map(|fault| (*fault, odds)).collect();
         model.pauses = stalls;
         model.pauses.sort_by_key(|pause| pause.at_ns);
@@ -345,7 +345,7 @@ proptest! {
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.requests_per_connection = per_connection;
-        let simulation = sim::play(world, config.clone());
+        let simulation = sim::simulate(world, config.clone());
         prop_assert!(simulation.report.books.balance(), "{:?}", simulation.report.books);
         compare(&result(&simulation, &config, &arrivals), &ground_truth(&simulation, &config))?;
     }
@@ -389,7 +389,7 @@ fn stall_from_warm_up_counts_in_window() {
         let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
         let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
-        let played = sim::play(World::new(1, model), config.clone());
+        let played = sim::simulate(World::new(1, model), config.clone());
         // A pipeline is refilled when half of it is free, so up to half of its places may be free.
         let carried_in = played.report.books.carried_in;
         assert!(
@@ -422,7 +422,7 @@ fn stall_longer_than_time_out_counts_in_percentiles() {
     let arrivals = Arrivals::Constant { rate: 1000.0 };
     let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
     config.policy.timeout_ns = SECOND;
-    let simulation = sim::play(World::new(1, model), config.clone());
+    let simulation = sim::simulate(World::new(1, model), config.clone());
     let result = result(&simulation, &config, &arrivals);
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
@@ -443,7 +443,7 @@ fn littles_law_finds_missing_times() {
     model.faults = vec![(Fault::Silence, 0.002)];
     let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
     config.policy.timeout_ns = 300 * MS;
-    let played = sim::play(World::new(1, model), config.clone());
+    let played = sim::simulate(World::new(1, model), config.clone());
     let complete = result(&played, &config, &Arrivals::Closed);
     let error = |result: &LoadResult| {
         (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs()
@@ -464,7 +464,7 @@ fn median_longer_than_window_refuses_step() {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
-        let simulation = sim::play(World::new(1, model), config.clone());
+        let simulation = sim::simulate(World::new(1, model), config.clone());
         let result = result(&simulation, &config, &Arrivals::Closed);
         let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
         assert_eq!(is_refused, should_refuse, "{:?}", result.response_time_us);

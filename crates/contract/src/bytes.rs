@@ -83,7 +83,7 @@ impl Wire<'_> {
             .connection
             .read_response(request.kind)
             .map_err(|error| Problem::from_io(&error, during))?;
-        let fault = request.expect.judge(response.status, &response.headers, &response.body);
+        let fault = request.expect.check(response.status, &response.headers, &response.body);
         fault.map_err(|fault| {
             Problem::Wrong(format!("{during}: {fault}:\n{}", response.to_text()))
         })?;

@@ -135,7 +135,7 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         let response = session
             .exchange(compiled, BodyRetention::Whole)
             .map_err(|error| Problem::from_io(&error, &during()))?;
-        let fault = compiled.expect.judge(response.status, &response.headers, &response.body);
+        let fault = compiled.expect.check(response.status, &response.headers, &response.body);
         fault.map_err(|fault| {
             Problem::Wrong(format!("{}: {fault}:\n{}", during(), response.to_text()))
         })?;

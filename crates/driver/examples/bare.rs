@@ -1,11 +1,11 @@
-//! The yardstick of `make bench`: the least that any generator over io_uring can do. Multishot
-//! receives into provided buffers, one batch of sends per turn, no clock, no records, and no more
-//! parsing than it takes to see where answers end. The difference to dyno's cost is the cost of its
-//! checks, its books and its histograms.
+//! A minimal load generator over io_uring, the baseline of `make bench`: multishot receives into
+//! provided buffers and one batch of sends per turn. It reads no clock, records nothing, and parses
+//! only as much as it takes to find the ends of responses. The difference to the CPU cost of dyno
+//! is the cost of its checks, counters and histograms.
 //!
-//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user
-//! and system CPU in microseconds per request. Over HTTP/1.1 a response is as long as the first one
-//! received, whatever it holds; over HTTP/2 it is what a frame with END_STREAM ends.
+//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, and
+//! user and system CPU in microseconds per request. Over HTTP/1.1 all responses must be as long as
+//! the first one. Over HTTP/2 a response ends with END_STREAM.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -31,67 +31,68 @@ fn main() {
     let seconds: f64 = seconds.parse().expect("SECONDS is a number");
     let depth: usize = rest.first().map_or(1, |d| d.parse().expect("DEPTH is a number"));
     let path = rest.get(1).map_or("/plaintext", String::as_str);
-    let mut talks: Vec<Talk> = match rest.get(2).map_or("h1", String::as_str) {
+    let mut conversations: Vec<Conversation> = match rest.get(2).map_or("h1", String::as_str) {
         "h1" => {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
-            let answer = answer_bytes(addr, &request) * depth;
+            let units = response_bytes(addr, &request) * depth;
             let batch = request.repeat(depth).into_bytes();
-            let talk =
-                || Talk { batch: batch.clone(), units: answer, missing: answer, streams: None };
-            (0..connections).map(|_| talk()).collect()
+            let conversation =
+                || Conversation { batch: batch.clone(), units, missing: units, streams: None };
+            (0..connections).map(|_| conversation()).collect()
         }
-        "h2c" => (0..connections).map(|_| Talk::h2c(addr, path, depth)).collect(),
+        "h2c" => (0..connections).map(|_| Conversation::h2c(addr, path, depth)).collect(),
         other => panic!("{other} is neither h1 nor h2c"),
     };
-    let sockets: Vec<TcpStream> = talks
+    let sockets: Vec<TcpStream> = conversations
         .iter()
-        .map(|talk| {
+        .map(|conversation| {
             let mut socket = TcpStream::connect(addr.as_str()).expect("the server listens");
             socket.set_nodelay(true).expect("TCP has this option");
-            if talk.streams.is_some() {
-                greet(&mut socket);
+            if conversation.streams.is_some() {
+                begin_http2(&mut socket);
             }
             socket
         })
         .collect();
     let before = cpu();
     let began = Instant::now();
-    let answers = drive(&sockets, &mut talks, Duration::from_secs_f64(seconds)) * depth as u64;
+    let responses =
+        run_load(&sockets, &mut conversations, Duration::from_secs_f64(seconds)) * depth as u64;
     let elapsed = began.elapsed().as_secs_f64();
     let after = cpu();
-    let per_request = |s: f64| s * 1e6 / answers as f64;
+    let per_request = |s: f64| s * 1e6 / responses as f64;
     println!(
         "{:.0} {:.3} {:.3}",
-        answers as f64 / elapsed,
+        responses as f64 / elapsed,
         per_request(after.0 - before.0),
         per_request(after.1 - before.1)
     );
 }
 
-/// Requests and responses of one connection.
-struct Talk {
-    /// Requests that leave together.
+/// State of one connection.
+struct Conversation {
+    /// Requests that are sent together.
     batch: Vec<u8>,
-    /// Units that answer all requests: bytes, or ends of streams.
+    /// Size of all responses to a batch: bytes, or ends of streams.
     units: usize,
-    /// Units that are still missing.
+    /// Units still missing.
     missing: usize,
     /// `None`: HTTP/1.1.
     streams: Option<Streams>,
 }
 
-/// HTTP/2 on one connection.
+/// State of an HTTP/2 connection.
 struct Streams {
     next_id: u32,
-    /// The block of every request but the first.
+    /// Header block of every request except the first.
     later: Box<[u8]>,
-    /// The beginning of a frame's header, and how much of a payload is to be passed over.
-    begun: Vec<u8>,
+    /// Partial frame header, and remaining bytes of the current payload.
+    partial_header: Vec<u8>,
     payload: usize,
 }
 
-impl Talk {
-    fn h2c(addr: &str, path: &str, depth: usize) -> Talk {
+impl Conversation {
+    fn h2c(addr: &str, path: &str, depth: usize) -> Conversation {
         let list = [(":method", "GET"), (":scheme", "http"), (":authority", addr), (":path", path)];
         let list: Vec<_> = list
             .iter()
@@ -99,12 +100,17 @@ impl Talk {
             .collect();
         let block: EncodedBlock =
             SharedFields::from_requests(std::slice::from_ref(&list)).encode(&list);
-        let streams = Streams { next_id: 3, later: block.later, begun: Vec::new(), payload: 0 };
-        let mut talk =
-            Talk { batch: Vec::new(), units: depth, missing: depth, streams: Some(streams) };
-        frame::put_block(1, &block.first, true, usize::MAX, &mut talk.batch);
-        talk.put_later(depth - 1);
-        talk
+        let streams =
+            Streams { next_id: 3, later: block.later, partial_header: Vec::new(), payload: 0 };
+        let mut conversation = Conversation {
+            batch: Vec::new(),
+            units: depth,
+            missing: depth,
+            streams: Some(streams),
+        };
+        frame::put_block(1, &block.first, true, usize::MAX, &mut conversation.batch);
+        conversation.put_later(depth - 1);
+        conversation
     }
 
     fn put_later(&mut self, requests: usize) {
@@ -115,8 +121,8 @@ impl Talk {
         }
     }
 
-    /// Makes the next batch. The last one has left: it has been answered.
-    fn renew(&mut self) {
+    /// Prepares the next batch. The last one was sent and answered.
+    fn prepare_next(&mut self) {
         self.missing = self.units;
         if self.streams.is_some() {
             self.batch.clear();
@@ -124,43 +130,43 @@ impl Talk {
         }
     }
 
-    /// How much of a response `bytes` are.
+    /// Returns the number of units in `bytes`.
     fn units_in(&mut self, bytes: &[u8]) -> usize {
-        self.streams.as_mut().map_or(bytes.len(), |streams| streams.ended_by(bytes))
+        self.streams.as_mut().map_or(bytes.len(), |streams| streams.ended_streams(bytes))
     }
 }
 
 impl Streams {
-    /// How many streams end in `bytes`.
-    fn ended_by(&mut self, mut bytes: &[u8]) -> usize {
+    /// Returns the number of streams that end in `bytes`.
+    fn ended_streams(&mut self, mut bytes: &[u8]) -> usize {
         let mut ended = 0;
         loop {
-            let passed = self.payload.min(bytes.len());
-            self.payload -= passed;
-            bytes = &bytes[passed..];
-            let wanted = (HEADER_BYTES - self.begun.len()).min(bytes.len());
-            self.begun.extend_from_slice(&bytes[..wanted]);
-            bytes = &bytes[wanted..];
-            let Some(header) = self.begun.first_chunk().map(FrameHeader::parse) else {
+            let skipped = self.payload.min(bytes.len());
+            self.payload -= skipped;
+            bytes = &bytes[skipped..];
+            let needed = (HEADER_BYTES - self.partial_header.len()).min(bytes.len());
+            self.partial_header.extend_from_slice(&bytes[..needed]);
+            bytes = &bytes[needed..];
+            let Some(header) = self.partial_header.first_chunk().map(FrameHeader::parse) else {
                 return ended;
             };
-            self.begun.clear();
+            self.partial_header.clear();
             self.payload = header.length as usize;
-            let is_of_stream = matches!(header.kind, Kind::Data | Kind::Headers);
-            ended += usize::from(is_of_stream && header.has(flag::END_STREAM));
+            let is_stream_frame = matches!(header.kind, Kind::Data | Kind::Headers);
+            ended += usize::from(is_stream_frame && header.has(flag::END_STREAM));
         }
     }
 }
 
-/// Begins HTTP/2: our preface with a window that lasts, and the acknowledgement of the server's
-/// settings.
-fn greet(socket: &mut TcpStream) {
+/// Begins HTTP/2: sends the client preface with a window that lasts for the whole run, and
+/// acknowledges the settings of the server.
+fn begin_http2(socket: &mut TcpStream) {
     let mut out = frame::PREFACE.to_vec();
     frame::put_header(Kind::Settings, 0, 0, 0, &mut out);
     frame::put_window_update(0, i32::MAX as u32 - 65_535, &mut out);
     frame::put_header(Kind::Settings, flag::ACK, 0, 0, &mut out);
     socket.write_all(&out).expect("the server reads");
-    // Up to its acknowledgement of ours: what comes later is no concern of settings.
+    // Reads up to the acknowledgement of our settings.
     loop {
         let mut header = [0; HEADER_BYTES];
         socket.read_exact(&mut header).expect("the server speaks HTTP/2");
@@ -172,22 +178,23 @@ fn greet(socket: &mut TcpStream) {
     }
 }
 
-/// Size of one response, head and body, read with a plain socket.
-fn answer_bytes(addr: &str, request: &str) -> usize {
+/// Returns the size of one response, head and body, read with a plain socket.
+fn response_bytes(addr: &str, request: &str) -> usize {
     let mut socket = TcpStream::connect(addr).expect("the server listens");
     socket.write_all(request.as_bytes()).expect("the server reads");
     socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a time-out above zero");
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(n @ 1..) = socket.read(&mut chunk) {
-        answer.extend_from_slice(&chunk[..n]);
+        response.extend_from_slice(&chunk[..n]);
     }
-    assert!(!answer.is_empty(), "the server answers");
-    answer.len()
+    assert!(!response.is_empty(), "the server responds");
+    response.len()
 }
 
-/// Sends each socket's batch, and the next one whenever it has been answered. Returns how often.
-fn drive(sockets: &[TcpStream], talks: &mut [Talk], duration: Duration) -> u64 {
+/// Sends the batch of each socket, and the next one whenever it was answered. Returns the number of
+/// answered batches.
+fn run_load(sockets: &[TcpStream], conversations: &mut [Conversation], duration: Duration) -> u64 {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -203,35 +210,35 @@ fn drive(sockets: &[TcpStream], talks: &mut [Talk], duration: Duration) -> u64 {
     }
     let fds: Vec<i32> = sockets.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     ring.submitter().register_files(&fds).expect("fixed files");
-    for (conn, talk) in talks.iter().enumerate() {
+    for (conn, conversation) in conversations.iter().enumerate() {
         push(&mut ring, &receive(conn as u32));
-        push(&mut ring, &send(conn as u32, &talk.batch));
+        push(&mut ring, &send(conn as u32, &conversation.batch));
     }
-    let ends = Instant::now() + duration;
+    let deadline = Instant::now() + duration;
     let mut rounds = 0u64;
     let mut turns = 0u32;
     loop {
         ring.submit_and_wait(1).expect("io_uring_enter");
         turns += 1;
-        // A look at the clock now and then, so that it costs nothing.
-        if turns.is_multiple_of(256) && Instant::now() >= ends {
+        // The clock is read rarely, so that it costs nothing.
+        if turns.is_multiple_of(256) && Instant::now() >= deadline {
             return rounds;
         }
         loop {
             let Some(entry) = ring.completion().next() else { break };
             let Some(buffer) = cqueue::buffer_select(entry.flags()) else { continue };
             let conn = entry.user_data() as u32;
-            let n = usize::try_from(entry.result()).expect("the server goes on");
-            let talk = &mut talks[conn as usize];
-            talk.missing -= talk.units_in(buffers.get(buffer, n));
-            buffers.give_back(buffer);
+            let n = usize::try_from(entry.result()).expect("the server keeps the connection open");
+            let conversation = &mut conversations[conn as usize];
+            conversation.missing -= conversation.units_in(buffers.get(buffer, n));
+            buffers.release(buffer);
             if !cqueue::more(entry.flags()) {
                 push(&mut ring, &receive(conn));
             }
-            if talk.missing == 0 {
-                talk.renew();
+            if conversation.missing == 0 {
+                conversation.prepare_next();
                 rounds += 1;
-                push(&mut ring, &send(conn, &talk.batch));
+                push(&mut ring, &send(conn, &conversation.batch));
             }
         }
     }
@@ -249,13 +256,13 @@ fn send(conn: u32, batch: &[u8]) -> io_uring::squeue::Entry {
 }
 
 fn push(ring: &mut IoUring, entry: &io_uring::squeue::Entry) {
-    // SAFETY: a batch stays as it is until it has been answered.
+    // SAFETY: a batch does not change until it was answered.
     while unsafe { ring.submission().push(entry) }.is_err() {
         ring.submit().expect("io_uring_enter");
     }
 }
 
-/// User and system CPU seconds of this process.
+/// Returns the user and system CPU seconds of this process.
 fn cpu() -> (f64, f64) {
     // SAFETY: all-zero bytes are a valid rusage, and it is a valid place for one.
     let usage = unsafe {
@@ -267,6 +274,7 @@ fn cpu() -> (f64, f64) {
     (seconds(usage.ru_utime), seconds(usage.ru_stime))
 }
 
+/// Receive buffers shared with the kernel.
 struct Buffers {
     ring: *mut types::BufRingEntry,
     memory: *mut u8,
@@ -285,17 +293,17 @@ impl Buffers {
             )
         };
         let mut buffers = Buffers { ring: ring.cast(), memory, tail: 0 };
-        (0..BUFFERS).for_each(|id| buffers.give_back(id));
+        (0..BUFFERS).for_each(|id| buffers.release(id));
         buffers
     }
 
     fn get(&self, id: u16, len: usize) -> &[u8] {
         // SAFETY: the kernel has filled so many bytes of this buffer, and leaves it alone until it
-        // is given back.
+        // is released.
         unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(id) * BUFFER_BYTES), len) }
     }
 
-    fn give_back(&mut self, id: u16) {
+    fn release(&mut self, id: u16) {
         // SAFETY: the index and the address lie within what `new` allocated, and the tail is
         // published last.
         unsafe {

@@ -1,5 +1,5 @@
-//! The driver for kernels without io_uring: edge-triggered epoll, one `write` per flush and
-//! connection, one `read` per completion.
+//! A driver over edge-triggered epoll, for kernels without io_uring. It makes one `write` per flush
+//! and connection, and one `read` per completion.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
 
 use crate::sys::{Address, Endpoint, Stamps};
 use crate::{limits, sys};
 
-/// Load over epoll.
+/// Driver over epoll.
 #[derive(Debug)]
 pub struct Epoll {
     epoll: OwnedFd,
@@ -23,69 +23,71 @@ pub struct Epoll {
     /// Connections with bytes to write.
     queued: Vec<ConnId>,
     events: Vec<libc::epoll_event>,
-    /// Connections that may have bytes to read, in the order in which the kernel reported them.
+    /// Connections that may have bytes to read, in the order of the kernel.
     readable: VecDeque<Readable>,
-    /// Connections whose last read was full: they are read again in the next turn, so that no turn
-    /// is endless.
-    again: Vec<Readable>,
-    /// Completions that are known without asking the kernel.
-    known: VecDeque<(ConnId, u32, CompletionKind)>,
-    /// The present generation of each slot, connected or not.
-    generation_of: Vec<u32>,
+    /// Connections whose last read filled the buffer. They are read again in the next turn, so that
+    /// every turn ends.
+    partly_read: Vec<Readable>,
+    /// Completions that the kernel did not report.
+    own_completions: VecDeque<(ConnId, u32, CompletionKind)>,
+    /// Current generation of each slot, connected or not.
+    slot_generations: Vec<u32>,
     buffer: Box<[u8]>,
     received: usize,
     generations: u32,
     /// Bytes that the kernel has taken, on all connections.
     sent_bytes: u64,
     timers: Timers,
-    /// Attempts to connect that found the server's queue full.
-    put_off: Vec<(ConnId, u32)>,
+    /// Connects, with their generation, that found the queue of the server full.
+    delayed_connects: Vec<(ConnId, u32)>,
 }
 
-/// How exactly the kernel can end a wait.
+/// Precision with which the kernel can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timers {
     /// `epoll_pwait2` (Linux 5.11).
     Exact,
-    /// Older kernels, and tools that stand between us and the kernel: deadlines are met up to a
-    /// millisecond late, which wake lag and send lag show.
+    /// For older kernels and tools that intercept system calls. Deadlines are met up to
+    /// a millisecond late, which appears in wake lag and send lag.
     Milliseconds,
 }
 
+/// A connection that may have bytes to read.
 #[derive(Clone, Copy, Debug)]
 struct Readable {
     conn: ConnId,
     generation: u32,
-    /// The peer has closed or the connection broke: read until that shows.
-    ends: bool,
+    /// Whether the peer has closed or the connection broke. It is read until a read reports that.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
 struct Conn {
     fd: OwnedFd,
-    /// Distinguishes this connection from an earlier one in the same slot.
+    /// Number that distinguishes this connection from earlier ones in the same slot.
     generation: u32,
-    connected: bool,
-    /// Bytes that are written next.
+    is_connected: bool,
+    /// Bytes to write next.
     out: Vec<u8>,
-    /// Bytes of `out` that the kernel has taken.
+    /// Number of bytes of `out` that the kernel has taken.
     written: usize,
-    /// Bytes that were queued while `out` was stuck. None of them leaves before their own first
-    /// write, which is stamped.
-    behind: Vec<u8>,
+    /// Bytes that were queued while `out` was stuck. They get a timestamp with their own first
+    /// write.
+    next_out: Vec<u8>,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
-    /// A write failed because of a reset. The kernel reports a reset only once: reading would see a
-    /// mere end of the stream.
+    /// Whether a write failed because of a reset. The kernel reports a reset only once, so a later
+    /// read would see only the end of the stream.
     was_reset: bool,
-    /// Whether the connection is in the list of those to flush.
-    queued: bool,
-    /// The last write could not empty `out`, all of which has been reported as handed over.
-    stuck: bool,
+    /// Whether the connection is in the list to flush.
+    is_queued: bool,
+    /// Whether the last write could not empty `out`, whose bytes have all been reported as handed
+    /// over.
+    is_stuck: bool,
 }
 
 impl Epoll {
-    /// A driver for up to `connections` connections to one endpoint.
+    /// Creates a driver for up to `connections` connections to one endpoint.
     pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Epoll> {
         let address = Address::new(endpoint)?;
         // SAFETY: no memory is involved, and the descriptor is fresh.
@@ -100,22 +102,22 @@ impl Epoll {
             queued: Vec::new(),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS],
             readable: VecDeque::new(),
-            again: Vec::new(),
-            known: VecDeque::new(),
-            generation_of: vec![0; connections as usize],
+            partly_read: Vec::new(),
+            own_completions: VecDeque::new(),
+            slot_generations: vec![0; connections as usize],
             buffer: vec![0; limits::READ_BYTES].into(),
             received: 0,
             generations: 0,
             sent_bytes: 0,
             timers: Timers::Exact,
-            put_off: Vec::new(),
+            delayed_connects: Vec::new(),
         })
     }
 
     fn start_connect(&mut self, conn: ConnId, generation: u32) -> io::Result<Conn> {
         let fd = self.address.socket(false)?;
         if self.stamps.is_some() {
-            sys::turn_on(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
+            sys::enable_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
         }
         let (peer, len) = self.address.peer();
         let mut event = libc::epoll_event {
@@ -138,14 +140,14 @@ impl Epoll {
         Ok(Conn {
             fd,
             generation,
-            connected: false,
+            is_connected: false,
             out: Vec::new(),
             written: 0,
-            behind: Vec::new(),
+            next_out: Vec::new(),
             taken: 0,
             was_reset: false,
-            queued: false,
-            stuck: false,
+            is_queued: false,
+            is_stuck: false,
         })
     }
 
@@ -153,21 +155,26 @@ impl Epoll {
         match self.start_connect(conn, generation) {
             Ok(connection) => self.conns[conn as usize] = Some(connection),
             Err(error) => {
-                // A Unix socket says so while its queue of new connections is full: TCP would wait.
+                // Returned by a Unix socket while its queue of new connections is full. TCP would
+                // wait instead.
                 if error.raw_os_error() == Some(libc::EAGAIN) {
-                    self.put_off.push((conn, generation));
+                    self.delayed_connects.push((conn, generation));
                     return;
                 }
                 let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, CompletionKind::ConnectFailed(error)));
+                self.own_completions.push_back((
+                    conn,
+                    generation,
+                    CompletionKind::ConnectFailed(error),
+                ));
             }
         }
     }
 
-    /// Tries again to open connections that found the server's queue full.
-    fn connect_put_off(&mut self) {
-        for (conn, generation) in std::mem::take(&mut self.put_off) {
-            if self.generation_of[conn as usize] == generation {
+    /// Retries connects that found the queue of the server full.
+    fn retry_connects(&mut self) {
+        for (conn, generation) in std::mem::take(&mut self.delayed_connects) {
+            if self.slot_generations[conn as usize] == generation {
                 self.try_connect(conn, generation);
             }
         }
@@ -177,24 +184,24 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes `out`, and adds what the kernel took to `sent_bytes`. Returns whether that was all of
-    /// it: then `behind` is next.
+    /// Writes `out`, and adds the bytes that the kernel took to `sent_bytes`. Returns whether it
+    /// took all of them. If so, `next_out` becomes `out`.
     fn write(connection: &mut Conn, sent_bytes: &mut u64) -> bool {
-        connection.stuck = true;
+        connection.is_stuck = true;
         while connection.written < connection.out.len() {
-            let rest = &connection.out[connection.written..];
-            // SAFETY: `rest` is valid for its length.
+            let unwritten = &connection.out[connection.written..];
+            // SAFETY: `unwritten` is valid for its length.
             let n = unsafe {
                 libc::send(
                     connection.fd.as_raw_fd(),
-                    rest.as_ptr().cast(),
-                    rest.len(),
+                    unwritten.as_ptr().cast(),
+                    unwritten.len(),
                     libc::MSG_NOSIGNAL,
                 )
             };
             if n < 0 {
-                // If the buffer is full, EPOLLOUT reports when there is room. If the connection
-                // is broken, reading reports the error.
+                // If the socket buffer is full, EPOLLOUT reports room later. If the connection is
+                // broken, a read reports the error.
                 connection.was_reset |=
                     io::Error::last_os_error().raw_os_error() == Some(libc::ECONNRESET);
                 return false;
@@ -205,14 +212,14 @@ impl Epoll {
         }
         connection.out.clear();
         connection.written = 0;
-        connection.stuck = false;
-        if !connection.behind.is_empty() {
-            std::mem::swap(&mut connection.out, &mut connection.behind);
+        connection.is_stuck = false;
+        if !connection.next_out.is_empty() {
+            std::mem::swap(&mut connection.out, &mut connection.next_out);
         }
         true
     }
 
-    /// The outcome of an attempt to connect, once its socket is ready.
+    /// Returns the outcome of a connect whose socket is ready.
     fn connect_outcome(connection: &mut Conn) -> CompletionKind {
         let mut errno: libc::c_int = 0;
         let mut len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -229,11 +236,11 @@ impl Epoll {
         if errno != 0 {
             return CompletionKind::ConnectFailed(sys::connect_error(errno));
         }
-        connection.connected = true;
+        connection.is_connected = true;
         CompletionKind::Connected
     }
 
-    /// Reads once. `None`: there is nothing to read.
+    /// Reads once. `None`: no bytes to read.
     fn read(&mut self, conn: ConnId) -> Option<CompletionKind> {
         let connection = self.conns[conn as usize].as_ref()?;
         let n = match &mut self.stamps {
@@ -260,7 +267,8 @@ impl Epoll {
         })
     }
 
-    /// Waits until a socket is ready or until `wait.until`. Returns how long it polled.
+    /// Waits until a socket is ready or until `wait.until`. Returns the time spent polling,
+    /// nanoseconds.
     fn wait(&mut self, now: Instant, wait: Wait) -> u64 {
         let asleep_until = wait.until.min(wait.spin_from);
         let mut ready = 0;
@@ -275,16 +283,16 @@ impl Epoll {
         while now < wait.until && self.sleep(now, now) == 0 {
             now = sys::now();
         }
-        // Up to the last look that found nothing: the one that found something was work.
+        // Idle until the last poll that found nothing: the one that found an event was work.
         poll.idle_ns(now)
     }
 
-    /// Sleeps until a socket is ready or until `until`. Returns how many are.
+    /// Sleeps until a socket is ready or until `until`. Returns the number of ready sockets.
     fn sleep(&mut self, now: Instant, until: Instant) -> usize {
         let wait_ns = (until != Instant::NEVER).then(|| until.ns_since(now));
         let result = match self.timers {
-            Timers::Exact => self.wait_exactly(wait_ns),
-            Timers::Milliseconds => self.wait_roughly(wait_ns),
+            Timers::Exact => self.wait_nanoseconds(wait_ns),
+            Timers::Milliseconds => self.wait_milliseconds(wait_ns),
         };
         let n = match result {
             Ok(n) => n as usize,
@@ -298,12 +306,12 @@ impl Epoll {
         for i in 0..n {
             let event = self.events[i];
             let (conn, generation) = (event.u64 as u32, (event.u64 >> 32) as u32);
-            self.ready(conn, generation, event.events);
+            self.on_ready(conn, generation, event.events);
         }
         n
     }
 
-    fn wait_exactly(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
+    fn wait_nanoseconds(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
         let timeout = wait_ns.map(timespec);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: `events` is valid for its length; the timeout lives through the call.
@@ -321,8 +329,8 @@ impl Epoll {
         sys::check(n as i32)
     }
 
-    /// Rounded up: a wait must not end before its time.
-    fn wait_roughly(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
+    /// Waits whole milliseconds, rounded up: a wait must not end early.
+    fn wait_milliseconds(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
         let timeout = wait_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
         let len = self.events.len() as libc::c_int;
         // SAFETY: `events` is valid for its length.
@@ -338,26 +346,27 @@ impl Epoll {
         }
     }
 
-    fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
+    /// Handles the events of a socket.
+    fn on_ready(&mut self, conn: ConnId, generation: u32, events: u32) {
         let current = self.conns[conn as usize].as_mut().filter(|c| c.generation == generation);
         let Some(connection) = current else { return };
-        if !connection.connected {
-            let what = Self::connect_outcome(connection);
-            if what == CompletionKind::Connected {
+        if !connection.is_connected {
+            let kind = Self::connect_outcome(connection);
+            if kind == CompletionKind::Connected {
                 self.send_proxy_header(conn);
             }
-            self.known.push_back((conn, generation, what));
-        } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {
-            let is_more_there =
+            self.own_completions.push_back((conn, generation, kind));
+        } else if events & libc::EPOLLOUT as u32 != 0 && connection.is_stuck {
+            let has_more =
                 Self::write(connection, &mut self.sent_bytes) && !connection.out.is_empty();
-            // Only a flush stamps.
-            if is_more_there && !std::mem::replace(&mut connection.queued, true) {
+            // Left to the next flush, which reads the clock for the timestamp.
+            if has_more && !std::mem::replace(&mut connection.is_queued, true) {
                 self.queued.push(conn);
             }
         }
-        let ends = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
-        if ends || events & libc::EPOLLIN as u32 != 0 {
-            self.readable.push_back(Readable { conn, generation, ends });
+        let has_ended = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        if has_ended || events & libc::EPOLLIN as u32 != 0 {
+            self.readable.push_back(Readable { conn, generation, has_ended });
         }
     }
 }
@@ -374,32 +383,34 @@ impl Driver for Epoll {
     fn connect(&mut self, conn: ConnId) {
         self.generations += 1;
         let generation = self.generations;
-        self.generation_of[conn as usize] = generation;
+        self.slot_generations[conn as usize] = generation;
         self.try_connect(conn, generation);
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection =
-            self.conns[conn as usize].as_mut().expect("only open connections are sent on");
-        // Queued even if earlier bytes still wait for room: only a flush stamps.
-        if !std::mem::replace(&mut connection.queued, true) {
+        let connection = self.conns[conn as usize].as_mut().expect("the connection is open");
+        // Queued even if earlier bytes still wait: the hand-over is timestamped by a flush.
+        if !std::mem::replace(&mut connection.is_queued, true) {
             self.queued.push(conn);
         }
-        let Conn { out, behind, stuck, .. } = connection;
-        sys::queue(bytes, if *stuck { behind } else { out });
+        let Conn { out, next_out, is_stuck, .. } = connection;
+        sys::append_output(bytes, if *is_stuck { next_out } else { out });
     }
 
     fn close(&mut self, conn: ConnId) {
         self.conns[conn as usize] = None;
-        // Entries of the old connection have another generation and are ignored.
+        // Entries of the old connection have an older generation and are ignored.
         self.generations += 1;
-        self.generation_of[conn as usize] = self.generations;
+        self.slot_generations[conn as usize] = self.generations;
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.conns[conn as usize].as_ref().map_or_else(Queued::default, |connection| Queued {
-            taken: connection.taken,
-            waiting: (connection.out.len() - connection.written + connection.behind.len()) as u64,
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.conns[conn as usize].as_ref().map_or_else(QueuedBytes::default, |connection| {
+            QueuedBytes {
+                taken: connection.taken,
+                waiting: (connection.out.len() - connection.written + connection.next_out.len())
+                    as u64,
+            }
         })
     }
 
@@ -407,80 +418,83 @@ impl Driver for Epoll {
         self.sent_bytes
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.conns[conn as usize].as_ref().map_or(0, |connection| sys::unsent(&connection.fd))
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].as_ref().map_or(0, |connection| sys::unsent_bytes(&connection.fd))
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        // Taken and given back, so that its memory is allocated once.
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
+        // Moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         for conn in queued.drain(..) {
-            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else {
+            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.is_queued)
+            else {
                 continue;
             };
-            connection.queued = false;
-            if connection.stuck && !Self::write(connection, &mut self.sent_bytes) {
-                // EPOLLOUT reports when there is room.
+            connection.is_queued = false;
+            if connection.is_stuck && !Self::write(connection, &mut self.sent_bytes) {
+                // EPOLLOUT reports room later.
                 continue;
             }
-            // Right before the system call that takes the first of the bytes: it is tried for all
-            // of them.
+            // Read right before the first system call for these bytes.
             let at = sys::now();
             Self::write(connection, &mut self.sent_bytes);
-            handed(conn, at);
+            on_handed_over(conn, at);
         }
         self.queued = queued;
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        // First thing: the worker's busy time ends here.
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        // Read first: the busy time of the worker ends here.
         let entered = sys::now();
-        self.flush(handed);
-        self.readable.extend(self.again.drain(..));
-        self.connect_put_off();
-        let mut until =
-            if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
-        if !self.put_off.is_empty() {
-            until = until.min(entered.plus(limits::PUT_OFF_NS));
+        self.flush(on_handed_over);
+        self.readable.extend(self.partly_read.drain(..));
+        self.retry_connects();
+        let mut until = if self.own_completions.is_empty() && self.readable.is_empty() {
+            wait.until
+        } else {
+            entered
+        };
+        if !self.delayed_connects.is_empty() {
+            until = until.min(entered.plus(limits::CONNECT_RETRY_NS));
         }
-        // How long there is to sleep is counted from after the writes.
+        // The wait is computed after the writes, which take time.
         let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
-        // Read right after the kernel has reported what is ready.
+        // Read right after the kernel reported the ready sockets.
         Turn { entered, woke: sys::now(), spun_ns }
     }
 
     fn next(&mut self) -> Option<Completion> {
-        while let Some((conn, generation, what)) = self.known.pop_front() {
-            if self.generation_of[conn as usize] != generation {
+        while let Some((conn, generation, kind)) = self.own_completions.pop_front() {
+            if self.slot_generations[conn as usize] != generation {
                 continue;
             }
-            // Known since the turn's wake-up or before; this is the first instant at which it can
-            // be reported.
-            if matches!(what, CompletionKind::ConnectFailed(_))
+            // This is the first instant at which it can be reported.
+            if matches!(kind, CompletionKind::ConnectFailed(_))
                 && self.conn(conn, generation).is_some()
             {
                 self.conns[conn as usize] = None;
             }
-            return Some(Completion { conn, what, at: sys::now() });
+            return Some(Completion { conn, kind, at: sys::now() });
         }
         while let Some(readable) = self.readable.pop_front() {
-            let Readable { conn, generation, ends } = readable;
+            let Readable { conn, generation, has_ended } = readable;
             if self.conn(conn, generation).is_none() {
                 continue;
             }
-            let Some(what) = self.read(conn) else { continue };
-            // Right after the read: the bytes were there no later than this.
+            let Some(kind) = self.read(conn) else { continue };
+            // Read right after the receive: the bytes had arrived by then.
             let at = sys::now();
-            if what == CompletionKind::Received && (ends || self.received == self.buffer.len()) {
-                // Edge-triggered: the kernel reports readiness only once.
-                self.again.push(readable);
+            if kind == CompletionKind::Received && (has_ended || self.received == self.buffer.len())
+            {
+                // Edge-triggered epoll reports readiness only once.
+                self.partly_read.push(readable);
             }
-            return Some(Completion { conn, what, at });
+            return Some(Completion { conn, kind, at });
         }
         None
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    fn received_bytes(&mut self) -> &mut [u8] {
         &mut self.buffer[..self.received]
     }
 
@@ -488,7 +502,7 @@ impl Driver for Epoll {
         self.stamps.as_ref()?.last
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
         sys::tcp_counters(self.conns[conn as usize].as_ref()?.fd.as_raw_fd())
     }
 
@@ -501,7 +515,7 @@ impl Driver for Epoll {
     }
 }
 
-/// Receiving with the kernel's own stamp of when the bytes came in (`SO_TIMESTAMPNS`).
+/// Receives with timestamps of the kernel (`SO_TIMESTAMPNS`).
 mod stamps {
     use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -509,13 +523,14 @@ mod stamps {
 
     use crate::sys;
 
-    /// Room for one control message with a time.
+    /// Memory for one control message with a timestamp.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
 
+    /// Converts receive timestamps to the monotonic clock.
     #[derive(Debug)]
     pub(super) struct Clock {
-        /// Stamps are on the wall clock; everything else is not.
+        /// Offset of the wall clock, on which the kernel puts its timestamps.
         wall_ahead_ns: u64,
         pub(super) last: Option<Instant>,
     }
@@ -525,7 +540,7 @@ mod stamps {
             Clock { wall_ahead_ns: sys::wall_ahead_ns(), last: None }
         }
 
-        /// Receives like `recv`, keeping the stamp of the last byte.
+        /// Receives like `recv`, and keeps the timestamp of the last byte.
         pub(super) fn receive(&mut self, fd: &OwnedFd, buffer: &mut [u8]) -> isize {
             let mut part =
                 libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -538,7 +553,7 @@ mod stamps {
             message.msg_controllen = control.0.len() as _;
             // SAFETY: the message points to a buffer and a control area of the lengths it names.
             let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
-            // Where there was nothing, the bytes that were read last are still the last.
+            // If nothing was received, the last timestamp stays valid.
             if n >= 0 {
                 self.last = if n > 0 { self.stamp(&message) } else { None };
             }
@@ -558,7 +573,7 @@ mod stamps {
                 libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()
             };
             let wall_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-            // When the kernel had the bytes, brought to the clock of all other instants.
+            // Converted to the monotonic clock, like all other instants.
             Some(Instant(wall_ns.saturating_sub(self.wall_ahead_ns)))
         }
     }

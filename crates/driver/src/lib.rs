@@ -1,8 +1,9 @@
-//! The load path's only system calls, its only clock and its only `unsafe`: [`Uring`] and [`Epoll`]
-//! behind [`dyno_engine::Driver`].
+//! Drivers of the load engine over real sockets: [`Uring`] (io_uring) and [`Epoll`], which
+//! implement [`dyno_engine::Driver`]. All system calls, clock reads and `unsafe` code of the load
+//! path are in this crate.
 //!
-//! Both pass the contract suite in `tests/contract.rs`, and so does the simulator. A driver belongs
-//! to the thread that made it: one per worker, nothing shared.
+//! Both drivers and the simulator pass the same contract tests (`tests/contract.rs`). A driver
+//! belongs to the thread that created it: there is one per worker, without shared state.
 #![allow(unsafe_code)]
 
 mod epoll;
@@ -19,11 +20,11 @@ pub use epoll::Epoll;
 pub use sys::{Endpoint, PeerAddress, Stamps};
 pub use uring::Uring;
 
-/// The best driver this kernel offers, and the reason if that is not io_uring.
+/// Returns the best driver that this kernel supports, and the error of io_uring if that is epoll.
 #[must_use]
 pub fn best_driver() -> (DriverKind, Option<io::Error>) {
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-    match Uring::new(&nowhere.into(), 1) {
+    let unused = SocketAddr::from(([127, 0, 0, 1], 1));
+    match Uring::new(&unused.into(), 1) {
         Ok(_) => (DriverKind::Uring, None),
         Err(error) => (DriverKind::Epoll, Some(error)),
     }

@@ -1,33 +1,32 @@
-//! Every bound of the drivers, and what happens on reaching it.
+//! All limits of the drivers, with what happens when each is reached.
 
-/// Entries of a submission queue. A turn that queues more operations submits in between.
+/// Entries of a submission queue. A turn with more operations submits them in several calls.
 pub const SUBMISSIONS: u32 = 1024;
 
-/// Sends that are handed over with one system call, so that none is stamped before another call has
-/// taken it. More go with the next one.
+/// Sends that are handed over with one system call. One call for all of them means that their
+/// timestamp is read right before it. Further sends go with the next call.
 pub const SENDS_PER_BATCH: usize = SUBMISSIONS as usize / 2;
 
-/// Size of one receive buffer. A longer answer arrives as several completions.
+/// Size of one receive buffer. A longer response arrives as several completions.
 pub const BUFFER_BYTES: usize = 8 * 1024;
 
-/// Fewest and most receive buffers of an io_uring driver; between them, one per connection. Without
-/// a free buffer the kernel ends a receive, which is armed again once buffers are back.
+/// Fewest and most receive buffers of an io_uring driver; in between, one per connection. Without a
+/// free buffer the kernel ends a receive, which is armed again once buffers are returned.
 pub const BUFFERS_MIN: u16 = 64;
 pub const BUFFERS_MAX: u16 = 512;
 
-/// Size of the one buffer that the epoll driver reads into.
+/// Size of the buffer that the epoll driver reads into.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes allocated for the output of a connection with its first request: enough for a few. More
-/// are allocated when more wait.
+/// Bytes allocated for the output of a connection with its first request: enough for a few
+/// requests. More are allocated when more bytes wait.
 pub const OUT_BYTES: usize = 256;
 
-/// Events taken from one `epoll_wait`. More wait for the next turn.
+/// Most events taken from one `epoll_wait`. Further events wait for the next turn.
 pub const EVENTS: usize = 1024;
 
-/// Waits longer than this are ended by one standing timer; shorter ones have a timer each, which is
-/// exact.
+/// Waits longer than this share one standing timer; shorter ones have an exact timer each.
 pub const STANDING_TIMER_NS: u64 = 2_000_000;
 
-/// How long until a Unix socket whose queue of new connections was full is tried again.
-pub const PUT_OFF_NS: u64 = 1_000_000;
+/// Delay before a connect to a Unix socket whose queue of new connections was full is retried.
+pub const CONNECT_RETRY_NS: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! The few system calls both drivers share.
+//! System calls that both drivers use: clocks, sockets and their counters.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use dyno_engine::{ConnectError, Instant, proxy};
 
 use crate::limits;
 
-/// Reads the monotonic clock. Instants of all threads and processes of this machine compare.
+/// Reads the monotonic clock. Instants of all threads and processes of a machine are comparable.
 #[must_use]
 pub fn now() -> Instant {
     Instant(clock(libc::CLOCK_MONOTONIC))
@@ -27,24 +27,24 @@ fn clock(id: libc::clockid_t) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Lets timed sleeps of this thread end on time instead of up to 50 µs late.
+/// Makes timed sleeps of this thread end on time instead of up to 50 µs late.
 pub fn tighten_timers() {
     // SAFETY: no memory is involved.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Bytes in a socket's queue that have not been sent; 0 if the kernel does not report them, as for
-/// Unix sockets.
-pub(crate) fn unsent(fd: &OwnedFd) -> u64 {
+/// Returns the number of bytes in the queue of a socket that have not been sent; 0 if the kernel
+/// does not report it, as for Unix sockets.
+pub(crate) fn unsent_bytes(fd: &OwnedFd) -> u64 {
     /// From linux/sockios.h.
     const SIOCOUTQNSD: libc::c_ulong = 0x894B;
     let mut bytes: libc::c_int = 0;
-    // SAFETY: `bytes` is a valid place for the response.
+    // SAFETY: `bytes` is valid for the result.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCOUTQNSD as _, &raw mut bytes) };
     if result < 0 { 0 } else { u64::try_from(bytes).unwrap_or(0) }
 }
 
-/// CPU use of the calling thread so far.
+/// Returns the CPU use of the calling thread so far.
 #[must_use]
 pub fn thread_use() -> ThreadUse {
     // SAFETY: all-zero bytes are a valid rusage, and it is a valid place for one.
@@ -60,7 +60,7 @@ pub fn thread_use() -> ThreadUse {
         tid: unsafe { libc::gettid() } as u32,
         began_ticks: None,
         name: std::thread::current().name().unwrap_or("worker").into(),
-        // The scheduler's own sum; user and system are its split by ticks.
+        // The exact sum of the scheduler. User and system time are estimated by ticks.
         run_ns: thread_run_ns(),
         user_ns: ns(usage.ru_utime),
         sys_ns: ns(usage.ru_stime),
@@ -73,13 +73,13 @@ pub fn thread_use() -> ThreadUse {
     }
 }
 
-/// CPU time of the calling thread so far, nanoseconds.
+/// Returns the CPU time of the calling thread so far, nanoseconds.
 #[must_use]
 pub fn thread_run_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// A time of polling instead of sleeping. Its CPU time counts as idle.
+/// A period of polling instead of sleeping. Its CPU time counts as idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Poll {
     pub(crate) began: Instant,
@@ -88,45 +88,46 @@ pub(crate) struct Poll {
 
 impl Poll {
     pub(crate) fn begin() -> Poll {
-        // From here on nothing is done but looking.
+        // Read last: from here on the thread only polls.
         Poll { run_ns: thread_run_ns(), began: now() }
     }
 
-    /// CPU time that was spent polling until `idle_until`. Time in which somebody else had the CPU
-    /// is none of it.
+    /// Returns the CPU time spent polling until `idle_until`, nanoseconds. Time in which other
+    /// threads had the CPU is excluded.
     pub(crate) fn idle_ns(self, idle_until: Instant) -> u64 {
         let used = thread_run_ns() - self.run_ns;
         idle_until.ns_since(self.began).min(used)
     }
 }
 
-/// How far the wall clock, which the kernel's receive stamps show, is ahead of the monotonic one,
-/// nanoseconds.
+/// Returns how far the wall clock is ahead of the monotonic one, nanoseconds. Receive timestamps of
+/// the kernel are on the wall clock.
 pub(crate) fn wall_ahead_ns() -> u64 {
     let before = clock(libc::CLOCK_MONOTONIC);
     let wall = clock(libc::CLOCK_REALTIME);
     let after = clock(libc::CLOCK_MONOTONIC);
-    // The middle of the two readings: off by at most half of what lies between them, some tens of
-    // nanoseconds.
+    // The error is at most half the time between the two readings, some tens of nanoseconds.
     wall - (before + (after - before) / 2)
 }
 
+/// Returns how long this thread has waited for a CPU, nanoseconds.
 fn run_delay() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Address of the server, and source addresses of connections.
+/// Address of the server, and options of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub peer: PeerAddress,
-    /// Local addresses, taken in turn by connections as they are opened; empty: the kernel chooses.
+    /// Local addresses, which connections use in rotation; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     pub stamps: Stamps,
-    /// The PROXY protocol with which each connection begins; `None`: none.
+    /// Version of the PROXY header that begins each connection; `None`: no header.
     pub proxy: Option<ProxyProtocol>,
 }
 
+/// Address of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     Tcp(SocketAddr),
@@ -143,7 +144,7 @@ impl std::fmt::Display for PeerAddress {
     }
 }
 
-/// Whether to ask the kernel when it received each response.
+/// Whether the kernel reports when it received each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamps {
     None,
@@ -161,12 +162,12 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// An endpoint in the kernel's form.
+/// An endpoint in the form of the kernel.
 #[derive(Debug)]
 pub(crate) struct Address {
     peer: Box<KernelAddr>,
     sources: Vec<KernelAddr>,
-    /// The source of the next connection.
+    /// Index of the source of the next connection.
     next_source: usize,
     proxy: Option<ProxyProtocol>,
 }
@@ -182,22 +183,22 @@ impl Address {
         Ok(Address { peer: Box::new(peer), sources, next_source: 0, proxy: endpoint.proxy })
     }
 
-    /// The first bytes of a connection that has come up; `None`: it begins with what is sent on it.
+    /// Returns the PROXY header for a new connection; `None`: no header.
     pub(crate) fn proxy_header(&self, fd: &OwnedFd) -> Option<Vec<u8>> {
         let version = self.proxy?;
-        // A copy of the descriptor, by which std reads the addresses.
+        // std reads addresses from a `TcpStream`, which owns its descriptor: hence the copy.
         let stream = fd.try_clone().ok().map(TcpStream::from);
         let addresses = stream.and_then(|s| Some((s.local_addr().ok()?, s.peer_addr().ok()?)));
         Some(proxy::header(version, addresses))
     }
 
-    /// Where the kernel finds the peer's address. It stays there as long as `self` does.
+    /// Returns a pointer to the address of the peer, valid as long as `self`.
     pub(crate) fn peer(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         (self.peer.as_ptr(), self.peer.len)
     }
 
-    /// A socket for a connection that does not delay small writes, bound to the source address
-    /// whose turn it is. `blocking` sockets are for io_uring, which never blocks on them.
+    /// Creates a socket that does not delay small writes, bound to the next source address.
+    /// `blocking` sockets are for io_uring, which never blocks on them.
     pub(crate) fn socket(&mut self, blocking: bool) -> io::Result<OwnedFd> {
         let flags =
             libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
@@ -208,13 +209,13 @@ impl Address {
         if self.peer.family() == libc::AF_UNIX {
             return Ok(fd);
         }
-        turn_on(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+        enable_option(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
         if !self.sources.is_empty() {
             let source = &self.sources[self.next_source % self.sources.len()];
             self.next_source += 1;
-            // The port is chosen when the peer is known, so that each source has all of its ports
+            // The kernel chooses the port at connect time, so that each source has all of its ports
             // for each peer.
-            turn_on(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+            enable_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
             // SAFETY: the address is valid for its length.
             check(unsafe { libc::bind(fd.as_raw_fd(), source.as_ptr(), source.len) })?;
         }
@@ -222,18 +223,18 @@ impl Address {
     }
 }
 
-/// Adds `bytes` to `out`, the bytes to be sent on a connection. Memory is allocated for a few
-/// requests at once.
+/// Appends `bytes` to `out`, the output of a connection. The first allocation has room for a few
+/// requests.
 #[inline]
-pub(crate) fn queue(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn append_output(bytes: &[u8], out: &mut Vec<u8>) {
     if out.capacity() == 0 {
         out.reserve(limits::OUT_BYTES.max(bytes.len()));
     }
     out.extend_from_slice(bytes);
 }
 
-/// Sets a socket option that is a switch.
-pub(crate) fn turn_on(fd: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
+/// Enables a boolean socket option.
+pub(crate) fn enable_option(fd: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: `on` is a valid int of the size given.
     let result = unsafe {
@@ -248,7 +249,7 @@ pub(crate) fn turn_on(fd: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// A socket address in the kernel's form. It must not move while an operation uses it.
+/// A socket address in the form of the kernel. It must not move while an operation uses it.
 #[derive(Debug)]
 struct KernelAddr {
     storage: libc::sockaddr_storage,
@@ -319,7 +320,7 @@ impl KernelAddr {
     }
 }
 
-/// Turns the -1 of a system call into the error it stands for.
+/// Converts the result -1 of a system call into an error.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -334,8 +335,8 @@ pub(crate) fn connect_error(errno: i32) -> ConnectError {
     }
 }
 
-/// Offsets in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h): the C library's copy of it
-/// ends earlier.
+/// Offsets in `struct tcp_info` of the kernel (include/uapi/linux/tcp.h). The struct of the C
+/// library is shorter.
 mod tcp_info {
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const SEGS_OUT: usize = 136;
@@ -344,7 +345,7 @@ mod tcp_info {
     pub(super) const END: usize = 156;
 }
 
-/// Segment counters of a connected socket; `None` if the kernel does not report them.
+/// Returns the segment counters of a connected socket; `None` if the kernel does not report them.
 pub(crate) fn tcp_counters(fd: RawFd) -> Option<TcpCounters> {
     let mut info = [0u8; 256];
     let mut len = info.len() as libc::socklen_t;
@@ -361,13 +362,13 @@ pub(crate) fn tcp_counters(fd: RawFd) -> Option<TcpCounters> {
     if result < 0 || (len as usize) < tcp_info::END {
         return None;
     }
-    let at = |offset: usize| {
+    let counter = |offset: usize| {
         u64::from(u32::from_ne_bytes(info[offset..offset + 4].try_into().expect("four bytes")))
     };
     Some(TcpCounters {
-        data_segments_in: at(tcp_info::DATA_SEGS_IN),
-        segments_in: at(tcp_info::SEGS_IN),
-        segments_out: at(tcp_info::SEGS_OUT),
-        retransmits: at(tcp_info::TOTAL_RETRANS),
+        data_segments_in: counter(tcp_info::DATA_SEGS_IN),
+        segments_in: counter(tcp_info::SEGS_IN),
+        segments_out: counter(tcp_info::SEGS_OUT),
+        retransmits: counter(tcp_info::TOTAL_RETRANS),
     })
 }

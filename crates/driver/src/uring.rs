@@ -1,53 +1,54 @@
 //! The default driver: io_uring with multishot receives into provided buffers. One `io_uring_enter`
-//! per flush hands over everything queued and, at the end of a turn, waits as well.
+//! per flush hands over everything queued. At the end of a turn the same call also waits.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+mod buffers;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::{Completion, CompletionKind, ConnId, Driver, Instant};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use crate::sys::{Address, Endpoint};
 use crate::{limits, sys};
+use buffers::Buffers;
 
-/// Load over io_uring.
+/// Driver over io_uring.
 #[derive(Debug)]
 pub struct Uring {
     ring: Ring,
     address: Address,
     conns: Vec<Conn>,
-    /// Connections with bytes to hand over and no send under way.
+    /// Connections with bytes to hand over and no send in progress.
     queued: Vec<ConnId>,
-    /// Connections, with their generation, whose receive ended because no buffer was free.
+    /// Connections, with their generation, whose receive ended for lack of a free buffer.
     starved: Vec<(ConnId, u32)>,
-    /// A completion that was taken off the ring and is still to be reported.
+    /// A completion that was taken off the ring and has not been reported.
     peeked: Option<cqueue::Entry>,
-    /// Number of completions in the ring at `reaped_at`.
+    /// Number of completions that were in the ring at `reaped_at`.
     ready: usize,
     reaped_at: Instant,
-    /// A standing timer ends every wait at this instant: arming one for each wait would cost more
-    /// than the wait.
+    /// Expiry of the standing timer, which ends every wait at this instant. A timer per wait would
+    /// cost more than the wait.
     timer: Option<Instant>,
     timer_spec: Box<types::Timespec>,
-    /// Completions that are known without asking the kernel.
-    known: VecDeque<(ConnId, u32, CompletionKind)>,
+    /// Completions that the kernel did not report.
+    own_completions: VecDeque<(ConnId, u32, CompletionKind)>,
     buffers: Buffers,
-    /// The buffer that `bytes` shows, to be given back.
-    shown: Option<(u16, usize)>,
-    /// Buffers of sends that were under way when their connection was closed. The kernel may still
-    /// read them.
+    /// Buffer and length of the last received bytes, to be returned to the kernel.
+    received: Option<(u16, usize)>,
+    /// Buffers of sends that were in progress when their connection was closed. The kernel may
+    /// still read them.
     orphans: Vec<(u64, Vec<u8>)>,
     /// Bytes that the kernel has taken, on all connections.
     sent_bytes: u64,
 }
 
-/// The ring itself. Its debug form has no content.
+/// The ring. Its debug form has no content.
 struct Ring(IoUring);
 
 impl std::fmt::Debug for Ring {
@@ -56,39 +57,42 @@ impl std::fmt::Debug for Ring {
     }
 }
 
+/// A connection slot.
 #[derive(Debug, Default)]
 struct Conn {
     fd: Option<OwnedFd>,
-    /// Number of this slot's connection; completions of earlier ones differ in it and are ignored.
+    /// Number of the connection in this slot. Completions of earlier connections have other numbers
+    /// and are ignored.
     generation: u32,
     /// Bytes that the kernel is sending. They must not move or change until the send completes.
     sending: Vec<u8>,
+    /// Number of bytes of `sending` that the kernel has taken.
     sent: usize,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
-    send_under_way: bool,
-    /// A send failed because of a reset. The kernel reports a reset only once: receiving would see
-    /// a mere end of the stream.
+    is_sending: bool,
+    /// Whether a send failed because of a reset. The kernel reports a reset only once, so a later
+    /// receive would see only the end of the stream.
     was_reset: bool,
-    connecting: bool,
-    /// Bytes that are queued behind those in `sending`.
+    is_connecting: bool,
+    /// Bytes that are queued after those in `sending`.
     out: Vec<u8>,
 }
 
-/// The operations that are submitted to the ring.
+/// Operations that are submitted to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Connect = 1,
     Send = 2,
     Receive = 3,
-    /// Results that are not used.
+    /// An operation whose result is ignored.
     Ignored = 4,
     /// The standing timer.
     Timer = 5,
 }
 
-/// Number of a completion that identifies its operation: operation (8 bits), generation (24 bits)
-/// and connection (32 bits).
+/// Encodes the user data that identifies an operation: operation (8 bits), generation (24 bits) and
+/// connection (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
     (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
@@ -97,20 +101,21 @@ fn is_timer(entry: &cqueue::Entry) -> bool {
     entry.user_data() >> 56 == Operation::Timer as u64
 }
 
+/// Group of the provided buffers.
 const GROUP: u16 = 0;
 
 impl Uring {
-    /// A driver for up to `connections` connections to one endpoint. Fails where the kernel lacks
-    /// io_uring with provided buffer rings and multishot receive (Linux 6.0), or forbids it.
+    /// Creates a driver for up to `connections` connections to one endpoint. Fails if the kernel
+    /// lacks io_uring with provided buffer rings and multishot receive (Linux 6.0), or forbids it.
     pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Uring> {
         let address = Address::new(endpoint)?;
         let ring = build_ring(connections)?;
-        let wanted = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
-        let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
-        let at = buffers.ring as u64;
+        let count = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
+        let buffers = Buffers::new(count.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
+        let ring_address = buffers.ring as u64;
         // SAFETY: the buffer ring lives as long as the ring, see `Drop`.
         unsafe {
-            ring.submitter().register_buf_ring_with_flags(at, buffers.count, GROUP, 0)?;
+            ring.submitter().register_buf_ring_with_flags(ring_address, buffers.count, GROUP, 0)?;
         }
         sys::tighten_timers();
         Ok(Uring {
@@ -124,9 +129,9 @@ impl Uring {
             reaped_at: Instant::default(),
             timer: None,
             timer_spec: Box::default(),
-            known: VecDeque::new(),
+            own_completions: VecDeque::new(),
             buffers,
-            shown: None,
+            received: None,
             orphans: Vec::new(),
             sent_bytes: 0,
         })
@@ -144,21 +149,21 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                // The ring is full of completions; the kernel keeps the rest for later.
-                Err(error) if is_passing(&error) => std::thread::yield_now(),
+                // The completion queue is full; the kernel keeps the remaining entries.
+                Err(error) if is_transient(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
         }
     }
 
-    /// Counts the completions in the ring. Returns the instant by which all of them had happened.
+    /// Counts the completions in the ring. Returns an instant by which all of them had happened.
     fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
         self.ready = completions.len();
         drop(completions);
-        // After the tail was read: all completions before it had happened by now. Later ones are
-        // not counted.
+        // Read after the tail of the ring: all completions before it had happened by now, and later
+        // ones are not counted.
         self.reaped_at = sys::now();
         self.reaped_at
     }
@@ -172,10 +177,10 @@ impl Uring {
         self.push(&entry);
     }
 
-    /// Queues the bytes of one connection for the kernel, unless a send is under way.
+    /// Starts a send of the queued bytes of a connection, unless one is in progress.
     fn start_send(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
-        if connection.fd.is_none() || connection.send_under_way || connection.out.is_empty() {
+        if connection.fd.is_none() || connection.is_sending || connection.out.is_empty() {
             return;
         }
         connection.sending.clear();
@@ -187,22 +192,23 @@ impl Uring {
     fn push_send(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
-        let rest = &connection.sending[connection.sent..];
-        // Each part is reported as the kernel takes it. With MSG_WAITALL, a body that a server
-        // leaves unread would never be reported.
-        let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
-            .flags(libc::MSG_NOSIGNAL)
-            .build()
-            .user_data(user_data(Operation::Send, connection.generation, conn));
-        connection.send_under_way = true;
+        let unsent = &connection.sending[connection.sent..];
+        // Without MSG_WAITALL, which would report nothing while a server leaves part of a body
+        // unread.
+        let entry =
+            opcode::Send::new(types::Fd(fd.as_raw_fd()), unsent.as_ptr(), unsent.len() as u32)
+                .flags(libc::MSG_NOSIGNAL)
+                .build()
+                .user_data(user_data(Operation::Send, connection.generation, conn));
+        connection.is_sending = true;
         self.push(&entry);
     }
 
     fn finish_send(&mut self, conn: ConnId, result: i32) {
         let connection = &mut self.conns[conn as usize];
-        connection.send_under_way = false;
+        connection.is_sending = false;
         if result < 0 {
-            // The receive of the same connection reports the error.
+            // The receive on the same connection reports the error.
             connection.was_reset |= result == -libc::ECONNRESET;
             return;
         }
@@ -213,7 +219,8 @@ impl Uring {
             return self.push_send(conn);
         }
         if connection.out.capacity() == 0 {
-            // Nothing new is queued, as nearly always: one allocation is enough.
+            // Usual case: no new bytes are queued. `out` takes over the allocation, so one buffer
+            // is enough.
             connection.sending.clear();
             std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
@@ -224,7 +231,7 @@ impl Uring {
     fn finish_receive(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<CompletionKind> {
         let result = entry.result();
         if let Some(id) = cqueue::buffer_select(entry.flags()) {
-            self.shown = Some((id, usize::try_from(result).unwrap_or(0)));
+            self.received = Some((id, usize::try_from(result).unwrap_or(0)));
         }
         match result {
             1.. => {
@@ -247,7 +254,7 @@ impl Uring {
         }
     }
 
-    /// Converts the ring's completion into the engine's; `None`: it has no effect any more.
+    /// Converts a completion of the ring into one of the engine; `None`: it has no further effect.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;
@@ -260,20 +267,20 @@ impl Uring {
         if operation == Operation::Ignored as u64 {
             return None;
         }
-        let current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
+        let is_current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
             && self.conns[conn as usize].fd.is_some();
-        if !current {
+        if !is_current {
             if operation == Operation::Send as u64 {
                 // The kernel took these bytes before the connection was closed.
                 self.sent_bytes += u64::try_from(entry.result()).unwrap_or(0);
             }
             self.orphans.retain(|(owner, _)| *owner != data);
             if let Some(id) = cqueue::buffer_select(entry.flags()) {
-                self.buffers.give_back(id);
+                self.buffers.release(id);
             }
             return None;
         }
-        let what = if operation == Operation::Connect as u64 {
+        let kind = if operation == Operation::Connect as u64 {
             Some(self.finish_connect(conn, entry.result()))
         } else if operation == Operation::Send as u64 {
             self.finish_send(conn, entry.result());
@@ -282,11 +289,11 @@ impl Uring {
             self.finish_receive(conn, entry)
         };
         // The caller sets the instant.
-        what.map(|what| Completion { conn, what, at: Instant::default() })
+        kind.map(|kind| Completion { conn, kind, at: Instant::default() })
     }
 
     fn finish_connect(&mut self, conn: ConnId, result: i32) -> CompletionKind {
-        self.conns[conn as usize].connecting = false;
+        self.conns[conn as usize].is_connecting = false;
         if result < 0 {
             self.conns[conn as usize].fd = None;
             return CompletionKind::ConnectFailed(sys::connect_error(-result));
@@ -300,9 +307,10 @@ impl Uring {
         CompletionKind::Connected
     }
 
-    fn return_shown_buffer(&mut self) {
-        if let Some((id, _)) = self.shown.take() {
-            self.buffers.give_back(id);
+    /// Returns the last received buffer to the kernel, and re-arms receives that lacked a buffer.
+    fn return_received_buffer(&mut self) {
+        if let Some((id, _)) = self.received.take() {
+            self.buffers.release(id);
         }
         if !self.starved.is_empty() {
             for (conn, generation) in std::mem::take(&mut self.starved) {
@@ -313,43 +321,45 @@ impl Uring {
         }
     }
 
-    /// Waits until something completed or until `wait.until`. Returns how long it polled.
+    /// Waits until an operation completes or until `wait.until`. Returns the time spent polling,
+    /// nanoseconds.
     fn wait(&mut self, now: Instant, wait: Wait) -> u64 {
         let asleep_until = wait.until.min(wait.spin_from);
         if asleep_until > now {
             self.sleep(now, asleep_until);
-            // A timer of an earlier wait may have ended this one too soon.
-            while self.is_nothing_there() && sys::now() < asleep_until {
+            // The timer of an earlier wait may have ended this one early.
+            while !self.has_completion() && sys::now() < asleep_until {
                 self.sleep(sys::now(), asleep_until);
             }
         } else {
-            // Queued bytes leave now, before any wait: their hand-over has been stamped.
+            // Queued bytes must leave now: their hand-over has been timestamped.
             self.poll_completions();
         }
         if wait.until <= now {
             return 0;
         }
-        if wait.spin_from >= wait.until || !self.is_nothing_there() {
+        if wait.spin_from >= wait.until || self.has_completion() {
             return 0;
         }
         self.spin(wait.until)
     }
 
-    /// Whether only timers have completed. Takes their completions off the ring.
-    fn is_nothing_there(&mut self) -> bool {
+    /// Whether a completion other than a timer is available. Takes timers off the ring.
+    fn has_completion(&mut self) -> bool {
         while self.peeked.is_none() {
             match self.ring.0.completion().next() {
-                None => return true,
+                None => return false,
                 Some(entry) if is_timer(&entry) => self.timer = None,
                 Some(entry) => self.peeked = Some(entry),
             }
         }
-        false
+        true
     }
 
+    /// Sleeps until an operation completes or until `until`.
     fn sleep(&mut self, now: Instant, until: Instant) {
         let result = if until == Instant::NEVER || until.ns_since(now) > limits::STANDING_TIMER_NS {
-            self.keep_timer(until);
+            self.arm_timer(until);
             self.ring.0.submitter().submit_and_wait(1)
         } else {
             let ns = until.ns_since(now);
@@ -358,11 +368,11 @@ impl Uring {
             let args = types::SubmitArgs::new().timespec(&timeout);
             self.ring.0.submitter().submit_with_args(1, &args)
         };
-        expect_entered(result);
+        check_enter(result);
     }
 
     /// Arms the standing timer so that it ends a wait at `until` at the latest.
-    fn keep_timer(&mut self, until: Instant) {
+    fn arm_timer(&mut self, until: Instant) {
         if until == Instant::NEVER || self.timer.is_some_and(|at| at <= until) {
             return;
         }
@@ -375,58 +385,60 @@ impl Uring {
             .build()
             .user_data(user_data(Operation::Timer, 0, 0));
         self.push(&entry);
-        // The kernel has its own copy of the time once the entry is submitted.
+        // Submitted now, because the kernel copies the time at submission.
         self.submit();
     }
 
-    /// Collects completions without waiting.
+    /// Submits queued entries and collects completions without waiting.
     fn poll_completions(&mut self) {
         let queued = self.ring.0.submission().len() as u32;
         // SAFETY: no argument is passed.
         let result = unsafe { self.ring.0.submitter().enter::<()>(queued, 0, GETEVENTS, None) };
-        expect_entered(result);
+        check_enter(result);
     }
 
+    /// Polls for completions until `until`. Returns the time spent polling, nanoseconds.
     fn spin(&mut self, until: Instant) -> u64 {
         let poll = sys::Poll::begin();
         let mut now = poll.began;
         while now < until {
             self.poll_completions();
-            if !self.is_nothing_there() {
+            if self.has_completion() {
                 break;
             }
             now = sys::now();
         }
-        // Up to the last poll that found nothing: the one that found a completion was work.
+        // Idle until the last poll that found nothing: the one that found a completion was work.
         poll.idle_ns(now)
     }
 }
 
-/// `IORING_ENTER_GETEVENTS`: run the ring's deferred work, and look for completions.
+/// `IORING_ENTER_GETEVENTS`: runs deferred work of the ring, and collects completions.
 const GETEVENTS: u32 = 1;
 
-fn expect_entered(result: io::Result<usize>) {
+/// Panics if `io_uring_enter` failed with an error that is not expected.
+fn check_enter(result: io::Result<usize>) {
     match result {
         Ok(_) => {}
-        Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
+        Err(error) if is_transient(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
         Err(error) => panic!("io_uring_enter: {error}"),
     }
 }
 
-/// Errors that mean "take completions and try again".
-fn is_passing(error: &io::Error) -> bool {
+/// Whether an error means to take completions and try again.
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
 fn build_ring(connections: u32) -> io::Result<IoUring> {
-    // Every connection can have a receive and a send complete in the same turn.
+    // Every connection can complete a receive and a send in the same turn.
     let completions = (connections.saturating_mul(4)).clamp(limits::SUBMISSIONS * 2, 1 << 16);
     let mut builder = IoUring::builder();
     builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
-    let mut best = builder.clone();
-    // One thread submits and reaps, and the kernel does its work when that thread asks for it: no
-    // interrupts in between.
-    match best.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
+    let mut preferred = builder.clone();
+    // One thread submits and reaps, and the kernel runs deferred work only when that thread enters
+    // it: no interrupts in between.
+    match preferred.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             builder.build(limits::SUBMISSIONS)
         }
@@ -449,91 +461,95 @@ impl Driver for Uring {
                     .build()
                     .user_data(user_data(Operation::Connect, generation, conn));
                 self.conns[conn as usize].fd = Some(fd);
-                self.conns[conn as usize].connecting = true;
+                self.conns[conn as usize].is_connecting = true;
                 self.push(&entry);
             }
             Err(error) => {
                 let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, CompletionKind::ConnectFailed(error)));
+                self.own_completions.push_back((
+                    conn,
+                    generation,
+                    CompletionKind::ConnectFailed(error),
+                ));
             }
         }
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
         let connection = &mut self.conns[conn as usize];
-        if connection.out.is_empty() && !connection.send_under_way {
+        if connection.out.is_empty() && !connection.is_sending {
             self.queued.push(conn);
         }
-        sys::queue(bytes, &mut connection.out);
+        sys::append_output(bytes, &mut connection.out);
     }
 
     fn close(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
-        let old = connection.generation;
+        let old_generation = connection.generation;
         connection.generation += 1;
         connection.out.clear();
         connection.was_reset = false;
         connection.taken = 0;
-        if std::mem::take(&mut connection.send_under_way) {
-            let owner = user_data(Operation::Send, old, conn);
+        if std::mem::take(&mut connection.is_sending) {
+            let owner = user_data(Operation::Send, old_generation, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
         }
         let Some(fd) = connection.fd.take() else { return };
-        // The armed receive holds the socket open: shutting it down ends both.
-        // SAFETY: no memory is involved.
+        // The armed receive keeps the socket open: the shutdown ends both.
         unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
-        if std::mem::take(&mut self.conns[conn as usize].connecting) {
-            let cancel = opcode::AsyncCancel::new(user_data(Operation::Connect, old, conn))
-                .build()
-                .user_data(user_data(Operation::Ignored, 0, conn));
+        if std::mem::take(&mut self.conns[conn as usize].is_connecting) {
+            let cancel =
+                opcode::AsyncCancel::new(user_data(Operation::Connect, old_generation, conn))
+                    .build()
+                    .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
-        // Queued entries name the descriptor, which may soon belong to another connection.
+        // Queued entries contain the descriptor, whose number another connection may soon get.
         if !self.ring.0.submission().is_empty() {
             self.submit();
         }
         drop(fd);
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
         let connection = &self.conns[conn as usize];
-        let under_way =
-            if connection.send_under_way { connection.sending.len() - connection.sent } else { 0 };
-        Queued { taken: connection.taken, waiting: (under_way + connection.out.len()) as u64 }
+        let unsent =
+            if connection.is_sending { connection.sending.len() - connection.sent } else { 0 };
+        QueuedBytes { taken: connection.taken, waiting: (unsent + connection.out.len()) as u64 }
     }
 
     fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.conns[conn as usize].fd.as_ref().map_or(0, sys::unsent)
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.conns[conn as usize].fd.as_ref().map_or(0, sys::unsent_bytes)
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         if !self.queued.is_empty() {
-            self.hand_over(handed);
+            self.hand_over(on_handed_over);
             self.submit();
         }
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        self.return_shown_buffer();
-        // The worker's busy time ends here. Its queued bytes leave with the system call right
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        self.return_received_buffer();
+        // The busy time of the worker ends here. Its queued bytes leave with the system call right
         // after.
-        let entered = self.hand_over(handed);
-        let is_idle = self.known.is_empty() && self.peeked.is_none() && self.ready == 0;
+        let entered = self.hand_over(on_handed_over);
+        let is_idle = self.own_completions.is_empty() && self.peeked.is_none() && self.ready == 0;
         let until = if is_idle { wait.until } else { entered };
         let spun_ns = self.wait(entered, Wait { until, ..wait });
         Turn { entered, woke: self.reap(), spun_ns }
     }
 
     fn next(&mut self) -> Option<Completion> {
-        self.return_shown_buffer();
-        while let Some((conn, generation, what)) = self.known.pop_front() {
+        self.return_received_buffer();
+        while let Some((conn, generation, kind)) = self.own_completions.pop_front() {
             if self.conns[conn as usize].generation == generation {
-                // It was known when the turn's completions were counted.
-                return Some(Completion { conn, what, at: self.reaped_at });
+                // It happened before the completions of the turn were counted.
+                return Some(Completion { conn, kind, at: self.reaped_at });
             }
         }
         while self.peeked.is_some() || self.ready > 0 {
@@ -551,11 +567,11 @@ impl Driver for Uring {
         None
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        self.shown.map_or(&mut [], |(id, len)| self.buffers.get(id, len))
+    fn received_bytes(&mut self) -> &mut [u8] {
+        self.received.map_or(&mut [], |(id, len)| self.buffers.get(id, len))
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
         sys::tcp_counters(self.conns[conn as usize].fd.as_ref()?.as_raw_fd())
     }
 
@@ -569,10 +585,10 @@ impl Driver for Uring {
 }
 
 impl Uring {
-    /// Queues everything for the kernel. Returns the instant right before the system call that
-    /// takes it.
-    fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) -> Instant {
-        // Taken and put back, so that its memory is allocated once.
+    /// Queues sends of all queued bytes. Returns the instant right before the system call that
+    /// takes them.
+    fn hand_over(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Instant {
+        // Moved out and back, so that its memory is reused.
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
         for batch in queued.chunks(limits::SENDS_PER_BATCH) {
@@ -580,15 +596,17 @@ impl Uring {
             let free = queue.capacity() - queue.len();
             drop(queue);
             if at.is_some() || free < batch.len() {
-                // Otherwise the queued entries would be submitted in the middle of the batch, and
-                // its first sends with them: they would leave before their stamp.
+                // Otherwise entries would be submitted in the middle of the batch, and its first
+                // sends would leave before their timestamp is read.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));
-            // `sent` of the whole batch is read here: right before the one system call that hands
-            // it over.
+            // `sent` of the whole batch: read right before the one system call that hands it over.
             let now = sys::now();
-            batch.iter().filter(|&&conn| self.is_handed(conn)).for_each(|&conn| handed(conn, now));
+            batch
+                .iter()
+                .filter(|&&conn| self.is_handed_over(conn))
+                .for_each(|&conn| on_handed_over(conn, now));
             at = Some(now);
         }
         queued.clear();
@@ -596,8 +614,8 @@ impl Uring {
         at.unwrap_or_else(sys::now)
     }
 
-    /// Whether all bytes queued on a connection are with the kernel, or about to be.
-    fn is_handed(&self, conn: ConnId) -> bool {
+    /// Whether the kernel has all bytes queued on a connection, or is about to get them.
+    fn is_handed_over(&self, conn: ConnId) -> bool {
         let connection = &self.conns[conn as usize];
         connection.fd.is_some() && connection.out.is_empty()
     }
@@ -605,17 +623,17 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Ends every operation before the buffers they use are freed; the fields go after this.
+        // Ends every operation before its buffers are freed: the fields are dropped after this.
         for conn in 0..self.conns.len() {
             self.close(conn as ConnId);
         }
         let _ = self.ring.0.submitter().unregister_buf_ring(GROUP);
-        // A send whose connection is shut down completes at once; the ring's own end waits for
-        // nothing.
+        // A send on a closed connection completes immediately, but dropping the ring does not wait
+        // for it.
         let deadline = sys::now().plus(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
-            // The standing timer is not used any more.
+            // The standing timer is not used here.
             self.timer = None;
             self.sleep(now, now.plus(10_000_000));
             self.reap();
@@ -623,78 +641,9 @@ impl Drop for Uring {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
             }
         }
-        // Memory that the kernel still holds is leaked: freeing it would be unsound.
+        // Memory that the kernel may still use is leaked: freeing it would be unsound.
         std::mem::take(&mut self.orphans)
             .into_iter()
             .for_each(|(_, bytes)| std::mem::forget(bytes));
-    }
-}
-
-/// Receive buffers shared with the kernel by a ring (`IORING_REGISTER_PBUF_RING`).
-#[derive(Debug)]
-struct Buffers {
-    ring: *mut types::BufRingEntry,
-    memory: *mut u8,
-    count: u16,
-    tail: u16,
-}
-
-impl Buffers {
-    /// `count` is a power of two.
-    fn new(count: u16) -> Buffers {
-        let (ring_layout, memory_layout) = Self::layouts(count);
-        // SAFETY: neither layout is of size zero.
-        let (ring, memory) = unsafe { (alloc_zeroed(ring_layout), alloc_zeroed(memory_layout)) };
-        if ring.is_null() || memory.is_null() {
-            handle_alloc_error(memory_layout);
-        }
-        let mut buffers = Buffers { ring: ring.cast(), memory, count, tail: 0 };
-        (0..count).for_each(|id| buffers.give_back(id));
-        buffers
-    }
-
-    fn layouts(count: u16) -> (Layout, Layout) {
-        const PAGE: usize = 4096;
-        let count = usize::from(count);
-        let layout = |bytes| Layout::from_size_align(bytes, PAGE).expect("a few megabytes at most");
-        (layout(count * size_of::<types::BufRingEntry>()), layout(count * limits::BUFFER_BYTES))
-    }
-
-    fn address(&self, id: u16) -> *mut u8 {
-        // SAFETY: ids are below `count`, for which the memory was made.
-        unsafe { self.memory.add(usize::from(id) * limits::BUFFER_BYTES) }
-    }
-
-    fn get(&mut self, id: u16, len: usize) -> &mut [u8] {
-        assert!(id < self.count && len <= limits::BUFFER_BYTES);
-        // SAFETY: the kernel has filled `len` bytes of this buffer and does not touch it until it
-        // is given back.
-        unsafe { std::slice::from_raw_parts_mut(self.address(id), len) }
-    }
-
-    fn give_back(&mut self, id: u16) {
-        let index = self.tail & (self.count - 1);
-        // SAFETY: the index is below `count`, and the kernel reads an entry only after the tail has
-        // passed it.
-        unsafe {
-            let entry = &mut *self.ring.add(usize::from(index));
-            entry.set_addr(self.address(id) as u64);
-            entry.set_len(limits::BUFFER_BYTES as u32);
-            entry.set_bid(id);
-            self.tail = self.tail.wrapping_add(1);
-            let tail = types::BufRingEntry::tail(self.ring).cast::<AtomicU16>();
-            (*tail).store(self.tail, Ordering::Release);
-        }
-    }
-}
-
-impl Drop for Buffers {
-    fn drop(&mut self) {
-        let (ring_layout, memory_layout) = Self::layouts(self.count);
-        // SAFETY: made with these layouts in `new`; the driver's drop has unregistered the ring.
-        unsafe {
-            dealloc(self.ring.cast(), ring_layout);
-            dealloc(self.memory, memory_layout);
-        }
     }
 }

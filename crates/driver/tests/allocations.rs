@@ -1,9 +1,9 @@
-//! No allocation per exchange: a load that is on its way allocates nothing at all.
+//! Asserts that exchanges do not allocate: a load in steady state makes no allocation at all.
 //!
-//! Time here is virtual, over real sockets too, so that the counts are exact on any machine: a load
-//! of the simulated world, and one of each real driver against a peer of the same thread, whose
-//! answers are all there before time goes on. Early in each load the server stalls, so that every
-//! list has grown as far as it ever will when counting begins.
+//! Time is virtual, also over real sockets, so that the counts are exact on any machine. One load
+//! runs in the simulated world, and one on each real driver with a peer in the same thread, whose
+//! responses have all arrived before time advances. The server stalls early in each load, so that
+//! all lists reach their final capacity before counting begins.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Endpoint, Epoll, Uring};
-use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::expect::Expectation;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{Pause, Queue, ServerModel, ServiceTime, SimDriver, World};
@@ -31,39 +31,39 @@ use dyno_wire::h2::encode::put_name;
 use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{EncodedBlock, SharedFields, server as h2};
 
-/// Allocator that counts the requests of each thread, unless counting is off for it.
-struct Counting;
+/// Allocator that counts the allocations of each thread, unless counting is paused.
+struct CountingAllocator;
 
 thread_local! {
-    static ASKED: Cell<u64> = const { Cell::new(0) };
-    static LOOKS_AWAY: Cell<bool> = const { Cell::new(false) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static IS_PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 fn count() {
-    if !LOOKS_AWAY.with(Cell::get) {
-        ASKED.with(|asked| asked.set(asked.get() + 1));
+    if !IS_PAUSED.with(Cell::get) {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
     }
 }
 
-/// Runs the server's part of the work without counting.
-fn uncounted<R>(work: impl FnOnce() -> R) -> R {
-    let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(true));
+/// Runs the work of the server without counting.
+fn without_counting<R>(work: impl FnOnce() -> R) -> R {
+    let before = IS_PAUSED.with(|is_paused| is_paused.replace(true));
     let result = work();
-    LOOKS_AWAY.with(|looks_away| looks_away.set(before));
+    IS_PAUSED.with(|is_paused| is_paused.set(before));
     result
 }
 
-/// Runs the worker's callback inside of that part with counting.
-fn count_allocations<R>(work: impl FnOnce() -> R) -> R {
-    let before = LOOKS_AWAY.with(|looks_away| looks_away.replace(false));
+/// Runs a callback of the worker within that work with counting.
+fn with_counting<R>(work: impl FnOnce() -> R) -> R {
+    let before = IS_PAUSED.with(|is_paused| is_paused.replace(false));
     let result = work();
-    LOOKS_AWAY.with(|looks_away| looks_away.set(before));
+    IS_PAUSED.with(|is_paused| is_paused.set(before));
     result
 }
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system allocator.
 #[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: as the caller promises.
@@ -83,24 +83,24 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 const CONNECTIONS: u32 = 32;
 const BODY: &[u8] = b"Hello, World!";
 
-/// The server does nothing from here on, for so long: 2,000 arrivals of the open loops.
+/// Stall of the server: 2,000 arrivals of the open loops.
 const STALL: Pause = Pause { at_ns: 2 * MS, for_ns: 100 * MS };
 
-/// By now what the stall held up is answered, and allocations are counted.
+/// Start of counting: the requests that the stall delayed have been answered.
 const STEADY_NS: u64 = STALL.at_ns + STALL.for_ns + 5 * MS;
 
 /// A kind of load, over 32 connections.
 struct Shape {
     name: &'static str,
     protocol: Protocol,
-    /// Requests at a time on a connection of HTTP/1.1, or streams of HTTP/2.
+    /// Pipeline depth over HTTP/1.1, or streams over HTTP/2.
     depth: u32,
     template: Template,
     stream: Option<StreamTemplate>,
@@ -118,9 +118,14 @@ fn config(total: u64, shape: &Shape) -> WorkerConfig {
         page_connections: None,
         pipeline: if shape.protocol.is_h2() { 1 } else { shape.depth },
         streams: if shape.protocol.is_h2() { shape.depth } else { 1 },
-        schedule: Schedule::new(&shape.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &shape.arrivals,
+            &Arc::from([]),
+            1,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: Some(total),
-        traffic: Arc::new(Traffic::one(CompiledRequest {
+        traffic: Arc::new(Traffic::single(CompiledRequest {
             template: shape.template.clone(),
             upgrade: None,
             stream: shape.stream.clone(),
@@ -139,8 +144,8 @@ fn config(total: u64, shape: &Shape) -> WorkerConfig {
         },
         tls: None,
         spin: SpinPolicy::Never,
-        // One interval for all: sealing one allocates, and how many there are is a matter of time,
-        // not of requests.
+        // A single interval: sealing one allocates, and their number depends on time, not on
+        // requests.
         window: Window {
             warmup_ns: 0,
             duration_ns: None,
@@ -150,23 +155,23 @@ fn config(total: u64, shape: &Shape) -> WorkerConfig {
     }
 }
 
-/// State of a driver under test that is visible from outside of the load.
+/// State of a driver under test that the load shares with the test.
 #[derive(Debug, Default)]
-struct Seen {
+struct SharedState {
     /// Virtual time.
     now_ns: Cell<u64>,
     received: Cell<u64>,
 }
 
-impl Seen {
-    fn receive(&self, bytes: &[u8]) {
+impl SharedState {
+    fn add_received(&self, bytes: &[u8]) {
         self.received.set(self.received.get() + bytes.len() as u64);
     }
 }
 
-/// Allocations of one worker and its driver from `STEADY_NS` on, and the bytes that they received
-/// meanwhile. The last turn is left out: it makes the report.
-fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: WorkerConfig) -> (u64, u64) {
+/// Returns the allocations of one worker and its driver from `STEADY_NS` on, and the bytes that
+/// they received meanwhile. The last turn, which creates the report, is excluded.
+fn allocations<D: Driver>(mut driver: D, shared: &SharedState, config: WorkerConfig) -> (u64, u64) {
     let total = config.total.unwrap();
     let mut worker = Worker::new(config);
     let mut begin = None;
@@ -174,10 +179,10 @@ fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: WorkerConfig) -> (
     dyno_engine::run(
         &mut worker,
         &mut driver,
-        || Some(*begin.get_or_insert(Instant(seen.now_ns.get() + MS))),
+        || Some(*begin.get_or_insert(Instant(shared.now_ns.get() + MS))),
         |_| {
-            to = (ASKED.with(Cell::get), seen.received.get());
-            if seen.now_ns.get() >= STEADY_NS {
+            to = (ALLOCATIONS.with(Cell::get), shared.received.get());
+            if shared.now_ns.get() >= STEADY_NS {
                 from.get_or_insert(to);
             }
             Stop::No
@@ -185,22 +190,22 @@ fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: WorkerConfig) -> (
         drop,
     );
     assert_eq!(worker.report().books.completed, total);
-    let from = from.unwrap_or_else(|| panic!("the load ended before the stall: {seen:?}"));
+    let from = from.unwrap_or_else(|| panic!("the load ended before the stall: {shared:?}"));
     (to.0 - from.0, to.1 - from.1)
 }
 
-/// The simulated world, whose own allocations do not count.
+/// The simulated world, whose own allocations are not counted.
 struct Simulated {
     driver: SimDriver,
-    seen: Rc<Seen>,
+    shared: Rc<SharedState>,
 }
 
 impl Simulated {
-    fn new(seen: Rc<Seen>) -> Simulated {
+    fn new(shared: Rc<SharedState>) -> Simulated {
         let mut model =
             ServerModel::new(ServiceTime::Exponential { mean_ns: 50_000.0 }, Queue::PerConnection);
         model.pauses.push(STALL);
-        Simulated { driver: SimDriver::new(World::new(1, model)), seen }
+        Simulated { driver: SimDriver::new(World::new(1, model)), shared }
     }
 }
 
@@ -210,55 +215,57 @@ impl Driver for Simulated {
     }
 
     fn connect(&mut self, conn: ConnId) {
-        uncounted(|| self.driver.connect(conn));
+        without_counting(|| self.driver.connect(conn));
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        uncounted(|| self.driver.send(conn, bytes));
+        without_counting(|| self.driver.send(conn, bytes));
     }
 
     fn close(&mut self, conn: ConnId) {
-        uncounted(|| self.driver.close(conn));
+        without_counting(|| self.driver.close(conn));
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        uncounted(|| self.driver.flush(&mut |conn, at| count_allocations(|| handed(conn, at))));
-    }
-
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        let turn = uncounted(|| {
-            self.driver.turn(wait, &mut |conn, at| count_allocations(|| handed(conn, at)))
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
+        without_counting(|| {
+            self.driver.flush(&mut |conn, at| with_counting(|| on_handed_over(conn, at)));
         });
-        self.seen.now_ns.set(self.driver.now().0);
+    }
+
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        let turn = without_counting(|| {
+            self.driver.turn(wait, &mut |conn, at| with_counting(|| on_handed_over(conn, at)))
+        });
+        self.shared.now_ns.set(self.driver.now().0);
         turn
     }
 
     fn next(&mut self) -> Option<Completion> {
-        let completion = uncounted(|| self.driver.next())?;
-        if completion.what == CompletionKind::Received {
-            self.seen.receive(self.driver.bytes());
+        let completion = without_counting(|| self.driver.next())?;
+        if completion.kind == CompletionKind::Received {
+            self.shared.add_received(self.driver.received_bytes());
         }
         Some(completion)
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.driver.queued(conn)
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.driver.queued_bytes(conn)
     }
 
     fn sent_bytes(&self) -> u64 {
         self.driver.sent_bytes()
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.driver.unsent(conn)
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        self.driver.bytes()
+    fn received_bytes(&mut self) -> &mut [u8] {
+        self.driver.received_bytes()
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp(conn)
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -270,38 +277,38 @@ impl Driver for Simulated {
     }
 }
 
-/// A real driver in virtual time, in step with a peer of the same thread: time advances by
-/// `STEP_NS` per turn, and stops while bytes are on their way through the kernel. The worker's
-/// observations therefore do not depend on the speed of the machine.
-struct InStep<D> {
+/// A real driver in virtual time, with a peer in the same thread. Time advances by `STEP_NS` per
+/// turn, and stops while bytes are in the kernel. The observations of the worker therefore do not
+/// depend on the speed of the machine.
+struct VirtualTimeDriver<D> {
     driver: D,
     peer: Peer,
-    seen: Rc<Seen>,
+    shared: Rc<SharedState>,
     queued: u64,
-    /// Bytes that had left on this side and on the peer's, after each of the last turns, the oldest
-    /// first. A driver may need a turn to hand over and another to hear.
-    left: [(u64, u64); 4],
+    /// Bytes sent by this side and by the peer after each of the last turns, oldest first. A driver
+    /// may need a turn to hand over and another to receive.
+    sent: [(u64, u64); 4],
 }
 
 const STEP_NS: u64 = 50_000;
 
-impl<D: Driver> InStep<D> {
-    fn new(seen: Rc<Seen>, make: impl FnOnce(&Endpoint) -> D) -> Self {
+impl<D: Driver> VirtualTimeDriver<D> {
+    fn new(shared: Rc<SharedState>, make: impl FnOnce(&Endpoint) -> D) -> Self {
         let peer = Peer::new();
         let driver = make(&peer.listener.local_addr().unwrap().into());
-        InStep { driver, peer, seen, queued: 0, left: [(0, 0); 4] }
+        VirtualTimeDriver { driver, peer, shared, queued: 0, sent: [(0, 0); 4] }
     }
 
-    /// Whether all bytes that left some turns ago have arrived.
-    fn kernel_keeps_up(&self) -> bool {
-        let (sent, answered) = self.left[0];
-        self.peer.read >= sent && self.seen.received.get() >= answered
+    /// Whether all bytes sent some turns ago have arrived.
+    fn has_received_all(&self) -> bool {
+        let (requests, responses) = self.sent[0];
+        self.peer.read >= requests && self.shared.received.get() >= responses
     }
 }
 
-impl<D: Driver> Driver for InStep<D> {
+impl<D: Driver> Driver for VirtualTimeDriver<D> {
     fn now(&self) -> Instant {
-        Instant(self.seen.now_ns.get())
+        Instant(self.shared.now_ns.get())
     }
 
     fn connect(&mut self, conn: ConnId) {
@@ -317,54 +324,54 @@ impl<D: Driver> Driver for InStep<D> {
         self.driver.close(conn);
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         let now = self.now();
-        // Virtual time does not move within a call.
-        self.driver.flush(&mut |conn, _| handed(conn, now));
+        // Virtual time does not advance within a call.
+        self.driver.flush(&mut |conn, _| on_handed_over(conn, now));
     }
 
-    fn turn(&mut self, _: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        if self.kernel_keeps_up() {
-            self.seen.now_ns.set(self.seen.now_ns.get() + STEP_NS);
+    fn turn(&mut self, _: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        if self.has_received_all() {
+            self.shared.now_ns.set(self.shared.now_ns.get() + STEP_NS);
         } else {
-            // The kernel may need this CPU to deliver.
+            // The kernel may need this CPU to deliver bytes.
             std::thread::yield_now();
         }
-        self.flush(handed);
+        self.flush(on_handed_over);
         let now = self.now();
-        uncounted(|| self.peer.work(now.0));
-        self.left.rotate_left(1);
-        self.left[3] = (self.queued, self.peer.written);
-        self.driver.turn(Wait::asleep(Instant(0)), &mut |conn, _| handed(conn, now));
+        without_counting(|| self.peer.run(now.0));
+        self.sent.rotate_left(1);
+        self.sent[3] = (self.queued, self.peer.written);
+        self.driver.turn(Wait::sleep_until(Instant(0)), &mut |conn, _| on_handed_over(conn, now));
         Turn { entered: now, woke: now, spun_ns: 0 }
     }
 
     fn next(&mut self) -> Option<Completion> {
         let completion = self.driver.next()?;
-        if completion.what == CompletionKind::Received {
-            self.seen.receive(self.driver.bytes());
+        if completion.kind == CompletionKind::Received {
+            self.shared.add_received(self.driver.received_bytes());
         }
         Some(Completion { at: self.now(), ..completion })
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.driver.queued(conn)
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.driver.queued_bytes(conn)
     }
 
     fn sent_bytes(&self) -> u64 {
         self.driver.sent_bytes()
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.driver.unsent(conn)
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        self.driver.bytes()
+    fn received_bytes(&mut self) -> &mut [u8] {
+        self.driver.received_bytes()
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp(conn)
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -376,7 +383,7 @@ impl<D: Driver> Driver for InStep<D> {
     }
 }
 
-/// A server on real sockets that answers on demand, and stalls in between.
+/// A server on real sockets that runs on demand, with a stall.
 struct Peer {
     listener: TcpListener,
     conns: Vec<PeerConn>,
@@ -388,11 +395,11 @@ struct Peer {
 
 struct PeerConn {
     stream: TcpStream,
-    talk: Talk,
+    protocol: PeerProtocol,
     out: Vec<u8>,
 }
 
-enum Talk {
+enum PeerProtocol {
     Unknown,
     H1(request::RequestReader),
     H2(Box<h2::Server>),
@@ -413,14 +420,14 @@ impl Peer {
         }
     }
 
-    /// Reads whatever has come, and answers it unless it stalls.
-    fn work(&mut self, now_ns: u64) {
+    /// Reads all received bytes, and responds unless it stalls.
+    fn run(&mut self, now_ns: u64) {
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true).unwrap();
             stream.set_nodelay(true).unwrap();
-            self.conns.push(PeerConn { stream, talk: Talk::Unknown, out: Vec::new() });
+            self.conns.push(PeerConn { stream, protocol: PeerProtocol::Unknown, out: Vec::new() });
         }
-        let stalls = (STALL.at_ns..STALL.at_ns + STALL.for_ns).contains(&now_ns);
+        let is_stalled = (STALL.at_ns..STALL.at_ns + STALL.for_ns).contains(&now_ns);
         let mut buffer = [0; 16384];
         for conn in &mut self.conns {
             loop {
@@ -434,7 +441,7 @@ impl Peer {
                     Err(error) => panic!("{error}"),
                 }
             }
-            if !stalls && !conn.out.is_empty() {
+            if !is_stalled && !conn.out.is_empty() {
                 conn.stream.write_all(&conn.out).unwrap();
                 self.written += conn.out.len() as u64;
                 conn.out.clear();
@@ -445,19 +452,19 @@ impl Peer {
 
 impl PeerConn {
     fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::EncodedResponse) {
-        if matches!(self.talk, Talk::Unknown) {
-            self.talk = match h2::is_http2(bytes).expect("the first bytes come at once") {
+        if matches!(self.protocol, PeerProtocol::Unknown) {
+            self.protocol = match h2::is_http2(bytes).expect("the first bytes arrive together") {
                 true => {
                     let settings = ServerSettings { max_streams: Some(100), stream_window: 65_535 };
-                    Talk::H2(Box::new(h2::Server::new(settings, &mut self.out)))
+                    PeerProtocol::H2(Box::new(h2::Server::new(settings, &mut self.out)))
                 }
-                false => Talk::H1(request::RequestReader::new()),
+                false => PeerProtocol::H1(request::RequestReader::new()),
             };
         }
         loop {
-            let used = match &mut self.talk {
-                Talk::Unknown => unreachable!("chosen above"),
-                Talk::H1(reader) => {
+            let used = match &mut self.protocol {
+                PeerProtocol::Unknown => unreachable!("set above"),
+                PeerProtocol::H1(reader) => {
                     let (used, event) = reader.next(bytes).unwrap();
                     match event {
                         request::RequestEvent::NeedMore => return,
@@ -466,7 +473,7 @@ impl PeerConn {
                     }
                     used
                 }
-                Talk::H2(server) => {
+                PeerProtocol::H2(server) => {
                     let (used, event) = server.next(bytes, &mut self.out).unwrap();
                     match event {
                         h2::ServerEvent::NeedMore => return,
@@ -494,9 +501,9 @@ fn fields(list: &[(&str, &str)]) -> EncodedBlock {
     SharedFields::default().encode(&list)
 }
 
-fn shapes_of_http1() -> Vec<Shape> {
+fn http1_shapes() -> Vec<Shape> {
     let fixed = Template::Fixed(Arc::from(&b"GET /plaintext HTTP/1.1\r\nHost: h\r\n\r\n"[..]));
-    let made = Template::Varying {
+    let varying = Template::Varying {
         head: vec![
             bytes("GET /plaintext HTTP/1.1\r\nHost: h\r\nX-Id: "),
             RequestPart::Sequence,
@@ -513,12 +520,12 @@ fn shapes_of_http1() -> Vec<Shape> {
     vec![
         shape("keep-alive", 1, &fixed, Arrivals::Closed),
         shape("pipelined", 16, &fixed, Arrivals::Closed),
-        shape("made from a template", 1, &made, Arrivals::Closed),
+        shape("rendered from a template", 1, &varying, Arrivals::Closed),
         shape("open loop", 1, &fixed, Arrivals::Poisson { rate: 20_000.0 }),
     ]
 }
 
-fn shapes_of_http2() -> Vec<Shape> {
+fn http2_shapes() -> Vec<Shape> {
     let list =
         [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
     let fixed = StreamTemplate::Fixed { block: fields(&list), body: Arc::from([]) };
@@ -527,7 +534,7 @@ fn shapes_of_http2() -> Vec<Shape> {
     let value = vec![RequestPart::Sequence, bytes("-"), RequestPart::Uuid];
     let list =
         [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
-    let made = StreamTemplate::Varying {
+    let varying = StreamTemplate::Varying {
         fields: vec![
             FieldPiece::Fixed(fields(&list)),
             FieldPiece::Varying { name: name.into(), name_bytes: 4, value },
@@ -544,42 +551,48 @@ fn shapes_of_http2() -> Vec<Shape> {
     };
     vec![
         shape("streams", &fixed, Arrivals::Closed),
-        shape("streams made from a template, with bodies", &made, Arrivals::Closed),
+        shape("streams rendered from a template, with bodies", &varying, Arrivals::Closed),
         shape("streams in an open loop", &fixed, Arrivals::Poisson { rate: 20_000.0 }),
-        shape("made streams in an open loop", &made, Arrivals::Poisson { rate: 20_000.0 }),
+        shape("rendered streams in an open loop", &varying, Arrivals::Poisson { rate: 20_000.0 }),
     ]
 }
 
-/// In the simulated world and on both drivers.
-fn check(shapes: &[Shape]) {
+/// Asserts that loads of these shapes do not allocate, in the simulated world and on both drivers.
+fn assert_no_allocations(shapes: &[Shape]) {
     for shape in shapes {
-        // Enough that some thousands come after the stall, for any number in flight.
+        // Enough for some thousands of requests after the stall, at any depth.
         let config = || config(if shape.depth == 16 { 120_000 } else { 30_000 }, shape);
-        let none = |driver: &str, (allocations, bytes): (u64, u64)| {
+        let assert_zero = |driver: &str, (allocations, bytes): (u64, u64)| {
             println!(
-                "{}, {driver}: {allocations} allocations while {bytes} bytes came",
+                "{}, {driver}: {allocations} allocations while {bytes} bytes were received",
                 shape.name
             );
             assert!(bytes > 10_000 * BODY.len() as u64, "{}, {driver}: {bytes} bytes", shape.name);
-            assert_eq!(allocations, 0, "{}, {driver}: while {bytes} bytes came", shape.name);
+            assert_eq!(
+                allocations, 0,
+                "{}, {driver}: while {bytes} bytes were received",
+                shape.name
+            );
         };
-        let seen = Rc::new(Seen::default());
-        none("simulated", allocations(Simulated::new(seen.clone()), &seen, config()));
-        let seen = Rc::new(Seen::default());
-        let uring = InStep::new(seen.clone(), |to| Uring::new(to, CONNECTIONS).unwrap());
-        none("uring", allocations(uring, &seen, config()));
-        let seen = Rc::new(Seen::default());
-        let epoll = InStep::new(seen.clone(), |to| Epoll::new(to, CONNECTIONS).unwrap());
-        none("epoll", allocations(epoll, &seen, config()));
+        let shared = Rc::new(SharedState::default());
+        assert_zero("simulated", allocations(Simulated::new(shared.clone()), &shared, config()));
+        let shared = Rc::new(SharedState::default());
+        let uring =
+            VirtualTimeDriver::new(shared.clone(), |to| Uring::new(to, CONNECTIONS).unwrap());
+        assert_zero("uring", allocations(uring, &shared, config()));
+        let shared = Rc::new(SharedState::default());
+        let epoll =
+            VirtualTimeDriver::new(shared.clone(), |to| Epoll::new(to, CONNECTIONS).unwrap());
+        assert_zero("epoll", allocations(epoll, &shared, config()));
     }
 }
 
 #[test]
 fn requests_allocate_nothing() {
-    check(&shapes_of_http1());
+    assert_no_allocations(&http1_shapes());
 }
 
 #[test]
 fn streams_allocate_nothing() {
-    check(&shapes_of_http2());
+    assert_no_allocations(&http2_shapes());
 }

@@ -1,4 +1,4 @@
-//! Bodies larger than what the kernel takes at once, sent one behind the other.
+//! Request bodies that are larger than the socket buffer, over both drivers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,15 +21,16 @@ const SECOND: u64 = 1_000_000_000;
 const BODY_BYTES: usize = 4 << 20;
 const REQUESTS: u64 = 40;
 
-/// A server that answers each request once it has read all of it; gone with the test process.
+/// Starts a server that responds to each request once it has read all of it. It ends with the test
+/// process.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    thread::spawn(move || listener.incoming().for_each(|stream| serve_one(stream.unwrap())));
+    thread::spawn(move || listener.incoming().for_each(|stream| serve_connection(stream.unwrap())));
     addr
 }
 
-fn serve_one(mut stream: TcpStream) {
+fn serve_connection(mut stream: TcpStream) {
     let mut reader = request::RequestReader::new();
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = stream.read(&mut buffer) {
@@ -41,8 +42,8 @@ fn serve_one(mut stream: TcpStream) {
                 request::RequestEvent::NeedMore => break,
                 request::RequestEvent::Head(_) | request::RequestEvent::Body(_) => {}
                 request::RequestEvent::End => {
-                    let answer = encode::response(200, "OK", "text/plain", 2, false, b"ok");
-                    if stream.write_all(&answer).is_err() {
+                    let response = encode::response(200, "OK", "text/plain", 2, false, b"ok");
+                    if stream.write_all(&response).is_err() {
                         return;
                     }
                 }
@@ -51,12 +52,12 @@ fn serve_one(mut stream: TcpStream) {
     }
 }
 
-/// A closed loop of so many requests over one connection, eight at a time.
+/// A closed loop of `REQUESTS` requests over one connection, with a pipeline of eight.
 fn config() -> WorkerConfig {
-    config_of(REQUESTS, 8)
+    config_with(REQUESTS, 8)
 }
 
-fn config_of(requests: u64, pipeline: u32) -> WorkerConfig {
+fn config_with(requests: u64, pipeline: u32) -> WorkerConfig {
     let post = encode::request("POST", "/", "h", &[], &vec![b'x'; BODY_BYTES]).unwrap();
     let expect = Expectation { status: Some(200), ..Expectation::default() };
     WorkerConfig {
@@ -67,9 +68,14 @@ fn config_of(requests: u64, pipeline: u32) -> WorkerConfig {
         page_connections: None,
         pipeline,
         streams: 1,
-        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &Arrivals::Closed,
+            &Arc::from([]),
+            1,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: Some(requests),
-        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
+        traffic: Arc::new(Traffic::single(CompiledRequest::from_bytes(
             &post,
             RequestKind::Other,
             expect,
@@ -95,7 +101,7 @@ fn config_of(requests: u64, pipeline: u32) -> WorkerConfig {
     }
 }
 
-fn assert_all_are_answered<D: Driver>(mut driver: D) {
+fn assert_all_succeed<D: Driver>(mut driver: D) {
     let mut worker = Worker::new(config());
     let mut begin = None;
     dyno_engine::run(
@@ -112,17 +118,18 @@ fn assert_all_are_answered<D: Driver>(mut driver: D) {
 }
 
 #[test]
-fn large_bodies_in_a_pipeline_are_all_answered_over_epoll() {
-    assert_all_are_answered(Epoll::new(&serve().into(), 1).unwrap());
+fn pipelined_large_bodies_succeed_over_epoll() {
+    assert_all_succeed(Epoll::new(&serve().into(), 1).unwrap());
 }
 
 #[test]
-fn large_bodies_in_a_pipeline_are_all_answered_over_io_uring() {
-    assert_all_are_answered(Uring::new(&serve().into(), 1).unwrap());
+fn pipelined_large_bodies_succeed_over_io_uring() {
+    assert_all_succeed(Uring::new(&serve().into(), 1).unwrap());
 }
 
-/// A server that answers from the head alone, and closes: the kernel resets the connection.
-fn serve_unread() -> SocketAddr {
+/// Starts a server that responds after the request head, and closes. Unread bytes make the kernel
+/// reset the connection.
+fn serve_from_head() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -140,12 +147,12 @@ fn serve_unread() -> SocketAddr {
     addr
 }
 
-/// How many requests of a body were answered early, and how many bytes were sent.
-fn early<D: Driver>(driver: D, requests: u64) -> (u64, u64) {
-    early_of(driver, config_of(requests, 1))
+/// Uploads bodies one by one. Returns the number of early responses and of sent bytes.
+fn run_uploads<D: Driver>(driver: D, requests: u64) -> (u64, u64) {
+    run_uploads_with(driver, config_with(requests, 1))
 }
 
-fn early_of<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
+fn run_uploads_with<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
     let requests = config.total.unwrap();
     let mut worker = Worker::new(config);
     let (mut early, mut sent) = (0, 0);
@@ -169,40 +176,40 @@ fn early_of<D: Driver>(mut driver: D, config: WorkerConfig) -> (u64, u64) {
     (early, sent)
 }
 
-/// The server read a kilobyte of each body: nothing near the whole can have left.
+/// The server reads only a kilobyte of each body, so most of it cannot have left.
 #[test]
-fn response_before_the_body_is_sent_is_counted() {
+fn response_before_end_of_body_is_early() {
     const UPLOADS: u64 = 10;
     for (early, sent) in [
-        early(Epoll::new(&serve_unread().into(), 1).unwrap(), UPLOADS),
-        early(Uring::new(&serve_unread().into(), 1).unwrap(), UPLOADS),
+        run_uploads(Epoll::new(&serve_from_head().into(), 1).unwrap(), UPLOADS),
+        run_uploads(Uring::new(&serve_from_head().into(), 1).unwrap(), UPLOADS),
     ] {
-        // A reset may overtake the response.
+        // A reset may arrive before the response.
         assert!(early > 0 && early <= UPLOADS, "{early}");
         assert!(sent > 0 && sent < UPLOADS * BODY_BYTES as u64, "{sent}");
     }
 }
 
 #[test]
-fn response_after_the_whole_body_is_not_early() {
+fn response_after_whole_body_is_not_early() {
     for (early, sent) in [
-        early(Epoll::new(&serve().into(), 1).unwrap(), 10),
-        early(Uring::new(&serve().into(), 1).unwrap(), 10),
+        run_uploads(Epoll::new(&serve().into(), 1).unwrap(), 10),
+        run_uploads(Uring::new(&serve().into(), 1).unwrap(), 10),
     ] {
         assert_eq!(early, 0);
         assert!(sent >= 10 * BODY_BYTES as u64, "{sent}");
     }
 }
 
-/// The same over HTTP/2, on one connection, whose windows it never widens.
-fn serve_unread_streams() -> SocketAddr {
+/// The same over HTTP/2, on one connection. The server never enlarges its flow-control windows.
+fn serve_streams_from_head() -> SocketAddr {
     const HEADERS: u8 = 1;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; 24]).unwrap();
-        // Settings, of which there are none, and the acknowledgement of the client's.
+        // Empty SETTINGS, and the acknowledgement of the settings of the client.
         stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0]).unwrap();
         let mut header = [0; 9];
         while stream.read_exact(&mut header).is_ok() {
@@ -210,9 +217,9 @@ fn serve_unread_streams() -> SocketAddr {
             let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
             stream.read_exact(&mut payload).unwrap();
             if kind == HEADERS {
-                // `:status: 200`, and the end of the stream.
-                let answer = [&[0, 0, 1, HEADERS, 5][..], &id, &[0x88]].concat();
-                stream.write_all(&answer).unwrap();
+                // `:status: 200` with END_STREAM.
+                let response = [&[0, 0, 1, HEADERS, 5][..], &id, &[0x88]].concat();
+                stream.write_all(&response).unwrap();
             }
         }
     });
@@ -220,7 +227,7 @@ fn serve_unread_streams() -> SocketAddr {
 }
 
 #[test]
-fn response_before_a_stream_is_sent_is_counted() {
+fn response_before_end_of_stream_body_is_early() {
     const UPLOADS: u64 = 10;
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/")]
@@ -237,12 +244,12 @@ fn response_before_a_stream_is_sent_is_counted() {
     };
     let config = WorkerConfig {
         protocol: Protocol::H2c,
-        traffic: Arc::new(Traffic::one(request)),
-        ..config_of(UPLOADS, 1)
+        traffic: Arc::new(Traffic::single(request)),
+        ..config_with(UPLOADS, 1)
     };
-    let driver = || Epoll::new(&serve_unread_streams().into(), 1).unwrap();
-    let (early, sent) = early_of(driver(), config);
+    let driver = || Epoll::new(&serve_streams_from_head().into(), 1).unwrap();
+    let (early, sent) = run_uploads_with(driver(), config);
     assert_eq!(early, UPLOADS);
-    // The connection's window is 65,535 bytes.
+    // The flow-control window of the connection is 65,535 bytes.
     assert!(sent > 65_535 && sent < BODY_BYTES as u64, "{sent}");
 }

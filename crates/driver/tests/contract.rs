@@ -1,4 +1,4 @@
-//! The contract of [`Driver`]: the same bodies run on the simulator, on epoll and on io_uring.
+//! Contract tests of [`Driver`]: the same tests run on the simulator, epoll and io_uring.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,20 +12,20 @@ use dyno_engine::sim::{Fault, Queue, ServerModel, ServiceTime, SimDriver, World}
 use dyno_engine::{Completion, CompletionKind, ConnId, ConnectError, Driver, Instant};
 use dyno_wire::h1::{encode, request};
 
-const ANSWER_BODY: &[u8] = b"Hello, World!";
+const RESPONSE_BODY: &[u8] = b"Hello, World!";
 
-/// Where a driver under test finds its server.
-trait Arena {
+/// A driver under test with its server.
+trait DriverUnderTest {
     type Driver: Driver;
-    /// A driver whose server answers right, or with `fault` to every request.
+    /// Creates a driver whose server responds correctly, or with `fault` to every request.
     fn driver(fault: Option<Fault>, connections: u32) -> Self::Driver;
-    /// A driver whose server does not exist.
+    /// Creates a driver whose server does not exist.
     fn unreachable_server() -> Self::Driver;
 }
 
 struct Simulated;
 
-impl Arena for Simulated {
+impl DriverUnderTest for Simulated {
     type Driver = SimDriver;
 
     fn driver(fault: Option<Fault>, _: u32) -> SimDriver {
@@ -44,7 +44,7 @@ impl Arena for Simulated {
 
 struct OverEpoll;
 
-impl Arena for OverEpoll {
+impl DriverUnderTest for OverEpoll {
     type Driver = Epoll;
 
     fn driver(fault: Option<Fault>, connections: u32) -> Epoll {
@@ -58,7 +58,7 @@ impl Arena for OverEpoll {
 
 struct OverUring;
 
-impl Arena for OverUring {
+impl DriverUnderTest for OverUring {
     type Driver = Uring;
 
     fn driver(fault: Option<Fault>, connections: u32) -> Uring {
@@ -77,20 +77,20 @@ fn closed_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], ports::free_port()))
 }
 
-/// A blocking server with one thread per connection, gone with the test process.
+/// Starts a blocking server with one thread per connection. It ends with the test process.
 fn serve(fault: Option<Fault>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
-            thread::spawn(move || serve_one(stream, fault));
+            thread::spawn(move || serve_connection(stream, fault));
         }
     });
     addr
 }
 
-fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
+fn serve_connection(mut stream: TcpStream, fault: Option<Fault>) {
     let mut reader = request::RequestReader::new();
     let mut buffer = vec![0; 16384];
     loop {
@@ -103,7 +103,7 @@ fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
                 request::RequestEvent::NeedMore => break,
                 request::RequestEvent::Head(_) | request::RequestEvent::Body(_) => {}
                 request::RequestEvent::End => {
-                    if !answer(&mut stream, fault) {
+                    if !respond(&mut stream, fault) {
                         return;
                     }
                 }
@@ -112,17 +112,17 @@ fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
     }
 }
 
-/// Whether the connection goes on.
-fn answer(stream: &mut TcpStream, fault: Option<Fault>) -> bool {
-    let ok =
-        |close| encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), close, ANSWER_BODY);
+/// Responds to a request. Returns whether the connection stays open.
+fn respond(stream: &mut TcpStream, fault: Option<Fault>) -> bool {
+    let ok = |close| {
+        encode::response(200, "OK", "text/plain", RESPONSE_BODY.len(), close, RESPONSE_BODY)
+    };
     match fault {
         None => stream.write_all(&ok(false)).is_ok(),
         Some(Fault::PoliteClose) => {
             let _ = stream.write_all(&ok(true));
             let _ = stream.shutdown(Shutdown::Write);
-            // Wait for the other side, so that its late requests do not turn the close into a
-            // reset.
+            // Wait for the peer, so that its late requests do not turn the close into a reset.
             let _ = stream.read_to_end(&mut Vec::new());
             false
         }
@@ -131,7 +131,7 @@ fn answer(stream: &mut TcpStream, fault: Option<Fault>) -> bool {
             false
         }
         Some(Fault::Silence) => true,
-        Some(other) => panic!("{other:?} is not needed here"),
+        Some(other) => panic!("{other:?} is not supported here"),
     }
 }
 
@@ -151,22 +151,22 @@ fn reset_on_close(stream: &TcpStream) {
     assert_eq!(ok, 0);
 }
 
-/// Keeps what a driver reports, so that test bodies can wait for it.
-struct Log<D> {
+/// A driver with a record of its reports, so that tests can wait for them.
+struct RecordedDriver<D> {
     driver: D,
-    seen: Vec<(Completion, Vec<u8>)>,
-    handed: Vec<(ConnId, Instant)>,
+    completions: Vec<(Completion, Vec<u8>)>,
+    hand_overs: Vec<(ConnId, Instant)>,
     last: Instant,
-    /// From when on turns poll instead of sleeping.
+    /// Start of polling instead of sleeping.
     spin_from: Instant,
 }
 
-impl<D: Driver> Log<D> {
+impl<D: Driver> RecordedDriver<D> {
     fn new(driver: D) -> Self {
-        Log {
+        RecordedDriver {
             driver,
-            seen: Vec::new(),
-            handed: Vec::new(),
+            completions: Vec::new(),
+            hand_overs: Vec::new(),
             last: Instant(0),
             spin_from: Instant::NEVER,
         }
@@ -174,7 +174,7 @@ impl<D: Driver> Log<D> {
 
     fn turn(&mut self, until: Instant) {
         let wait = Wait { until, spin_from: self.spin_from };
-        let turn = self.driver.turn(wait, &mut |conn, at| self.handed.push((conn, at)));
+        let turn = self.driver.turn(wait, &mut |conn, at| self.hand_overs.push((conn, at)));
         assert!(
             turn.entered >= self.last && turn.woke >= turn.entered,
             "the clock went backwards: {turn:?}"
@@ -183,39 +183,48 @@ impl<D: Driver> Log<D> {
         while let Some(completion) = self.driver.next() {
             assert!(completion.at >= self.last, "{completion:?} before {:?}", self.last);
             self.last = completion.at;
-            let received = completion.what == CompletionKind::Received;
-            let bytes = if received { self.driver.bytes().to_vec() } else { Vec::new() };
-            assert_eq!(received, !bytes.is_empty());
-            self.seen.push((completion, bytes));
+            let is_received = completion.kind == CompletionKind::Received;
+            let bytes =
+                if is_received { self.driver.received_bytes().to_vec() } else { Vec::new() };
+            assert_eq!(is_received, !bytes.is_empty());
+            self.completions.push((completion, bytes));
         }
     }
 
-    /// Takes turns until `done`; fails the test if that does not come about.
-    fn wait_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+    /// Runs turns until `done`; panics after two minutes.
+    fn wait_until(&mut self, event: &str, done: impl Fn(&Self) -> bool) {
         let limit = self.driver.now().plus(120_000_000_000);
         while !done(self) {
-            assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
+            assert!(
+                self.driver.now() < limit,
+                "no {event} within two minutes; got {:?}",
+                self.kinds()
+            );
             let soon = self.driver.now().plus(100_000_000);
             self.turn(soon);
         }
     }
 
-    fn whats(&self) -> Vec<(ConnId, CompletionKind)> {
-        self.seen.iter().map(|(c, _)| (c.conn, c.what)).collect()
+    fn kinds(&self) -> Vec<(ConnId, CompletionKind)> {
+        self.completions.iter().map(|(c, _)| (c.conn, c.kind)).collect()
     }
 
-    fn count(&self, conn: ConnId, what: CompletionKind) -> usize {
-        self.seen.iter().filter(|(c, _)| c.conn == conn && c.what == what).count()
+    fn count(&self, conn: ConnId, kind: CompletionKind) -> usize {
+        self.completions.iter().filter(|(c, _)| c.conn == conn && c.kind == kind).count()
     }
 
     fn bytes(&self, conn: ConnId) -> Vec<u8> {
-        self.seen.iter().filter(|(c, _)| c.conn == conn).flat_map(|(_, b)| b.clone()).collect()
+        self.completions
+            .iter()
+            .filter(|(c, _)| c.conn == conn)
+            .flat_map(|(_, b)| b.clone())
+            .collect()
     }
 
     fn connect(&mut self, conn: ConnId) {
         let before = self.count(conn, CompletionKind::Connected);
         self.driver.connect(conn);
-        self.wait_until("a connection", |log| log.count(conn, CompletionKind::Connected) > before);
+        self.wait_until("connection", |log| log.count(conn, CompletionKind::Connected) > before);
     }
 }
 
@@ -223,12 +232,12 @@ fn get() -> Vec<u8> {
     encode::request("GET", "/", "h", &[], b"").unwrap()
 }
 
-fn right_answer() -> Vec<u8> {
-    encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), false, ANSWER_BODY)
+fn correct_response() -> Vec<u8> {
+    encode::response(200, "OK", "text/plain", RESPONSE_BODY.len(), false, RESPONSE_BODY)
 }
 
-fn requests_are_answered_on_each_connection<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 3));
+fn each_connection_gets_its_responses<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 3));
     for conn in 0..3 {
         log.connect(conn);
     }
@@ -236,191 +245,202 @@ fn requests_are_answered_on_each_connection<A: Arena>() {
         for conn in 0..3 {
             log.driver.send(conn, &get());
         }
-        log.wait_until("three answers", |log| {
-            (0..3).all(|conn| log.bytes(conn).len() == round * right_answer().len())
+        log.wait_until("set of three responses", |log| {
+            (0..3).all(|conn| log.bytes(conn).len() == round * correct_response().len())
         });
     }
     for conn in 0..3 {
-        assert_eq!(log.bytes(conn), right_answer().repeat(5));
+        assert_eq!(log.bytes(conn), correct_response().repeat(5));
     }
 }
 
-fn what_is_queued_leaves_in_order_and_is_stamped_once<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 1));
+fn queued_bytes_leave_in_order_with_one_timestamp<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     log.connect(0);
     let before = log.driver.now();
     for _ in 0..20 {
         log.driver.send(0, &get());
     }
-    log.wait_until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
-    assert_eq!(log.handed.len(), 1);
-    assert!(log.handed[0].1 >= before && log.handed[0].1 <= log.seen.last().unwrap().0.at);
+    log.wait_until("set of twenty responses", |log| {
+        log.bytes(0).len() == 20 * correct_response().len()
+    });
+    assert_eq!(log.hand_overs.len(), 1);
+    assert!(
+        log.hand_overs[0].1 >= before
+            && log.hand_overs[0].1 <= log.completions.last().unwrap().0.at
+    );
 }
 
-fn a_flush_hands_over_at_once<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 1));
+fn flush_hands_over_immediately<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     log.connect(0);
     log.driver.send(0, &get());
-    let mut handed = 0;
-    log.driver.flush(&mut |_, _| handed += 1);
-    assert_eq!(handed, 1);
-    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
-    assert!(log.handed.is_empty(), "handed over twice");
+    let mut hand_overs = 0;
+    log.driver.flush(&mut |_, _| hand_overs += 1);
+    assert_eq!(hand_overs, 1);
+    log.wait_until("response", |log| log.bytes(0) == correct_response());
+    assert!(log.hand_overs.is_empty(), "reported twice");
 }
 
-fn a_sleep_ends_at_its_deadline<A: Arena>() {
-    let mut log = Log::new(A::driver(Some(Fault::Silence), 1));
+fn sleep_ends_at_deadline<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(Some(Fault::Silence), 1));
     log.connect(0);
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for _ in 0..3 {
         let until = log.driver.now().plus(5_000_000);
-        let seen = log.seen.len();
+        let count = log.completions.len();
         log.turn(until);
-        assert_eq!(log.seen.len(), seen, "nothing completes in silence");
+        assert_eq!(log.completions.len(), count, "a silent server completes nothing");
         assert!(log.last >= until, "woke before its deadline");
     }
 }
 
-fn polling_ends_like_sleeping<A: Arena>() {
-    let mut log = Log::new(A::driver(Some(Fault::Silence), 1));
+fn polling_ends_at_deadline_or_completion<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(Some(Fault::Silence), 1));
     log.connect(0);
     log.driver.send(0, &get());
     log.turn(Instant(0));
     for ahead in [0, 2_000_000, 5_000_000] {
         let until = log.driver.now().plus(5_000_000);
         log.spin_from = Instant(until.0 - ahead);
-        let seen = log.seen.len();
+        let count = log.completions.len();
         log.turn(until);
-        assert_eq!(log.seen.len(), seen, "nothing completes in silence");
+        assert_eq!(log.completions.len(), count, "a silent server completes nothing");
         assert!(log.last >= until, "woke before its deadline");
     }
-    let mut log = Log::new(A::driver(None, 1));
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     log.spin_from = Instant(0);
     log.connect(0);
     log.driver.send(0, &get());
-    log.wait_until("the answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("response", |log| log.bytes(0) == correct_response());
 }
 
-fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 2));
+fn closed_connection_reports_nothing<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 2));
     log.connect(0);
     log.connect(1);
     for round in 1..=20 {
         log.driver.send(0, &get());
         log.driver.send(1, &get());
         log.turn(Instant(0));
-        let heard = log.seen.iter().filter(|(c, _)| c.conn == 0).count();
+        let reported = log.completions.iter().filter(|(c, _)| c.conn == 0).count();
         log.driver.close(0);
-        log.wait_until("the other answer", |log| {
-            log.bytes(1).len() == round * right_answer().len()
+        log.wait_until("response on the other connection", |log| {
+            log.bytes(1).len() == round * correct_response().len()
         });
-        assert_eq!(log.seen.iter().filter(|(c, _)| c.conn == 0).count(), heard);
-        // The slot serves again, and responses are those of its new connection.
+        assert_eq!(log.completions.iter().filter(|(c, _)| c.conn == 0).count(), reported);
+        // The slot can be reused, and its responses are those of the new connection.
         log.connect(0);
         let from = log.bytes(0).len();
         log.driver.send(0, &get());
-        log.wait_until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
+        log.wait_until("response on the new connection", |log| {
+            log.bytes(0).len() == from + correct_response().len()
+        });
     }
 }
 
-fn a_connection_can_be_closed_while_it_is_made<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 1));
+fn connecting_slot_can_be_closed<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     for _ in 0..10 {
         log.driver.connect(0);
         log.driver.close(0);
     }
     log.turn(Instant(0));
-    assert_eq!(log.whats(), []);
+    assert_eq!(log.kinds(), []);
     log.connect(0);
     log.driver.send(0, &get());
-    log.wait_until("an answer", |log| log.bytes(0) == right_answer());
+    log.wait_until("response", |log| log.bytes(0) == correct_response());
 }
 
-fn closed_port_is_refused<A: Arena>() {
-    let mut log = Log::new(A::unreachable_server());
+fn connect_to_closed_port_is_refused<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::unreachable_server());
     for conn in [0, 1, 0] {
         log.driver.connect(conn);
-        let before = log.seen.len();
-        log.wait_until("a refusal", |log| log.seen.len() > before);
-        let last = log.seen.last().unwrap().0;
+        let before = log.completions.len();
+        log.wait_until("refusal", |log| log.completions.len() > before);
+        let last = log.completions.last().unwrap().0;
         assert_eq!(
-            (last.conn, last.what),
+            (last.conn, last.kind),
             (conn, CompletionKind::ConnectFailed(ConnectError::Refused))
         );
     }
 }
 
-fn a_close_comes_after_the_last_bytes<A: Arena>() {
-    let mut log = Log::new(A::driver(Some(Fault::PoliteClose), 1));
+fn close_is_reported_after_last_bytes<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(Some(Fault::PoliteClose), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.wait_until("the close", |log| log.count(0, CompletionKind::Eof) == 1);
-    assert_eq!(log.whats().last(), Some(&(0, CompletionKind::Eof)));
-    assert!(log.bytes(0).ends_with(ANSWER_BODY));
+    log.wait_until("close", |log| log.count(0, CompletionKind::Eof) == 1);
+    assert_eq!(log.kinds().last(), Some(&(0, CompletionKind::Eof)));
+    assert!(log.bytes(0).ends_with(RESPONSE_BODY));
 }
 
-fn reset_differs_from_close<A: Arena>() {
-    let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
+fn reset_is_reported_as_reset<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
-    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    log.wait_until("reset", |log| log.count(0, CompletionKind::Reset) == 1);
     assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
-/// The kernel reports a reset once. A reset that a send reports still counts.
-fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
-    let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
+/// The kernel reports a reset once. A reset that a send reported must not be lost.
+fn reset_found_by_send_is_reported_as_reset<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(Some(Fault::Reset), 1));
     log.connect(0);
     log.driver.send(0, &get());
     log.driver.flush(&mut |_, _| {});
-    // Long enough for the reset to be there before the next request leaves.
+    // Time for the reset to arrive before the next request leaves.
     thread::sleep(std::time::Duration::from_millis(50));
     log.driver.send(0, &get());
-    log.wait_until("the reset", |log| log.count(0, CompletionKind::Reset) == 1);
+    log.wait_until("reset", |log| log.count(0, CompletionKind::Reset) == 1);
     assert_eq!(log.count(0, CompletionKind::Eof), 0);
 }
 
-fn a_megabyte_leaves_whole<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 1));
+fn megabyte_body_is_sent_completely<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     log.connect(0);
     let body = vec![b'x'; 1 << 20];
     let post = encode::request("POST", "/", "h", &[], &body).unwrap();
     for round in 1..=3 {
         log.driver.send(0, &post);
         log.driver.send(0, &get());
-        log.wait_until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
+        log.wait_until("pair of responses", |log| {
+            log.bytes(0).len() == round * 2 * correct_response().len()
+        });
     }
 }
 
-fn two_hundred_connections_work_at_once<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 200));
+fn two_hundred_connections_work_concurrently<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 200));
     for conn in 0..200 {
         log.driver.connect(conn);
     }
-    log.wait_until("all connections", |log| {
+    log.wait_until("completion of all connects", |log| {
         (0..200).all(|conn| log.count(conn, CompletionKind::Connected) == 1)
     });
     for conn in 0..200 {
         log.driver.send(conn, &get());
     }
-    log.wait_until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
+    log.wait_until("response on every connection", |log| {
+        (0..200).all(|conn| log.bytes(conn) == correct_response())
+    });
 }
 
-fn segments_are_counted<A: Arena>() {
-    let mut log = Log::new(A::driver(None, 1));
+fn tcp_segments_are_counted<A: DriverUnderTest>() {
+    let mut log = RecordedDriver::new(A::driver(None, 1));
     log.connect(0);
-    let before = log.driver.tcp(0).unwrap();
+    let before = log.driver.tcp_counters(0).unwrap();
     for round in 1..=10 {
         log.driver.send(0, &get());
-        log.wait_until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("response", |log| log.bytes(0).len() == round * correct_response().len());
     }
-    let since = log.driver.tcp(0).unwrap().growth_since(&before);
-    // A machine that stalls in the wrong place lets the kernel send one again.
+    let since = log.driver.tcp_counters(0).unwrap().growth_since(&before);
+    // A stalled machine may make the kernel retransmit a segment.
     assert!((10..=12).contains(&since.data_segments_in) && since.retransmits <= 2, "{since:?}");
     assert!(since.segments_in >= 10 && since.segments_out >= 10, "{since:?}");
     log.driver.close(0);
-    assert!(log.driver.tcp(0).is_none());
+    assert!(log.driver.tcp_counters(0).is_none());
 }
 
 macro_rules! contract {
@@ -432,40 +452,41 @@ macro_rules! contract {
 }
 
 contract! {
-    requests_are_answered_on_each_connection
-    what_is_queued_leaves_in_order_and_is_stamped_once
-    a_flush_hands_over_at_once
-    a_sleep_ends_at_its_deadline
-    polling_ends_like_sleeping
-    a_closed_connection_is_never_heard_of_again
-    a_connection_can_be_closed_while_it_is_made
-    closed_port_is_refused
-    a_close_comes_after_the_last_bytes
-    reset_differs_from_close
-    a_reset_that_a_send_meets_is_still_a_reset
-    a_megabyte_leaves_whole
-    two_hundred_connections_work_at_once
-    segments_are_counted
+    each_connection_gets_its_responses
+    queued_bytes_leave_in_order_with_one_timestamp
+    flush_hands_over_immediately
+    sleep_ends_at_deadline
+    polling_ends_at_deadline_or_completion
+    closed_connection_reports_nothing
+    connecting_slot_can_be_closed
+    connect_to_closed_port_is_refused
+    close_is_reported_after_last_bytes
+    reset_is_reported_as_reset
+    reset_found_by_send_is_reported_as_reset
+    megabyte_body_is_sent_completely
+    two_hundred_connections_work_concurrently
+    tcp_segments_are_counted
 }
 
-/// A driver of each kind for one endpoint, at work until `check` has seen it.
-fn with_each(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
-    fn answer<D: Driver>(driver: D) -> impl FnMut() -> Vec<u8> {
-        let mut log = Log::new(driver);
+/// Passes a request function to `check` for an epoll and an io_uring driver of one endpoint. The
+/// function returns the response.
+fn with_each_driver(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
+    fn request<D: Driver>(driver: D) -> impl FnMut() -> Vec<u8> {
+        let mut log = RecordedDriver::new(driver);
         log.connect(0);
         move || {
             let from = log.bytes(0).len();
             log.driver.send(0, &get());
-            log.wait_until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
+            log.wait_until("response", |log| log.bytes(0).len() == from + correct_response().len());
             log.bytes(0).split_off(from)
         }
     }
-    check(&mut answer(Epoll::new(endpoint, 1).unwrap()));
-    check(&mut answer(Uring::new(endpoint, 1).unwrap()));
+    check(&mut request(Epoll::new(endpoint, 1).unwrap()));
+    check(&mut request(Uring::new(endpoint, 1).unwrap()));
 }
 
 #[test]
-fn unix_socket_is_as_good_as_a_port() {
+fn unix_socket_carries_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
@@ -474,7 +495,7 @@ fn unix_socket_is_as_good_as_a_port() {
             thread::spawn(move || {
                 let mut buffer = [0; 1024];
                 while let Ok(1..) = stream.read(&mut buffer) {
-                    stream.write_all(&right_answer()).unwrap();
+                    stream.write_all(&correct_response()).unwrap();
                 }
             });
         }
@@ -485,23 +506,23 @@ fn unix_socket_is_as_good_as_a_port() {
         stamps: Stamps::None,
         proxy: None,
     };
-    with_each(&endpoint, |answer| {
-        assert_eq!((answer(), answer()), (right_answer(), right_answer()));
+    with_each_driver(&endpoint, |request| {
+        assert_eq!((request(), request()), (correct_response(), correct_response()));
     });
     let long = Endpoint { peer: PeerAddress::Unix("x".repeat(200).into()), ..endpoint };
     assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
 }
 
 #[test]
-fn connections_come_from_the_sources_in_turn() {
+fn connections_use_sources_in_rotation() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = PeerAddress::Tcp(listener.local_addr().unwrap());
     let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
     let endpoint = Endpoint { peer, sources, stamps: Stamps::None, proxy: None };
     fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
-        let mut log = Log::new(driver);
+        let mut log = RecordedDriver::new(driver);
         (0..3).for_each(|conn| log.connect(conn));
-        // A connection that is opened again takes its turn like any other.
+        // A reopened connection takes the next source, like any other.
         log.driver.close(2);
         log.connect(2);
         (0..4).map(|_| listener.accept().unwrap().1.ip().to_string()).collect()
@@ -512,9 +533,9 @@ fn connections_come_from_the_sources_in_turn() {
 }
 
 #[test]
-fn proxy_header_is_the_first_thing_sent() {
+fn proxy_header_is_sent_first() {
     fn first_bytes<D: Driver>(driver: D, listener: &TcpListener) {
-        let mut log = Log::new(driver);
+        let mut log = RecordedDriver::new(driver);
         log.connect(0);
         log.driver.send(0, b"GET");
         log.driver.flush(&mut |_, _| {});
@@ -522,9 +543,9 @@ fn proxy_header_is_the_first_thing_sent() {
         let to = listener.local_addr().unwrap();
         let expected =
             format!("PROXY TCP4 {} {} {} {}\r\nGET", from.ip(), to.ip(), from.port(), to.port());
-        let mut seen = vec![0; expected.len()];
-        stream.read_exact(&mut seen).unwrap();
-        assert_eq!(String::from_utf8_lossy(&seen), expected);
+        let mut received = vec![0; expected.len()];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(String::from_utf8_lossy(&received), expected);
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Some(dyno_archive::plan::ProxyProtocol::V1);
@@ -534,56 +555,59 @@ fn proxy_header_is_the_first_thing_sent() {
 }
 
 #[test]
-fn kernel_stamps_what_it_received() {
+fn kernel_timestamps_received_bytes() {
     let endpoint = Endpoint { stamps: Stamps::Kernel, ..serve(None).into() };
-    let mut log = Log::new(Epoll::new(&endpoint, 1).unwrap());
+    let mut log = RecordedDriver::new(Epoll::new(&endpoint, 1).unwrap());
     log.connect(0);
-    // The kernel begins to stamp a while after it was first asked to.
+    // The kernel starts to timestamp some time after the first request for it.
     let stamped = (1..10_000).find_map(|round| {
         let sent = log.driver.now();
         log.driver.send(0, &get());
-        log.wait_until("the answer", |log| log.bytes(0).len() == round * right_answer().len());
+        log.wait_until("response", |log| log.bytes(0).len() == round * correct_response().len());
         log.driver.received_at().map(|stamp| (sent, stamp))
     });
-    let (sent, stamp) = stamped.expect("asked for");
+    let (sent, stamp) = stamped.expect("the kernel timestamps received bytes");
     assert!(stamp >= sent && stamp <= log.last, "{sent:?} {stamp:?} {:?}", log.last);
 }
 
-/// Two messages are queued behind one that the peer has not read, and the peer then reads only the
-/// first of them: the driver must report it as sent, although the rest of the queue is not.
-fn sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
-    // More than the kernel keeps for a peer that does not read.
+/// Two messages are queued after one that the peer does not read. The peer then reads only the
+/// first of the two. The driver must report it as sent, although the last one still waits.
+fn assert_sent_message_is_reported<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+    // More than the kernel buffers for a peer that does not read.
     const MANY: usize = 64 << 20;
     const SOME: usize = 4 << 20;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut log = Log::new(make(listener.local_addr().unwrap()));
+    let mut log = RecordedDriver::new(make(listener.local_addr().unwrap()));
     log.connect(0);
     let mut peer = listener.accept().unwrap().0;
     log.driver.send(0, &vec![b'x'; MANY]);
     log.turn(Instant(0));
-    assert_eq!(log.handed.len(), 1);
+    assert_eq!(log.hand_overs.len(), 1);
     log.driver.send(0, &vec![b'y'; SOME]);
     log.driver.send(0, &vec![b'z'; MANY]);
     log.turn(Instant(0));
-    assert_eq!((log.handed.len(), log.driver.queued(0).waiting > (MANY + SOME) as u64), (1, true));
+    assert_eq!(
+        (log.hand_overs.len(), log.driver.queued_bytes(0).waiting > (MANY + SOME) as u64),
+        (1, true)
+    );
     let reader = thread::spawn(move || {
-        let mut all = vec![0; MANY + SOME];
-        peer.read_exact(&mut all).unwrap();
-        (all[MANY - 1], all[MANY], all[MANY + SOME - 1], peer)
+        let mut bytes = vec![0; MANY + SOME];
+        peer.read_exact(&mut bytes).unwrap();
+        (bytes[MANY - 1], bytes[MANY], bytes[MANY + SOME - 1], peer)
     });
-    log.wait_until("the peer to have read two of three", |_| reader.is_finished());
-    assert_eq!(log.handed.len(), 2, "the driver did not report a sent message");
+    log.wait_until("read of two messages by the peer", |_| reader.is_finished());
+    assert_eq!(log.hand_overs.len(), 2, "the driver did not report a sent message");
     let (x, y, last, _peer) = reader.join().unwrap();
     assert_eq!((x, y, last), (b'x', b'y', b'y'));
-    assert!(log.driver.queued(0).waiting > 0, "the third cannot have left");
+    assert!(log.driver.queued_bytes(0).waiting > 0, "the third message cannot have left");
 }
 
 #[test]
-fn epoll_sent_message_is_reported() {
-    sent_message_is_reported(|addr| Epoll::new(&addr.into(), 1).unwrap());
+fn epoll_reports_sent_message_behind_unread_one() {
+    assert_sent_message_is_reported(|addr| Epoll::new(&addr.into(), 1).unwrap());
 }
 
 #[test]
-fn io_uring_sent_message_is_reported() {
-    sent_message_is_reported(|addr| Uring::new(&addr.into(), 1).unwrap());
+fn io_uring_reports_sent_message_behind_unread_one() {
+    assert_sent_message_is_reported(|addr| Uring::new(&addr.into(), 1).unwrap());
 }

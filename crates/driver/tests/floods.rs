@@ -1,5 +1,5 @@
-//! Servers of HTTP/2 on real sockets that ask for responses of the connection itself, with and
-//! without reading them.
+//! HTTP/2 servers on real sockets that send control frames, with and without reading the replies.
+//! The queue of replies must stay bounded.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Epoll, Uring, sys};
-use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
@@ -26,13 +26,13 @@ const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
 const FLOOD: &str = "control frames flood in while their answers wait unread (RFC 9113 §10.5)";
 
-/// Keeps the most that ever waited in a driver's memory.
-struct Watched<D> {
+/// A driver that records the most bytes that waited in its memory.
+struct QueueObserver<D> {
     driver: D,
     most_waiting: u64,
 }
 
-impl<D: Driver> Driver for Watched<D> {
+impl<D: Driver> Driver for QueueObserver<D> {
     fn now(&self) -> Instant {
         self.driver.now()
     }
@@ -43,43 +43,43 @@ impl<D: Driver> Driver for Watched<D> {
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
         self.driver.send(conn, bytes);
-        self.most_waiting = self.most_waiting.max(self.driver.queued(conn).waiting);
+        self.most_waiting = self.most_waiting.max(self.driver.queued_bytes(conn).waiting);
     }
 
     fn close(&mut self, conn: ConnId) {
         self.driver.close(conn);
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.driver.queued(conn)
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.driver.queued_bytes(conn)
     }
 
     fn sent_bytes(&self) -> u64 {
         self.driver.sent_bytes()
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.driver.unsent(conn)
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.driver.unsent_bytes(conn)
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        self.driver.flush(handed);
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
+        self.driver.flush(on_handed_over);
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
-        self.driver.turn(wait, handed)
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        self.driver.turn(wait, on_handed_over)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.driver.next()
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        self.driver.bytes()
+    fn received_bytes(&mut self) -> &mut [u8] {
+        self.driver.received_bytes()
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.driver.tcp(conn)
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -104,9 +104,14 @@ fn config() -> WorkerConfig {
         page_connections: None,
         pipeline: 1,
         streams: 1,
-        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &Arrivals::Closed,
+            &Arc::from([]),
+            1,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest {
+        traffic: Arc::new(Traffic::single(CompiledRequest {
             template: Template::Fixed(Arc::from([])),
             upgrade: None,
             stream: Some(StreamTemplate::Fixed {
@@ -128,7 +133,7 @@ fn config() -> WorkerConfig {
         },
         tls: None,
         spin: SpinPolicy::Never,
-        // The drain is no part of it: the request is never answered.
+        // Without a drain: the request is never answered.
         window: Window {
             warmup_ns: 0,
             duration_ns: Some(60 * SECOND),
@@ -138,9 +143,10 @@ fn config() -> WorkerConfig {
     }
 }
 
-/// Runs a load until the server has `done` what it is for.
+/// Runs a load until the server has incremented `done`. Returns the report and the most bytes that
+/// waited.
 fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
-    let mut driver = Watched { driver, most_waiting: 0 };
+    let mut driver = QueueObserver { driver, most_waiting: 0 };
     let mut worker = Worker::new(config());
     let mut begin = None;
     dyno_engine::run(
@@ -155,44 +161,44 @@ fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
     (report, driver.most_waiting)
 }
 
-/// A server that does the same on each connection, with what it has done so far; gone with the test
-/// process.
-fn serve(on_each: fn(TcpStream, &AtomicU64)) -> (SocketAddr, Arc<AtomicU64>) {
+/// Starts a server that runs `on_connection` on each connection, and returns its counter. It ends
+/// with the test process.
+fn serve(on_connection: fn(TcpStream, &AtomicU64)) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let done = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&done);
+    let counter = Arc::clone(&done);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            on_each(stream.unwrap(), &counted);
+            on_connection(stream.unwrap(), &counter);
         }
     });
     (addr, done)
 }
 
-/// Says so until the client has had enough, and reads nothing.
+/// Sends a frame until the client closes, without reading.
 fn flood(mut stream: TcpStream, frame: &[u8], done: &AtomicU64) {
     let frames = frame.repeat(10_000);
-    let mut ended = stream.write_all(SETTINGS);
-    while ended.is_ok() {
-        ended = stream.write_all(&frames);
+    let mut result = stream.write_all(SETTINGS);
+    while result.is_ok() {
+        result = stream.write_all(&frames);
     }
     done.fetch_add(1, Ordering::Release);
 }
 
-/// Asks a thousand at a time, and for more once all are answered.
-fn ask_and_read(mut stream: TcpStream, done: &AtomicU64) {
-    const AT_ONCE: usize = 1000;
+/// Sends a thousand PINGs at a time, the next ones once all replies were read.
+fn ping_and_read(mut stream: TcpStream, done: &AtomicU64) {
+    const BATCH: usize = 1000;
     stream.write_all(SETTINGS).unwrap();
     let ack = [&PING[..4], &[1], &PING[5..]].concat();
     let mut unread = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     for _ in 0..200 {
-        stream.write_all(&PING.repeat(AT_ONCE)).unwrap();
-        let mut missing = AT_ONCE;
+        stream.write_all(&PING.repeat(BATCH)).unwrap();
+        let mut missing = BATCH;
         while missing > 0 {
             let n = stream.read(&mut buffer).unwrap();
-            assert!(n > 0, "the connection was ended");
+            assert!(n > 0, "the connection was closed");
             unread.extend_from_slice(&buffer[..n]);
             while let Some(at) = unread.windows(ack.len()).position(|bytes| bytes == ack) {
                 unread.drain(..at + ack.len());
@@ -209,42 +215,42 @@ fn assert_bounded((report, most_waiting): (WorkerReport, u64)) {
         "{:?}",
         report.protocol_errors
     );
-    // Twice the bound and twice what one turn can bring: 64 buffers of 8 KiB, or one of 64 KiB.
+    // Twice the bound, plus twice what one turn can receive: 64 buffers of 8 KiB, or one of 64 KiB.
     assert!(most_waiting < 4 << 20, "{most_waiting} bytes waited");
 }
 
 #[test]
-fn what_waits_for_a_server_that_floods_and_does_not_read_is_bounded() {
+fn queue_for_flooding_server_is_bounded() {
     let floods: [fn(TcpStream, &AtomicU64); 2] =
         [|stream, done| flood(stream, PING, done), |stream, done| flood(stream, SETTINGS, done)];
-    for on_each in floods {
-        let (addr, done) = serve(on_each);
+    for on_connection in floods {
+        let (addr, done) = serve(on_connection);
         assert_bounded(run(Uring::new(&addr.into(), 1).unwrap(), &done));
-        let (addr, done) = serve(on_each);
+        let (addr, done) = serve(on_connection);
         assert_bounded(run(Epoll::new(&addr.into(), 1).unwrap(), &done));
     }
 }
 
 #[test]
-fn server_that_reads_may_ping_as_often_as_it_likes() {
-    let (addr, done) = serve(ask_and_read);
+fn pings_from_reading_server_are_unlimited() {
+    let (addr, done) = serve(ping_and_read);
     let (report, _) = run(Uring::new(&addr.into(), 1).unwrap(), &done);
     assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
-    let (addr, done) = serve(ask_and_read);
+    let (addr, done) = serve(ping_and_read);
     let (report, _) = run(Epoll::new(&addr.into(), 1).unwrap(), &done);
     assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
 }
 
-/// A peer that reads nothing at first. A message behind bytes that the kernel does not take has not
-/// been handed over: the driver reports it once it leaves, and not before.
-fn message_behind_stuck_bytes_is_reported_when_sent<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+/// A message after bytes that the kernel does not take has not been handed over: the driver must
+/// report it when it leaves, not before. The peer reads nothing at first.
+fn assert_stuck_message_is_not_handed_over<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
     const MANY: usize = 64 << 20;
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let mut driver = make(listener.local_addr().unwrap());
     let mut reported = 0;
     let turn = |driver: &mut D, reported: &mut u32| {
         let until = driver.now().plus(SECOND / 100);
-        driver.turn(Wait::asleep(until), &mut |_, _| *reported += 1);
+        driver.turn(Wait::sleep_until(until), &mut |_, _| *reported += 1);
         while driver.next().is_some() {}
     };
     driver.connect(0);
@@ -259,14 +265,14 @@ fn message_behind_stuck_bytes_is_reported_when_sent<D: Driver>(make: impl FnOnce
     (0..5).for_each(|_| turn(&mut driver, &mut reported));
     driver.send(0, &vec![b'x'; MANY]);
     (0..5).for_each(|_| turn(&mut driver, &mut reported));
-    assert_eq!(reported, 1, "the kernel has taken the first of them");
+    assert_eq!(reported, 1, "the kernel has taken part of the first message");
     driver.send(0, b"y");
     (0..5).for_each(|_| turn(&mut driver, &mut reported));
-    assert_eq!(reported, 1, "nothing of the second has left");
+    assert_eq!(reported, 1, "the second message has not left");
     let reader = thread::spawn(move || {
-        let mut all = vec![0; MANY + 1];
-        peer.read_exact(&mut all).unwrap();
-        (all[MANY - 1], all[MANY])
+        let mut bytes = vec![0; MANY + 1];
+        peer.read_exact(&mut bytes).unwrap();
+        (bytes[MANY - 1], bytes[MANY])
     });
     while !reader.is_finished() || reported < 2 {
         turn(&mut driver, &mut reported);
@@ -276,10 +282,10 @@ fn message_behind_stuck_bytes_is_reported_when_sent<D: Driver>(make: impl FnOnce
 
 #[test]
 fn epoll_stuck_message_is_not_handed_over() {
-    message_behind_stuck_bytes_is_reported_when_sent(|addr| Epoll::new(&addr.into(), 1).unwrap());
+    assert_stuck_message_is_not_handed_over(|addr| Epoll::new(&addr.into(), 1).unwrap());
 }
 
 #[test]
 fn io_uring_stuck_message_is_not_handed_over() {
-    message_behind_stuck_bytes_is_reported_when_sent(|addr| Uring::new(&addr.into(), 1).unwrap());
+    assert_stuck_message_is_not_handed_over(|addr| Uring::new(&addr.into(), 1).unwrap());
 }

@@ -1,5 +1,5 @@
-//! Decoding of bodies (RFC 9110 §8.4) for checks that need the text. The load itself decodes
-//! nothing.
+//! Decodes content codings (RFC 9110 §8.4) for full checks, which need the decoded text. Other
+//! responses are not decoded.
 
 use std::io::{Cursor, Read};
 
@@ -7,43 +7,43 @@ use flate2::bufread;
 
 use crate::limits::CHECKED_BODY_BYTES;
 
-/// The values of all Content-Encoding fields as one list.
+/// Joins the values of all Content-Encoding fields into one list.
 pub(crate) fn codings<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
-    let mut all = Vec::new();
+    let mut list = Vec::new();
     for (_, value) in fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding")) {
-        all.extend_from_slice(value);
-        all.push(b',');
+        list.extend_from_slice(value);
+        list.push(b',');
     }
-    all
+    list
 }
 
-/// Decodes a body. `codings` are in the order in which they were applied. `Err`: why that fails, as
-/// a phrase.
+/// Decodes a body. `codings` are in the order in which they were applied. `Err`: the reason of the
+/// failure, for users.
 pub(crate) fn decode(body: &[u8], codings: &[u8]) -> Result<Vec<u8>, String> {
     let text = String::from_utf8_lossy(codings).to_ascii_lowercase();
     let names: Vec<&str> =
         text.split(',').map(str::trim).filter(|name| !matches!(*name, "" | "identity")).collect();
     let mut decoded = body.to_vec();
     for name in names.iter().rev() {
-        decoded = decode_one(&decoded, name)?;
+        decoded = decode_coding(&decoded, name)?;
     }
     Ok(decoded)
 }
 
 /// Whether the list names a coding that changes the body.
-pub(crate) fn is_coded(codings: &[u8]) -> bool {
+pub(crate) fn is_encoded(codings: &[u8]) -> bool {
     let mut names = codings.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     names.any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"))
 }
 
-fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
+fn decode_coding(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     match name {
         "gzip" | "x-gzip" => read(name, flate2::read::MultiGzDecoder::new(body)),
-        // The `deflate` of RFC 9110 §8.4.1.2 has zlib's frame; some servers leave it out.
+        // The `deflate` of RFC 9110 §8.4.1.2 has a zlib frame, which some servers omit.
         "deflate" => inflate(body, bufread::ZlibDecoder::new(body), bufread::ZlibDecoder::total_in)
-            .or_else(|why| {
+            .or_else(|error| {
                 inflate(body, bufread::DeflateDecoder::new(body), bufread::DeflateDecoder::total_in)
-                    .map_err(|_| why)
+                    .map_err(|_| error)
             }),
         "br" => decode_brotli(body),
         "zstd" => decode_zstd(body),
@@ -54,7 +54,8 @@ fn decode_one(body: &[u8], name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Decodes Brotli. The decoder's `Read` interface would not report how much of the body it took.
+/// Decodes Brotli. Uses the low-level interface because `Read` does not report how many input bytes
+/// were consumed.
 fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
     use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 
@@ -62,12 +63,12 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut state = BrotliState::new(alloc(), alloc(), alloc());
     let mut piece = vec![0; 64 * 1024];
     let (mut decoded, mut total) = (Vec::new(), 0);
-    let (mut left, mut at) = (body.len(), 0);
+    let (mut unread, mut position) = (body.len(), 0);
     loop {
         let (mut room, mut filled) = (piece.len(), 0);
         let result = BrotliDecompressStream(
-            &mut left,
-            &mut at,
+            &mut unread,
+            &mut position,
             body,
             &mut room,
             &mut filled,
@@ -77,11 +78,13 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
         );
         decoded.extend_from_slice(&piece[..filled]);
         if decoded.len() > CHECKED_BODY_BYTES {
-            return Err(too_long("br"));
+            return Err(length_fault("br"));
         }
         match result {
             BrotliResult::NeedsMoreOutput => {}
-            BrotliResult::ResultSuccess => return whole("br", decoded, at as u64, body),
+            BrotliResult::ResultSuccess => {
+                return check_consumed("br", decoded, position as u64, body);
+            }
             BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => {
                 return Err(malformed_fault("br"));
             }
@@ -89,7 +92,7 @@ fn decode_brotli(body: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A body of zstd is one frame after the other (RFC 8878 §3.1).
+/// Decodes zstd: a sequence of frames (RFC 8878 §3.1).
 fn decode_zstd(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut input = Cursor::new(body);
     let mut decoded = Vec::new();
@@ -105,31 +108,32 @@ fn read(name: &str, decoder: impl Read) -> Result<Vec<u8>, String> {
     read_up_to(name, decoder, CHECKED_BODY_BYTES)
 }
 
-/// Reads at most so many bytes: a few kilobytes can hold gigabytes.
+/// Reads at most `most` bytes: a few kilobytes can decode to gigabytes.
 fn read_up_to(name: &str, decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let mut decoded = Vec::new();
     decoder.take(most as u64 + 1).read_to_end(&mut decoded).map_err(|_| malformed_fault(name))?;
     if decoded.len() > most {
-        return Err(too_long(name));
+        return Err(length_fault(name));
     }
     Ok(decoded)
 }
 
-fn too_long(name: &str) -> String {
+fn length_fault(name: &str) -> String {
     format!(
         "the body was not checked, because it is longer than {} MiB when decoded from {name}",
         CHECKED_BODY_BYTES >> 20
     )
 }
 
-/// `taken`: how much of the body the decoder has read.
+/// Decodes zlib or raw deflate. `taken`: returns how many bytes of the body the decoder has
+/// consumed.
 fn inflate<D: Read>(body: &[u8], mut decoder: D, taken: fn(&D) -> u64) -> Result<Vec<u8>, String> {
     let decoded = read("deflate", &mut decoder)?;
-    whole("deflate", decoded, taken(&decoder), body)
+    check_consumed("deflate", decoded, taken(&decoder), body)
 }
 
-/// The decoded text, if its coding took the whole body.
-fn whole(name: &str, text: Vec<u8>, taken: u64, body: &[u8]) -> Result<Vec<u8>, String> {
+/// Returns the decoded text if the decoder consumed the whole body.
+fn check_consumed(name: &str, text: Vec<u8>, taken: u64, body: &[u8]) -> Result<Vec<u8>, String> {
     if taken == body.len() as u64 { Ok(text) } else { Err(malformed_fault(name)) }
 }
 
@@ -143,7 +147,7 @@ mod tests {
     use std::io::Write as _;
 
     const TEXT: &[u8] = b"{\"hello\":\"world\"}";
-    /// As Node.js encodes it.
+    /// `TEXT` in the encoding of Node.js.
     const BROTLI: &[u8] = b"\x0b\x08\x80{\"hello\":\"world\"}\x03";
 
     fn gzip(text: &[u8]) -> Vec<u8> {
@@ -166,7 +170,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A frame of one raw block, as RFC 8878 §3.1.1 has it: magic, a single segment of this length,
+    /// Encodes a frame of one raw block (RFC 8878 §3.1.1): magic, a single segment of this length,
     /// the last block.
     fn zstd(text: &[u8]) -> Vec<u8> {
         let n = u8::try_from(text.len()).unwrap();
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn known_codings_are_undone() {
+    fn known_codings_are_decoded() {
         for (codings, body) in [
             ("", TEXT.to_vec()),
             ("identity,", TEXT.to_vec()),
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_what_to_do() {
+    fn decoding_failure_names_coding() {
         let error = |body: &[u8], codings: &str| decode(body, codings.as_bytes()).unwrap_err();
         assert!(error(TEXT, "compress").contains("\"compress\", which dyno does not decode"));
         for coding in ["gzip", "deflate", "br", "zstd"] {
@@ -206,16 +210,16 @@ mod tests {
             );
         }
         assert!(error(&gzip(TEXT)[..20], "gzip").contains("is not in the content coding"));
-        // Anything may hide behind the end of a coding.
-        let whole = [
+        // Bytes after the end of a coding were not decoded, so they must fail.
+        let encoded = [
             ("gzip", gzip(TEXT)),
             ("deflate", zlib(TEXT)),
             ("deflate", deflate(TEXT)),
             ("br", BROTLI.to_vec()),
             ("zstd", zstd(TEXT)),
         ];
-        for (coding, whole) in whole {
-            let more = [&whole[..], b"more"].concat();
+        for (coding, body) in encoded {
+            let more = [&body[..], b"more"].concat();
             assert!(error(&more, coding).contains("is not in the content coding"), "{coding}");
         }
         let bomb = gzip(&vec![0; CHECKED_BODY_BYTES + 1]);
@@ -226,11 +230,11 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_those_of_all_fields() {
+    fn codings_of_all_fields_are_joined() {
         let fields: [(&[u8], &[u8]); 3] =
             [(b"Content-Encoding", b"br"), (b"A", b"b"), (b"content-encoding", b"gzip")];
-        let all = codings(fields.into_iter());
-        assert_eq!(all, b"br,gzip,");
-        assert!(is_coded(&all) && !is_coded(b"") && !is_coded(b" Identity ,"));
+        let list = codings(fields.into_iter());
+        assert_eq!(list, b"br,gzip,");
+        assert!(is_encoded(&list) && !is_encoded(b"") && !is_encoded(b" Identity ,"));
     }
 }

@@ -1,4 +1,5 @@
-//! The seam between what the engine decides and what the machine does.
+//! The interface between the engine, which decides, and a driver, which makes system calls. It lets
+//! the same worker run on io_uring, epoll or the simulator.
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
@@ -8,100 +9,102 @@ use crate::Instant;
 /// A connection slot of a worker. A slot has at most one connection at a time.
 pub type ConnId = u32;
 
-/// Performs operations and reports completions; owns the only clock.
+/// Performs operations, reports their completions, and owns the clock.
 ///
-/// One turn goes: [`turn`](Self::turn), then [`next`](Self::next) until it is `None`, handling each
-/// completion, with [`flush`](Self::flush) in between if the turn is long. After
-/// [`close`](Self::close) no completion of that connection is reported any more, even if it had
-/// already happened.
+/// The caller starts a turn with [`turn`](Self::turn), then calls [`next`](Self::next) until it
+/// returns `None` and handles each completion. In a long turn it calls [`flush`](Self::flush) in
+/// between. [`close`](Self::close) discards completions of that connection that have not been
+/// reported.
 ///
-/// The same contract suite (`dyno-driver`, `tests/contract.rs`) runs against every implementation.
+/// Every implementation passes the contract tests in `dyno-driver`, `tests/contract.rs`.
 pub trait Driver {
     fn now(&self) -> Instant;
 
-    /// Begins to connect. Ends in `Connected` or `ConnectFailed`.
+    /// Begins to connect. Completes with `Connected` or `ConnectFailed`.
     fn connect(&mut self, conn: ConnId);
 
-    /// Queues `bytes` behind everything queued before on this connection. They are copied.
+    /// Queues a copy of `bytes` after everything queued before on this connection.
     fn send(&mut self, conn: ConnId, bytes: &[u8]);
 
     /// Closes the connection immediately, with its queued bytes and requests in flight.
     fn close(&mut self, conn: ConnId);
 
     /// Returns the progress of the bytes queued on an open connection.
-    fn queued(&self, conn: ConnId) -> Queued;
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes;
 
-    /// Bytes that the kernel has taken, on all connections since the driver was made.
+    /// Returns the number of bytes that the kernel has taken, on all connections since the driver
+    /// was created.
     fn sent_bytes(&self) -> u64;
 
-    /// Bytes that the kernel has taken on an open connection and not sent yet; 0 if the kernel does
-    /// not report them.
-    fn unsent(&self, conn: ConnId) -> u64;
+    /// Returns the number of bytes that the kernel has taken on an open connection and not yet
+    /// sent; 0 if the kernel does not report them.
+    fn unsent_bytes(&self, conn: ConnId) -> u64;
 
-    /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes
-    /// have been handed over, with the instant read just before. Bytes behind others that the
-    /// kernel has no room for are handed over, and reported, once those have left: nothing leaves
+    /// Hands queued bytes to the kernel. Calls `on_handed_over` for each connection whose queued
+    /// bytes have all been handed over, with the instant read just before. If the kernel has no
+    /// room, bytes are handed over and reported once those before them have left. No byte leaves
     /// unreported.
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant));
 
-    /// Flushes, then waits until something completed or until `wait.until`, whichever is first.
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn;
+    /// Flushes, then waits until an operation completes or until `wait.until`, whichever is first.
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn;
 
-    /// The next completion of this turn. Received bytes lie in [`bytes`](Self::bytes) until the
-    /// next call of `next` or `turn`.
+    /// Returns the next completion of this turn. Received bytes are in
+    /// [`received_bytes`](Self::received_bytes) until the next call of `next` or `turn`.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the `Received` that [`next`](Self::next) returned last. They may be changed in
-    /// place.
-    fn bytes(&mut self) -> &mut [u8];
+    /// Returns the bytes of the last `Received` that [`next`](Self::next) returned. The caller may
+    /// change them in place.
+    fn received_bytes(&mut self) -> &mut [u8];
 
-    /// When the kernel received the last of those bytes; `None` unless the driver was made to ask
-    /// for it.
+    /// Returns the instant at which the kernel received the last of those bytes; `None` unless the
+    /// driver was created with kernel timestamps.
     fn received_at(&self) -> Option<Instant> {
         None
     }
 
-    /// Counters of an open connection; `None` if the kernel does not report them.
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters>;
+    /// Returns the counters of an open connection; `None` if the kernel does not report them.
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters>;
 
-    /// CPU use of the calling thread so far.
+    /// Returns the CPU use of the calling thread so far.
     fn thread_use(&self) -> ThreadUse;
 
-    /// CPU time of the calling thread so far, nanoseconds: the part of its use that is cheap to
-    /// read.
+    /// Returns the CPU time of the calling thread so far, nanoseconds. Cheaper than
+    /// [`thread_use`](Self::thread_use).
     fn thread_run_ns(&self) -> u64;
 }
 
 /// Bytes queued on a connection since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueuedBytes {
     /// Bytes that the kernel is known to have taken.
     pub taken: u64,
-    /// Bytes that are still in our memory.
+    /// Bytes still in the memory of the driver.
     pub waiting: u64,
 }
 
-impl Queued {
-    /// All bytes that were queued.
+impl QueuedBytes {
+    /// Returns the number of all queued bytes.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.taken + self.waiting
     }
 }
 
-/// Way of waiting in a turn.
+/// Deadline and manner of the wait in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When the wait ends at the latest.
+    /// Latest end of the wait.
     pub until: Instant,
-    /// From here on poll instead of sleeping, so as not to wake late; `NEVER`: sleep all the time.
+    /// Start of polling instead of sleeping, which avoids a late wake-up; `NEVER`: sleep
+    /// throughout.
     pub spin_from: Instant,
 }
 
 impl Wait {
-    /// Sleeps all the time.
+    /// Creates a wait that sleeps throughout.
     #[must_use]
-    pub const fn asleep(until: Instant) -> Wait {
+    pub const fn sleep_until(until: Instant) -> Wait {
         Wait { until, spin_from: Instant::NEVER }
     }
 }
@@ -109,21 +112,21 @@ impl Wait {
 /// The instants of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// When the worker handed control over: the end of its busy time.
+    /// Start of the driver's part: the worker's busy time ended.
     pub entered: Instant,
-    /// When the worker got control back: everything the turn's completions report had happened by
-    /// then.
+    /// End of the driver's part. All completions that the turn reports had happened by then.
     pub woke: Instant,
-    /// Part of the wait that was polling, nanoseconds.
+    /// Time spent polling, nanoseconds.
     pub spun_ns: u64,
 }
 
+/// A completed operation, or an event on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub conn: ConnId,
-    pub what: CompletionKind,
-    /// The latest instant at which it can have happened: the clock was read right after the
-    /// kernel's report. Never earlier than that of the completion before it.
+    pub kind: CompletionKind,
+    /// Latest possible instant of the completion: the clock was read right after the kernel's
+    /// report. Instants never decrease from one completion to the next.
     pub at: Instant,
 }
 
@@ -131,7 +134,7 @@ pub struct Completion {
 pub enum CompletionKind {
     Connected,
     ConnectFailed(ConnectError),
-    /// Some bytes arrived: see [`Driver::bytes`].
+    /// Bytes arrived: see [`Driver::received_bytes`].
     Received,
     /// The peer closed its side.
     Eof,
@@ -139,7 +142,7 @@ pub enum CompletionKind {
     Reset,
 }
 
-/// Why no connection came about.
+/// Reason of a failed attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectError {
     Refused,

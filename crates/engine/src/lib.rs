@@ -1,10 +1,10 @@
 //! The load engine: sends requests on schedule and records their times.
 //!
-//! A [`Worker`] is a pure state machine: it turns a [`Schedule`] into operations for a [`Driver`]
-//! and the driver's completions into exchanges, which its recorder keeps in intervals. Time,
-//! randomness and I/O are parameters, so a run is a function of its configuration, its seed and the
-//! driver's completions. [`sim`] holds a driver whose world, server and clock are ours: there the
-//! truth is known, and the instrument can be graded against it.
+//! A [`Worker`] is a pure state machine. It turns a [`Schedule`] into operations for a [`Driver`],
+//! and the completions that the driver reports into exchanges, which it records in intervals. Time,
+//! randomness and I/O are parameters: a run depends only on its configuration, its seed and the
+//! completions. [`sim`] has a driver with a simulated network, server and clock. The true times are
+//! known there, and tests compare the measured times with them.
 #![forbid(unsafe_code)]
 
 mod coding;

@@ -1,14 +1,15 @@
-//! The PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>): the first
-//! bytes of a connection name the client to the server.
+//! Encodes headers of the PROXY protocol
+//! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>). They name the client address to
+//! servers behind a proxy, as the first bytes of a connection.
 
 use std::net::SocketAddr;
 
 use dyno_archive::plan::ProxyProtocol;
 
-/// The twelve bytes with which version 2 begins.
+/// First twelve bytes of a version 2 header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Returns the header for a connection from the first address to the second; `None`: it has none,
+/// Returns the header for a connection from the first address to the second; `None`: no addresses,
 /// as on a Unix socket.
 #[must_use]
 pub fn header(version: ProxyProtocol, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
@@ -33,7 +34,7 @@ fn text(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
 
 fn binary(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     // Version 2 with the command PROXY or LOCAL, then family and transport.
-    let (command, family, own) = match addresses {
+    let (command, family, payload) = match addresses {
         Some((SocketAddr::V4(from), SocketAddr::V4(to))) => (
             0x21,
             0x11,
@@ -46,8 +47,8 @@ fn binary(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
         ),
         _ => (0x20, 0x00, Vec::new()),
     };
-    let length = (own.len() as u16).to_be_bytes();
-    [&SIGNATURE[..], &[command, family], &length, &own].concat()
+    let length = (payload.len() as u16).to_be_bytes();
+    [&SIGNATURE[..], &[command, family], &length, &payload].concat()
 }
 
 fn ports(from: u16, to: u16) -> [u8; 4] {
@@ -64,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_a_line() {
-        let line = |of| String::from_utf8(header(ProxyProtocol::V1, of)).unwrap();
+    fn version_1_header_is_text_line() {
+        let line = |addresses| String::from_utf8(header(ProxyProtocol::V1, addresses)).unwrap();
         let v4 = line(addresses("192.168.0.1:56324", "192.168.0.11:443"));
         assert_eq!(v4, "PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
         assert_eq!(line(addresses("[::1]:1", "[fe80::2]:80")), "PROXY TCP6 ::1 fe80::2 1 80\r\n");
@@ -73,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_binary() {
-        let bytes = |of| header(ProxyProtocol::V2, of);
+    fn version_2_header_is_binary() {
+        let bytes = |addresses| header(ProxyProtocol::V2, addresses);
         let v4 = bytes(addresses("127.0.0.1:258", "127.0.0.2:80"));
         assert_eq!(v4[..12], *b"\x0D\x0A\x0D\x0A\x00\x0D\x0A\x51\x55\x49\x54\x0A");
         assert_eq!(v4[12..], [0x21, 0x11, 0, 12, 127, 0, 0, 1, 127, 0, 0, 2, 1, 2, 0, 80]);

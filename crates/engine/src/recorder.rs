@@ -1,4 +1,5 @@
-//! Keeps what the exchanges took, in intervals, and the books.
+//! Records the times and outcomes of exchanges in intervals, and counts them in the books of the
+//! load. The interval is the unit that archives store.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +12,20 @@ use dyno_archive::times::Recording;
 use crate::slot::Exchange;
 use crate::{Instant, limits};
 
-/// The lengths of a load's phases and intervals, nanoseconds.
+/// Lengths of the phases and intervals of a load, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Length of the warm-up, which comes first.
+    /// Length of the warm-up, the first phase.
     pub warmup_ns: u64,
-    /// Length of the measured window. `None`: it ends with the last of the requests that were asked
-    /// for.
+    /// Length of the measured window. `None`: it ends with the last of a given number of requests.
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,
-    /// Time after the window in which exchanges may still end, nanoseconds.
+    /// Longest time after the window in which exchanges may still end.
     pub drain_ns: u64,
 }
 
-/// The distributions of the interval that is being filled.
+/// Distributions of the interval that is being filled.
 #[derive(Debug, Default)]
 pub(crate) struct Distributions {
     response: Recording,
@@ -41,12 +41,12 @@ pub(crate) struct Distributions {
     intended_gap: Recording,
     send_gap: Recording,
     kernel_response: Recording,
-    /// By the request's index. Empty if there is only one, or more than
-    /// [`limits::REQUESTS_TOLD_APART`].
+    /// Distributions of each request, by index. Empty if there is only one request, or more than
+    /// [`limits::REQUESTS_RECORDED_APART`].
     by_request: Vec<RequestDistributions>,
 }
 
-/// The results of one request of a mix in the interval that is being filled.
+/// Results of one request of a mix in the interval that is being filled.
 #[derive(Debug, Default)]
 struct RequestDistributions {
     outcomes: Outcomes,
@@ -58,8 +58,9 @@ struct RequestDistributions {
 }
 
 impl Distributions {
-    fn new(kinds: usize) -> Distributions {
-        let shares = if (2..=limits::REQUESTS_TOLD_APART).contains(&kinds) { kinds } else { 0 };
+    fn new(requests: usize) -> Distributions {
+        let shares =
+            if (2..=limits::REQUESTS_RECORDED_APART).contains(&requests) { requests } else { 0 };
         Distributions {
             by_request: std::iter::repeat_with(RequestDistributions::default)
                 .take(shares)
@@ -68,7 +69,7 @@ impl Distributions {
         }
     }
 
-    /// Moves everything into `interval`.
+    /// Moves all distributions into `interval`.
     fn seal_into(&mut self, interval: &mut Interval) {
         interval.times = ExchangeTimes {
             response: self.response.seal(),
@@ -102,8 +103,8 @@ impl RequestDistributions {
     }
 }
 
-/// The ages of what got no correct response, while they are being collected. Memory is taken for a
-/// class when it first occurs.
+/// Ages of exchanges without a correct response, by class. The memory of a class is allocated when
+/// it first occurs.
 #[derive(Debug, Default)]
 struct Ages {
     by_name: BTreeMap<&'static str, Recording>,
@@ -125,101 +126,100 @@ impl Ages {
     }
 }
 
+/// Records one worker's exchanges.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     began: Instant,
     interval_ns: u64,
-    /// Edges of the measured window.
-    opens: Instant,
-    closes: Instant,
-    /// The window has opened over exchanges that were under way, and they belong to it. Closed loop
-    /// only.
-    carries: bool,
-    /// Counters of the interval that is being filled; its distributions are in `distributions`
-    /// until it is sealed.
+    /// Start and end of the measured window.
+    window_start: Instant,
+    window_end: Instant,
+    /// Whether exchanges that were under way when the window opened count in it. Closed loop only.
+    has_carried_in: bool,
+    /// Counters of the current interval. Its distributions are in `distributions` until it is
+    /// sealed.
     current: Interval,
     pub(crate) distributions: Distributions,
     sealed: Vec<Interval>,
     in_flight: u64,
-    /// The latest instant for which anything was scheduled.
-    latest: Instant,
-    /// Up to here the time in flight has been added to the current interval.
-    settled: Instant,
-    /// Intended time and hand-over of the request that was handed over last.
-    last_handed: Option<(Instant, Instant)>,
-    /// Complete answers, right or wrong, since the worker began, of whatever phase.
-    pub(crate) answers: u64,
+    /// Latest intended start of any request.
+    latest_intended: Instant,
+    /// Instant up to which the current interval contains the time in flight.
+    in_flight_until: Instant,
+    /// Intended start and hand-over of the last request that was handed over.
+    last_hand_over: Option<(Instant, Instant)>,
+    /// Complete responses, correct or not, since the worker began, in all phases.
+    pub(crate) responses: u64,
     pub(crate) books: Books,
     pub(crate) edges: Edges,
     ages: Ages,
     silences: Silences,
 }
 
-/// The stretches without a complete response, while they are being collected.
+/// Collects silences: stretches of time without a complete response.
 #[derive(Debug)]
 struct Silences {
-    /// The last complete response, or the beginning.
-    last: Instant,
-    /// Since when requests are in flight, or fail one after the other; of no meaning while neither
-    /// is so.
-    busy: Instant,
-    /// The first and the last request since the last complete response that ended without one.
-    /// After it the times without requests, such as waits before the next attempt to connect, are
-    /// the server's.
+    /// Instant of the last complete response, or of the start of the load.
+    last_response: Instant,
+    /// Since when requests are in flight or keep failing. Meaningless while neither is the case.
+    busy_since: Instant,
+    /// Instants of the first and last failed request since the last complete response. After a
+    /// failure, times without requests in flight also count as silence, such as waits before the
+    /// next attempt to connect.
     failures: Option<(Instant, Instant)>,
-    /// Length from which on a silence is kept, nanoseconds.
+    /// Shortest silence that is recorded, nanoseconds.
     least_ns: u64,
-    /// Silences that ended within the window or its drain. The memory is allocated at the start.
-    kept: Vec<Silence>,
+    /// Silences that ended in the window or its drain. The memory is allocated at the start.
+    retained: Vec<Silence>,
 }
 
 impl Silences {
     fn new(window: Window) -> Silences {
-        // A load without a length is at least as long as ten intervals.
+        // A load without a given duration lasts at least ten intervals.
         let least_ns = silence::least_ns(window.duration_ns.unwrap_or(10 * window.interval_ns));
         Silences {
-            last: Instant::default(),
-            busy: Instant::default(),
+            last_response: Instant::default(),
+            busy_since: Instant::default(),
             failures: None,
             least_ns,
-            kept: Vec::with_capacity(limits::SILENCES),
+            retained: Vec::with_capacity(limits::SILENCES),
         }
     }
 
-    /// A silence ends. If there are too many, those are forgotten that are shorter than twice the
-    /// length.
+    /// Records a silence. When there are too many, doubles the shortest length that is recorded and
+    /// discards shorter ones.
     #[cold]
-    fn keep(&mut self, silence: Silence) {
-        while self.kept.len() >= limits::SILENCES {
+    fn add(&mut self, silence: Silence) {
+        while self.retained.len() >= limits::SILENCES {
             self.least_ns *= 2;
             let least_ns = self.least_ns;
-            self.kept.retain(|kept| kept.length_ns() >= least_ns);
+            self.retained.retain(|silence| silence.length_ns() >= least_ns);
         }
         if silence.length_ns() >= self.least_ns {
-            self.kept.push(silence);
+            self.retained.push(silence);
         }
     }
 }
 
 impl Recorder {
-    /// `kinds` is the number of different requests.
-    pub(crate) fn new(began: Instant, window: Window, kinds: usize) -> Self {
-        let opens = began.plus(window.warmup_ns);
-        let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.plus(d));
+    /// Creates a recorder. `requests`: number of different requests.
+    pub(crate) fn new(began: Instant, window: Window, requests: usize) -> Self {
+        let window_start = began.plus(window.warmup_ns);
+        let window_end = window.duration_ns.map_or(Instant::NEVER, |d| window_start.plus(d));
         let mut recorder = Recorder {
             began,
             interval_ns: window.interval_ns,
-            opens,
-            closes,
-            carries: false,
+            window_start,
+            window_end,
+            has_carried_in: false,
             current: Interval::new(Phase::Warmup, 0, 0),
-            distributions: Distributions::new(kinds),
+            distributions: Distributions::new(requests),
             sealed: Vec::new(),
             in_flight: 0,
-            latest: Instant::default(),
-            settled: began,
-            last_handed: None,
-            answers: 0,
+            latest_intended: Instant::default(),
+            in_flight_until: began,
+            last_hand_over: None,
+            responses: 0,
             books: Books::default(),
             edges: Edges::default(),
             ages: Ages::default(),
@@ -234,69 +234,68 @@ impl Recorder {
     }
 
     pub(crate) fn window_start(&self) -> Instant {
-        self.opens
+        self.window_start
     }
 
-    pub(crate) fn closes(&self) -> Instant {
-        self.closes
+    pub(crate) fn window_end(&self) -> Instant {
+        self.window_end
     }
 
-    /// The load begins at `at`. What was recorded while connections were made stays in the first
-    /// interval.
+    /// Begins the load at `at`. Connect times from before stay in the first interval.
     pub(crate) fn begin(&mut self, at: Instant, window: Window) {
         self.began = at;
-        self.settled = at;
-        self.silences.last = at;
-        self.opens = at.plus(window.warmup_ns);
-        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.plus(d));
+        self.in_flight_until = at;
+        self.silences.last_response = at;
+        self.window_start = at.plus(window.warmup_ns);
+        self.window_end = window.duration_ns.map_or(Instant::NEVER, |d| self.window_start.plus(d));
         self.current = self.interval_from(at);
     }
 
-    /// The window has opened over these exchanges of a closed loop, given by their intended
-    /// instants. They belong to it with all of their age: a stall that began in the warm-up would
-    /// otherwise take what it held with it.
-    pub(crate) fn carry_in(&mut self, under_way: impl Iterator<Item = Instant>) {
-        if self.opens >= self.closes {
-            // The load was cut before its window: there is nothing to carry anything into.
+    /// Counts exchanges of a closed loop that are under way when the window opens, given by their
+    /// intended starts. They count in the window with their full age: otherwise a stall that began
+    /// in the warm-up would hide the requests that it delayed.
+    pub(crate) fn carry_in(&mut self, intended_starts: impl Iterator<Item = Instant>) {
+        if self.window_start >= self.window_end {
+            // The load was ended before its window began.
             return;
         }
-        self.carries = true;
-        for intended in under_way.filter(|intended| *intended < self.opens) {
+        self.has_carried_in = true;
+        for intended in intended_starts.filter(|intended| *intended < self.window_start) {
             self.books.carried_in += 1;
             self.books.started += 1;
-            // Its age as the window opens, which is no part of the window's time in flight.
-            self.edges.before_ns += self.opens.ns_since(intended);
+            // Its age at the start of the window, which the time in flight of the window excludes.
+            self.edges.before_ns += self.window_start.ns_since(intended);
         }
     }
 
-    /// Ends the measured window at `at`, if it was to end later. A window that is cut holds
-    /// everything that has been scheduled in it already, and every interval that is over: a worker
-    /// may learn of the cut after its instant.
+    /// Ends the measured window at `at`, if that is earlier than planned. The window still contains
+    /// everything that was already scheduled in it, and every interval that is over: a worker may
+    /// learn of the end late.
     pub(crate) fn close_window(&mut self, at: Instant) {
-        let at = at.max(self.latest.plus(1)).max(self.began.plus(self.current.start_ns));
-        if at < self.closes {
-            self.opens = self.opens.min(at);
-            self.closes = at;
+        let at = at.max(self.latest_intended.plus(1)).max(self.began.plus(self.current.start_ns));
+        if at < self.window_end {
+            self.window_start = self.window_start.min(at);
+            self.window_end = at;
             self.current.end_ns = self.current.end_ns.min(at.ns_since(self.began));
         }
     }
 
-    /// End of the interval that is being filled.
-    pub(crate) fn boundary(&self) -> Instant {
+    /// Returns the end of the current interval.
+    pub(crate) fn interval_end(&self) -> Instant {
         self.began.plus(self.current.end_ns)
     }
 
-    /// Whether an interval has ended by `now`.
+    /// Whether the current interval has ended by `now`.
     #[inline]
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        now >= self.boundary() && self.current.phase != Phase::Drain
+    pub(crate) fn has_interval_ended(&self, now: Instant) -> bool {
+        now >= self.interval_end() && self.current.phase != Phase::Drain
     }
 
-    /// Seals every interval that ended by `now`.
+    /// Seals the intervals that ended by `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
-        while self.is_over(now) {
-            let end = self.boundary();
-            self.settle(end);
+        while self.has_interval_ended(now) {
+            let end = self.interval_end();
+            self.add_time_in_flight(end);
             let next = self.interval_from(end);
             self.seal(next);
         }
@@ -317,16 +316,16 @@ impl Recorder {
         std::mem::take(&mut self.sealed)
     }
 
-    /// Seals what is left at the very end.
+    /// Seals the last intervals at the end of the drain.
     pub(crate) fn finish(&mut self, now: Instant) {
-        if self.is_waiting() {
+        if self.is_response_due() {
             self.end_silence(now);
-            self.silences.last = now;
+            self.silences.last_response = now;
         }
         if self.in_flight == 0 && self.began != Instant::NEVER {
-            // This worker has nothing in flight; other workers may still be waiting.
-            self.silences.kept.push(Silence {
-                start_ns: self.silences.last.ns_since(self.began),
+            // An open end: this worker has nothing in flight, but others may still wait.
+            self.silences.retained.push(Silence {
+                start_ns: self.silences.last_response.ns_since(self.began),
                 busy_ns: Silence::UNKNOWN_END,
                 end_ns: Silence::UNKNOWN_END,
                 in_flight: 0,
@@ -335,7 +334,7 @@ impl Recorder {
         }
         self.close_window(now);
         self.advance(now);
-        self.settle(now);
+        self.add_time_in_flight(now);
         self.current.end_ns = now.ns_since(self.began).max(self.current.start_ns);
         self.seal(Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns));
     }
@@ -345,22 +344,22 @@ impl Recorder {
         &mut self.current
     }
 
-    pub(crate) fn own_use(&mut self, worker: u32) -> &mut WorkerUse {
+    pub(crate) fn worker_use(&mut self, worker: u32) -> &mut WorkerUse {
         self.current.workers.entry(worker).or_default()
     }
 
     pub(crate) fn record_scheduled(&mut self, intended: Instant) {
-        self.latest = self.latest.max(intended);
-        if self.belongs(intended) {
+        self.latest_intended = self.latest_intended.max(intended);
+        if self.is_in_window(intended) {
             self.books.scheduled += 1;
         }
     }
 
-    /// An arrival found no room in the queue either. `request`: index of the request that it would
-    /// have sent.
+    /// Counts an arrival that was dropped because the queue was full. `request`: index of its
+    /// request.
     pub(crate) fn record_drop(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
-        if self.belongs(intended) {
+        if self.is_in_window(intended) {
             self.books.dropped += 1;
             if let Some(share) = self.distributions.by_request.get_mut(usize::from(request)) {
                 share.never_ended += 1;
@@ -368,56 +367,56 @@ impl Recorder {
         }
     }
 
-    /// An exchange was taken on at `now`; it counts as in flight since it was intended.
+    /// Counts an exchange that started at `now`. It counts as in flight since its intended start.
     pub(crate) fn record_start(&mut self, intended: Instant, now: Instant) {
-        self.settle(now);
+        self.add_time_in_flight(now);
         self.current.started += 1;
-        if !self.is_waiting() {
-            self.silences.busy = now;
+        if !self.is_response_due() {
+            self.silences.busy_since = now;
         }
         self.in_flight += 1;
-        // The part of its life before we noticed it. After a long stall it may have begun in an
-        // earlier interval; it counts in this one, so that the window's sum is right.
-        let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
-        self.current.in_flight_ns += now.ns_since(intended.max(phase_began));
-        if self.belongs(intended) {
+        // The time between its intended start and now. After a long stall it may have begun in an
+        // earlier interval. It counts in this one, so that the sum over the window is correct.
+        let phase_start =
+            if self.current.phase == Phase::Warmup { self.began } else { self.window_start };
+        self.current.in_flight_ns += now.ns_since(intended.max(phase_start));
+        if self.is_in_window(intended) {
             self.books.started += 1;
         }
     }
 
-    /// A scheduled request was handed over: how its distance from the one before compares with what
-    /// was intended.
+    /// Records the gap between two consecutive requests of a schedule, as intended and as achieved.
     pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
         let (intended, sent) = (exchange.intended, exchange.sent);
-        // Arrivals that waited for a connection leave in a burst that the server's slowness
-        // decided. They are in the send lag; the gaps show them too, as what the server really saw.
-        if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
-            && self.belongs(intended)
+        // Arrivals that waited for a connection leave in a burst. The send lag has their wait, and
+        // the gaps show the burst that the server received.
+        if let Some((last_intended, last_sent)) = self.last_hand_over.replace((intended, sent))
+            && self.is_in_window(intended)
         {
             self.distributions.intended_gap.record(intended.ns_since(last_intended));
             self.distributions.send_gap.record(sent.ns_since(last_sent));
         }
     }
 
-    /// Counts the status of a whole response with the outcome of its exchange.
+    /// Counts the status of a complete response with the outcome of its exchange.
     #[inline]
     pub(crate) fn count_status(&mut self, exchange: &Exchange, status: u16) {
-        match self.is_of_interval(self.belongs(exchange.intended)) {
+        match self.is_in_current_phase(self.is_in_window(exchange.intended)) {
             true => self.current.outcomes.count_status(status),
             false => self.current.carried.count_status(status),
         }
     }
 
-    /// Whether an exchange that ends now is of the phase of the current interval, and not carried
-    /// into it. `belongs`: it belongs to the measured window.
+    /// Whether an exchange that ends now belongs to the phase of the current interval, rather than
+    /// carried over from an earlier phase. `is_in_window`: it belongs to the measured window.
     #[inline]
-    fn is_of_interval(&self, belongs: bool) -> bool {
-        let phase = if belongs { Phase::Measured } else { Phase::Warmup };
+    fn is_in_current_phase(&self, is_in_window: bool) -> bool {
+        let phase = if is_in_window { Phase::Measured } else { Phase::Warmup };
         phase == self.current.phase.min(Phase::Measured)
     }
 
-    /// An exchange ended at `done`; the kernel had received the last of its answer at
-    /// `received_at`, if it was asked.
+    /// Records the end of an exchange at `done`. `received_at`: when the kernel received the last
+    /// byte of its response, if known.
     #[inline]
     pub(crate) fn record_end(
         &mut self,
@@ -426,31 +425,31 @@ impl Recorder {
         done: Instant,
         received_at: Option<Instant>,
     ) {
-        self.settle(done);
+        self.add_time_in_flight(done);
         if outcome.is_completed() {
-            self.answers += 1;
-            if done.ns_since(self.silences.last) >= self.silences.least_ns {
+            self.responses += 1;
+            if done.ns_since(self.silences.last_response) >= self.silences.least_ns {
                 self.end_silence(done);
             }
-            self.silences.last = done;
+            self.silences.last_response = done;
             self.silences.failures = None;
         } else {
-            let first = self.silences.failures.map_or(done, |(first, _)| first);
-            self.silences.failures = Some((first, done));
+            let first_failure = self.silences.failures.map_or(done, |(first, _)| first);
+            self.silences.failures = Some((first_failure, done));
         }
         self.in_flight -= 1;
-        let belongs = self.belongs(exchange.intended);
-        let is_of_interval = self.is_of_interval(belongs);
+        let is_in_window = self.is_in_window(exchange.intended);
+        let is_in_current_phase = self.is_in_current_phase(is_in_window);
         let share = self.distributions.by_request.get_mut(usize::from(exchange.request));
-        if is_of_interval {
+        if is_in_current_phase {
             self.current.outcomes.count(outcome);
         } else {
             self.current.carried.count(outcome);
-            if !belongs {
-                // It was in flight in a window that it does not belong to, up to this instant.
-                self.edges.others_ns += done.ns_since(exchange.intended.max(self.opens));
+            if !is_in_window {
+                // It was in flight during the window without belonging to it, up to this instant.
+                self.edges.others_ns += done.ns_since(exchange.intended.max(self.window_start));
                 if let Some(share) = share {
-                    // It arrived in the window, which is what throughput counts.
+                    // Throughput counts responses that arrived in the window.
                     share.carried_ok += u64::from(outcome == Outcome::Ok);
                 }
                 return;
@@ -459,76 +458,77 @@ impl Recorder {
         if let Some(share) = share {
             share.outcomes.count(outcome);
         }
-        if belongs {
+        if is_in_window {
             if outcome.is_completed() {
                 self.books.completed += 1;
             } else {
                 self.books.failed += 1;
             }
         }
-        // Only correct responses have times. Failures that end fast would otherwise make a failing
-        // server look quick, and those that end late would vanish or be cut off at a limit of ours:
-        // they are counted, and rank above every correct response.
+        // Only correct responses have times. Fast failures would make a failing server look fast,
+        // and slow ones are cut off at a time-out. Failures are counted instead, and rank above
+        // every correct response.
         if outcome == Outcome::Ok {
             self.distributions.record_times(exchange, done, received_at);
         } else {
-            self.record_failure(exchange, outcome, done, belongs);
+            self.record_failure(exchange, outcome, done, is_in_window);
         }
     }
 
-    /// Whether the server owes a response, or has just failed to give one.
+    /// Whether a request is in flight, or the last one failed.
     #[inline]
-    fn is_waiting(&self) -> bool {
+    fn is_response_due(&self) -> bool {
         self.in_flight > 0 || self.silences.failures.is_some()
     }
 
-    /// Nothing was complete from the last response up to `at`.
+    /// Ends a silence that lasted from the last response to `at`.
     #[cold]
     fn end_silence(&mut self, at: Instant) {
-        if at <= self.opens {
+        if at <= self.window_start {
             return;
         }
         let since = |instant: Instant| instant.ns_since(self.began);
-        let busy = if self.is_waiting() { self.silences.busy } else { at };
+        let busy = if self.is_response_due() { self.silences.busy_since } else { at };
         let silence = Silence {
-            start_ns: since(self.silences.last),
+            start_ns: since(self.silences.last_response),
             busy_ns: since(busy),
             end_ns: since(at),
             in_flight: self.in_flight,
             failures_ns: self.silences.failures.map(|(first, last)| (since(first), since(last))),
         };
-        self.silences.keep(silence);
+        self.silences.add(silence);
     }
 
-    /// The silences, in order of time.
+    /// Returns the recorded silences, in order of time.
     pub(crate) fn take_silences(&mut self) -> Vec<Silence> {
-        std::mem::take(&mut self.silences.kept)
+        std::mem::take(&mut self.silences.retained)
     }
 
-    /// An exchange got no correct response: keeps how long it had waited.
+    /// Records how long an exchange without a correct response had waited.
     #[cold]
     fn record_failure(
         &mut self,
         exchange: &Exchange,
         outcome: Outcome,
         done: Instant,
-        belongs: bool,
+        is_in_window: bool,
     ) {
-        // Its whole wait up to its end, of any kind.
+        // Its full wait, from the intended start to its end.
         let age_ns = done.ns_since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
         }
-        if belongs {
+        if is_in_window {
             self.ages.record(outcome.name(), age_ns, service_ns(exchange, done));
         }
     }
 
-    /// A page that was intended at `began` is complete at `done`, or something of it failed.
-    pub(crate) fn page_ended(&mut self, began: Instant, done: Instant, is_ok: bool) {
+    /// Records a page that was intended at `began` and ended at `done`. `is_ok`: all its requests
+    /// succeeded.
+    pub(crate) fn record_page(&mut self, began: Instant, done: Instant, is_ok: bool) {
         self.current.pages_completed += u64::from(is_ok);
-        if !self.belongs(began) {
+        if !self.is_in_window(began) {
             return;
         }
         if is_ok {
@@ -538,21 +538,21 @@ impl Recorder {
         }
     }
 
-    /// The load ended before a page that was intended at `began` was complete.
-    pub(crate) fn page_unfinished(&mut self, began: Instant) {
-        self.current.pages_unfinished += u64::from(self.belongs(began));
+    /// Counts a page that was intended at `began` and was incomplete at the end of the load.
+    pub(crate) fn record_unfinished_page(&mut self, began: Instant) {
+        self.current.pages_unfinished += u64::from(self.is_in_window(began));
     }
 
-    /// An exchange has not ended when everything does: its age is a lower bound of its response
-    /// time.
+    /// Records an exchange without a response at the end of the load. Its age is a lower bound of
+    /// its response time.
     pub(crate) fn record_unanswered(&mut self, exchange: &Exchange, now: Instant) {
-        if !self.belongs(exchange.intended) {
-            // In flight up to the end, in a window that it does not belong to.
-            self.edges.others_ns += now.ns_since(exchange.intended.max(self.opens));
+        if !self.is_in_window(exchange.intended) {
+            // In flight during the window without belonging to it, up to the end.
+            self.edges.others_ns += now.ns_since(exchange.intended.max(self.window_start));
             return;
         }
         self.books.in_flight_at_end += 1;
-        // It has waited from its intended start until now. The rest of its wait is unknown.
+        // Its wait so far, from its intended start.
         let age_ns = now.ns_since(exchange.intended);
         self.ages.record(UnansweredAges::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
@@ -567,10 +567,10 @@ impl Recorder {
     }
 
     fn interval_from(&self, start: Instant) -> Interval {
-        let (phase, phase_ends) = if start < self.opens {
-            (Phase::Warmup, self.opens)
-        } else if start < self.closes {
-            (Phase::Measured, self.closes)
+        let (phase, phase_ends) = if start < self.window_start {
+            (Phase::Warmup, self.window_start)
+        } else if start < self.window_end {
+            (Phase::Measured, self.window_end)
         } else {
             (Phase::Drain, Instant::NEVER)
         };
@@ -578,19 +578,20 @@ impl Recorder {
         Interval::new(phase, start.ns_since(self.began), end.ns_since(self.began))
     }
 
-    /// Whether an exchange intended at this instant belongs to the measured window.
+    /// Whether an exchange with this intended start belongs to the measured window.
     #[inline]
-    fn belongs(&self, intended: Instant) -> bool {
-        intended < self.closes && (intended >= self.opens || self.carries)
+    fn is_in_window(&self, intended: Instant) -> bool {
+        intended < self.window_end && (intended >= self.window_start || self.has_carried_in)
     }
 
-    fn settle(&mut self, now: Instant) {
-        self.current.in_flight_ns += self.in_flight * now.ns_since(self.settled);
-        self.settled = self.settled.max(now);
+    /// Adds the time in flight up to `now` to the current interval.
+    fn add_time_in_flight(&mut self, now: Instant) {
+        self.current.in_flight_ns += self.in_flight * now.ns_since(self.in_flight_until);
+        self.in_flight_until = self.in_flight_until.max(now);
     }
 }
 
-/// Time that an exchange has been with the server at `now`; 0 if it was never sent.
+/// Returns the time since an exchange was sent; 0 if it was not sent.
 fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
     if exchange.sent == Instant::NEVER { 0 } else { now.ns_since(exchange.sent) }
 }
@@ -602,11 +603,11 @@ impl Distributions {
         self.response.record(response);
         let share = self.by_request.get_mut(usize::from(exchange.request));
         if let Some(at) = received_at {
-            // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done`
-            // is not in it.
+            // Timestamp of the kernel for the same bytes: it excludes the wake-up delay of the
+            // generator, which `done` includes.
             self.kernel_response.record(at.ns_since(exchange.intended));
         }
-        assert!(exchange.sent != Instant::NEVER, "an answer to a request that never left");
+        assert!(exchange.sent != Instant::NEVER, "a response to a request that was never sent");
         assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
         let service = done.ns_since(exchange.sent);
         self.send_lag.record(exchange.sent.ns_since(exchange.intended));
@@ -626,7 +627,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_mix_are_the_whole() {
+    fn results_by_request_sum_to_interval() {
         const MS: u64 = 1_000_000;
         let began = Instant::default();
         let window = Window {
@@ -636,8 +637,8 @@ mod tests {
             drain_ns: 0,
         };
         let mut recorder = Recorder::new(began, window, 2);
-        // One exchange of each request begins in the warm-up, and one in the window. All are
-        // answered in the window.
+        // One exchange of each request begins in the warm-up, and one in the window. All end in the
+        // window.
         let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
             .map(|(at, request)| Exchange {
                 sent: began.plus(at * MS),
@@ -655,23 +656,23 @@ mod tests {
             recorder.record_end(exchange, outcome, began.plus(15 * MS), None);
         }
         recorder.finish(began.plus(30 * MS));
-        let all = recorder.take_sealed();
-        let measured = all.iter().find(|i| i.phase == Phase::Measured).unwrap();
+        let intervals = recorder.take_sealed();
+        let measured = intervals.iter().find(|i| i.phase == Phase::Measured).unwrap();
         let parts: Vec<(u64, u64)> = measured
             .by_request
             .iter()
             .map(|s| (s.outcomes.get(Outcome::Ok), s.carried_ok))
             .collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
-        let whole = measured.right_answers();
-        assert_eq!(parts.iter().map(|(own, carried)| own + carried).sum::<u64>(), whole);
-        // Times are of the window's own alone.
+        let responses = measured.right_answers();
+        assert_eq!(parts.iter().map(|(ok, carried)| ok + carried).sum::<u64>(), responses);
+        // Only exchanges of the window have times.
         assert_eq!(measured.by_request[0].response.count(), 1);
     }
 
-    /// A worker that slept through the notice of a cut has sealed the interval already.
+    /// A worker that learns late of the end of the window has already sealed the interval.
     #[test]
-    fn window_that_is_cut_too_late_ends_with_its_last_interval() {
+    fn window_ended_late_ends_with_last_interval() {
         const MS: u64 = 1_000_000;
         for (cut_ms, ends_ms) in [(29, 30), (30, 30), (31, 31), (35, 35), (12, 30), (5, 30)] {
             let began = Instant::default();
@@ -687,8 +688,8 @@ mod tests {
             recorder.finish(began.plus(40 * MS));
             let measured = || recorder.sealed.iter().filter(|i| i.phase == Phase::Measured);
             let ends = measured().map(|interval| interval.end_ns).max();
-            assert_eq!(ends, Some(ends_ms * MS), "{cut_ms}");
-            assert_eq!(recorder.closes().ns_since(began), ends_ms * MS, "{cut_ms}");
+            assert_eq!(ends, Some(ends_ms * MS), "ended at {cut_ms} ms");
+            assert_eq!(recorder.window_end().ns_since(began), ends_ms * MS, "ended at {cut_ms} ms");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Randomness from a recorded seed.
+//! Random numbers from a recorded seed, so that a run can be repeated.
 
-/// SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"): small,
-/// well mixed, and the same on every machine. Not for secrets.
+/// The SplitMix64 generator (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number
+/// generators"). It is small and gives the same numbers on every machine. It is not
+/// cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -19,23 +20,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Uniform in (0, 1]: never zero, so that its logarithm exists.
+    /// Draws a uniform number in (0, 1]. It is never zero, so its logarithm exists.
     pub fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed with the given mean (inverse transform).
+    /// Draws an exponentially distributed number with the given mean (inverse transform).
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.unit().ln()
     }
 
-    /// Uniform in `0..n`. `n` must not be zero. The bias of the multiplication method is below
-    /// n/2⁶⁴.
+    /// Draws a uniform number in `0..n`. `n` must not be zero. The bias of the multiplication
+    /// method is below n/2⁶⁴.
     pub fn next_below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True with probability `p`.
+    /// Returns `true` with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() <= p
     }

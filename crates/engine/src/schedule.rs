@@ -1,5 +1,5 @@
-//! Intended start times: a pure function of the plan, the seed and the index. No completion can
-//! influence them.
+//! Computes the intended start times of requests. They depend only on the plan, the seed and the
+//! index of the request: a slow response cannot delay them.
 
 use std::sync::Arc;
 
@@ -8,56 +8,56 @@ use dyno_archive::plan::{Arrivals, Gaps, Segment};
 use crate::rng::Rng;
 use crate::slices::Slices;
 
-/// The arrivals of one worker, in nanoseconds since the load began.
+/// The schedule of one worker, in nanoseconds since the load began.
 ///
-/// All workers share one schedule: worker k of n takes the arrivals whose index is k modulo n, so
-/// that any number of workers together produce the same instants.
+/// All workers share one schedule. Worker k of n takes the arrivals whose index is k modulo n, so
+/// the instants do not depend on the number of workers.
 #[derive(Clone, Debug)]
 pub enum Schedule {
-    /// No schedule: an exchange is intended the moment a slot falls free.
+    /// A closed loop: a request is intended as soon as a slot is free for it.
     Closed,
-    /// The same, in a load's own slices of time: it alternates with others.
+    /// A closed loop that sends only in its own time slices, in turn with other loads.
     Sliced(Slices),
     Open(Open),
 }
 
-/// An open-loop schedule, standing at its next arrival.
+/// An open-loop schedule, positioned at its next arrival.
 #[derive(Clone, Debug)]
 pub struct Open {
     process: ArrivalProcess,
     stripe: Stripe,
     index: u64,
-    /// `None`: there are no more.
+    /// `None`: the schedule has ended.
     next_ns: Option<u64>,
 }
 
-/// The arrivals of the shared schedule that a worker takes: those whose index is `worker` modulo
-/// `of`.
+/// The share of one worker in the common schedule: the arrivals whose index is `worker` modulo
+/// `workers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe {
-    /// 0 to `of` − 1.
+    /// Index of the worker, 0 to `workers` − 1.
     pub worker: u64,
-    /// At least 1.
-    pub of: u64,
+    /// Number of workers, at least 1.
+    pub workers: u64,
 }
 
 /// Distribution of the instants of arrivals.
 #[derive(Clone, Debug)]
 enum ArrivalProcess {
-    /// Arrival number n comes at the instant by which n arrivals are expected.
+    /// Arrival n comes at the instant by which n arrivals are expected.
     Even { profile: Profile },
-    /// Unit exponential steps in the number of expected arrivals: a Poisson process of the
-    /// profile's rate (the time-change theorem; Lewis and Shedler 1979 for other ways to draw one).
-    /// `at`: that number at the last arrival.
+    /// A Poisson process with the rate of the profile. Gaps are exponential in the number of
+    /// expected arrivals (the time-change theorem; Lewis and Shedler 1979 describe alternatives).
+    /// `at`: the expected number of arrivals at the last arrival.
     Exponential { profile: Profile, at: f64, rng: Rng },
     /// Recorded instants, nanoseconds since the load began, ascending.
     Recorded(Arc<[u64]>),
 }
 
 impl Schedule {
-    /// `trace` holds the instants of [`Arrivals::Trace`], nanoseconds, ascending; nothing else
-    /// looks at it. Rates must not be negative, and the first one of [`Arrivals::Constant`] and
-    /// [`Arrivals::Poisson`] above zero.
+    /// Creates the schedule of one worker. `trace` holds the instants of [`Arrivals::Trace`],
+    /// nanoseconds, ascending; other arrivals ignore it. Rates must not be negative. The first rate
+    /// of [`Arrivals::Constant`] and [`Arrivals::Poisson`] must be above zero.
     #[must_use]
     pub fn new(arrivals: &Arrivals, trace: &Arc<[u64]>, seed: u64, stripe: Stripe) -> Schedule {
         let constant =
@@ -77,8 +77,8 @@ impl Schedule {
             Arrivals::Trace { .. } => ArrivalProcess::Recorded(trace.clone()),
         };
         let mut open = Open { process, stripe, index: 0, next_ns: None };
-        open.next_ns = open.draw();
-        while open.index % stripe.of != stripe.worker {
+        open.next_ns = open.next_arrival();
+        while open.index % stripe.workers != stripe.worker {
             open.step();
         }
         Schedule::Open(open)
@@ -89,8 +89,8 @@ impl Schedule {
         matches!(self, Schedule::Closed | Schedule::Sliced(_))
     }
 
-    /// When slots that fall free may take another request in a closed loop, from `now_ns` on:
-    /// nanoseconds since the load began. `None`: at any time.
+    /// Returns when the slots of a closed loop may take requests, from `now_ns` on: the start and
+    /// end of a slice, nanoseconds since the load began. `None`: at any time.
     #[must_use]
     pub fn slice(&self, now_ns: u64) -> Option<(u64, u64)> {
         match self {
@@ -115,7 +115,7 @@ impl Schedule {
         if due > now_ns {
             return None;
         }
-        for _ in 0..open.stripe.of {
+        for _ in 0..open.stripe.workers {
             open.step();
         }
         Some(due)
@@ -125,13 +125,13 @@ impl Schedule {
 impl Open {
     fn step(&mut self) {
         self.index += 1;
-        self.next_ns = self.draw();
+        self.next_ns = self.next_arrival();
     }
 
-    fn draw(&mut self) -> Option<u64> {
+    fn next_arrival(&mut self) -> Option<u64> {
         match &mut self.process {
-            // From the index, not from the previous arrival: rounding must not add up over a long
-            // run.
+            // Computed from the index, not from the previous arrival: rounding errors must not add
+            // up over a long run.
             ArrivalProcess::Even { profile } => profile.arrival_instant(self.index as f64),
             ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
@@ -142,64 +142,70 @@ impl Open {
     }
 }
 
-/// A rate over time. Its integral is the number of arrivals expected by each instant;
-/// [`arrival_instant`](Self::arrival_instant) inverts that.
+/// A rate over time. Its integral is the number of arrivals expected by each instant, which
+/// [`arrival_instant`](Self::arrival_instant) inverts.
 #[derive(Clone, Debug)]
 struct Profile {
-    segments: Vec<Stretch>,
+    segments: Vec<ProfileSegment>,
 }
 
 /// A segment of a profile, and the number of arrivals expected before it.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct ProfileSegment {
     start_ns: f64,
     expected_before: f64,
-    /// Arrivals per nanosecond where it starts.
-    from: f64,
-    /// Growth of that rate per nanosecond.
+    /// Arrivals per nanosecond at its start.
+    from_rate: f64,
+    /// Growth of the rate per nanosecond.
     slope: f64,
     duration_ns: f64,
     expected: f64,
 }
 
 impl Profile {
-    /// The last segment's final rate continues for ever.
+    /// Creates a profile. The final rate of the last segment continues forever.
     fn new(segments: &[Segment]) -> Profile {
-        let mut all = Vec::with_capacity(segments.len() + 1);
+        let mut profile = Vec::with_capacity(segments.len() + 1);
         let (mut start_ns, mut expected_before) = (0.0, 0.0);
         for segment in segments.iter().filter(|s| s.duration_ns > 0) {
             let duration_ns = segment.duration_ns as f64;
-            let (from, to) = (segment.from_rate / 1e9, segment.to_rate / 1e9);
-            let expected = (from + to) / 2.0 * duration_ns;
-            let slope = (to - from) / duration_ns;
-            all.push(Stretch { start_ns, expected_before, from, slope, duration_ns, expected });
+            let (from_rate, to_rate) = (segment.from_rate / 1e9, segment.to_rate / 1e9);
+            let expected = (from_rate + to_rate) / 2.0 * duration_ns;
+            let slope = (to_rate - from_rate) / duration_ns;
+            profile.push(ProfileSegment {
+                start_ns,
+                expected_before,
+                from_rate,
+                slope,
+                duration_ns,
+                expected,
+            });
             start_ns += duration_ns;
             expected_before += expected;
         }
-        let last = segments.last().map_or(0.0, |s| s.to_rate / 1e9);
-        let for_ever = f64::INFINITY;
-        all.push(Stretch {
+        let last_rate = segments.last().map_or(0.0, |s| s.to_rate / 1e9);
+        profile.push(ProfileSegment {
             start_ns,
             expected_before,
-            from: last,
+            from_rate: last_rate,
             slope: 0.0,
-            duration_ns: for_ever,
-            expected: if last > 0.0 { for_ever } else { 0.0 },
+            duration_ns: f64::INFINITY,
+            expected: if last_rate > 0.0 { f64::INFINITY } else { 0.0 },
         });
-        Profile { segments: all }
+        Profile { segments: profile }
     }
 
-    /// The instant by which this number of arrivals is expected, nanoseconds since the load began;
-    /// `None`: never.
+    /// Returns the instant by which this number of arrivals is expected, nanoseconds since the load
+    /// began; `None`: never.
     fn arrival_instant(&self, expected: f64) -> Option<u64> {
-        let after = |s: &Stretch| expected >= s.expected_before + s.expected;
-        let stretch = self.segments.iter().find(|s| !after(s))?;
-        let rest = expected - stretch.expected_before;
-        // The root of from·t + slope·t²/2 = rest, in the form that also holds for no slope.
-        let root = (stretch.from.powi(2) + 2.0 * stretch.slope * rest).max(0.0).sqrt();
-        let t = if rest > 0.0 { 2.0 * rest / (stretch.from + root) } else { 0.0 };
-        // Rounded, so that an arrival at a whole instant is there and not a nanosecond before.
-        Some((stretch.start_ns + t.min(stretch.duration_ns)).round() as u64)
+        let is_before = |s: &ProfileSegment| expected >= s.expected_before + s.expected;
+        let segment = self.segments.iter().find(|s| !is_before(s))?;
+        let remaining = expected - segment.expected_before;
+        // The root of from_rate·t + slope·t²/2 = remaining, in a form that also holds for slope 0.
+        let root = (segment.from_rate.powi(2) + 2.0 * segment.slope * remaining).max(0.0).sqrt();
+        let t = if remaining > 0.0 { 2.0 * remaining / (segment.from_rate + root) } else { 0.0 };
+        // Rounded: truncation could place an arrival at a whole instant a nanosecond early.
+        Some((segment.start_ns + t.min(segment.duration_ns)).round() as u64)
     }
 }
 
@@ -209,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const ALONE: Stripe = Stripe { worker: 0, of: 1 };
+    const SINGLE_WORKER: Stripe = Stripe { worker: 0, workers: 1 };
 
     fn take(arrivals: &Arrivals, seed: u64, stripe: Stripe, until_ns: u64) -> Vec<u64> {
         let mut schedule = Schedule::new(arrivals, &Arc::from([]), seed, stripe);
@@ -220,21 +226,21 @@ mod tests {
         Segment { from_rate, to_rate, duration_ns: seconds * SECOND }
     }
 
-    fn shaped(segments: Vec<Segment>, gaps: Gaps) -> Arrivals {
+    fn shape(segments: Vec<Segment>, gaps: Gaps) -> Arrivals {
         Arrivals::Shaped { segments, gaps }
     }
 
     #[test]
     fn constant_rate_does_not_drift() {
-        let times = take(&Arrivals::Constant { rate: 3.0 }, 0, ALONE, 3_600 * SECOND);
+        let times = take(&Arrivals::Constant { rate: 3.0 }, 0, SINGLE_WORKER, 3_600 * SECOND);
         assert_eq!(times.len(), 3 * 3600 + 1);
-        let off = times[3 * 3600].abs_diff(3_600 * SECOND);
-        assert!(off <= 1, "{off} ns after an hour");
+        let error_ns = times[3 * 3600].abs_diff(3_600 * SECOND);
+        assert!(error_ns <= 1, "{error_ns} ns after an hour");
     }
 
     #[test]
-    fn poisson_gaps_have_the_mean_and_spread_of_an_exponential() {
-        let times = take(&Arrivals::Poisson { rate: 1000.0 }, 7, ALONE, 200 * SECOND);
+    fn poisson_gaps_are_exponential() {
+        let times = take(&Arrivals::Poisson { rate: 1000.0 }, 7, SINGLE_WORKER, 200 * SECOND);
         let gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -243,46 +249,50 @@ mod tests {
         assert!((mean / 1e6 - 1.0).abs() < 0.01, "mean gap {mean} ns");
         assert!(
             (variance.sqrt() / mean - 1.0).abs() < 0.015,
-            "coefficient {}",
+            "coefficient of variation {}",
             variance.sqrt() / mean
         );
     }
 
-    /// From 0 to 100 per second over 10 s: t seconds in, 5 t² arrivals have been.
+    /// From 0 to 100 per second over 10 s: 5 t² arrivals have come after t seconds.
     #[test]
-    fn ramp_follows_the_integral_of_its_rate() {
-        let times = take(&shaped(vec![segment(0.0, 100.0, 10)], Gaps::Even), 0, ALONE, 12 * SECOND);
+    fn ramp_arrivals_follow_integral_of_rate() {
+        let times =
+            take(&shape(vec![segment(0.0, 100.0, 10)], Gaps::Even), 0, SINGLE_WORKER, 12 * SECOND);
         for n in [1usize, 20, 125, 499] {
-            let truth = (n as f64 / 5.0).sqrt() * 1e9;
+            let expected_ns = (n as f64 / 5.0).sqrt() * 1e9;
             assert!(
-                (times[n] as f64 - truth).abs() < 10.0,
-                "arrival {n}: {} against {truth}",
+                (times[n] as f64 - expected_ns).abs() < 10.0,
+                "arrival {n}: {}, expected {expected_ns}",
                 times[n]
             );
         }
-        // 500 in the ramp, then 100 per second for ever.
+        // 500 in the ramp, then 100 per second.
         assert_eq!(times.len(), 500 + 200 + 1);
     }
 
     #[test]
-    fn steps_and_pauses_keep_their_lengths() {
+    fn steps_and_pauses_have_planned_lengths() {
         let steps = vec![
             segment(10.0, 10.0, 2),
             segment(0.0, 0.0, 3),
             segment(100.0, 100.0, 1),
             segment(0.0, 0.0, 1),
         ];
-        let times = take(&shaped(steps, Gaps::Even), 0, ALONE, 100 * SECOND);
-        let within = |from: u64, to: u64| {
+        let times = take(&shape(steps, Gaps::Even), 0, SINGLE_WORKER, 100 * SECOND);
+        let count_between = |from: u64, to: u64| {
             times.iter().filter(|t| (from * SECOND..to * SECOND).contains(t)).count()
         };
-        assert_eq!((within(0, 2), within(2, 5), within(5, 6), within(6, 100)), (20, 0, 100, 0));
+        assert_eq!(
+            (count_between(0, 2), count_between(2, 5), count_between(5, 6), count_between(6, 100)),
+            (20, 0, 100, 0)
+        );
     }
 
     #[test]
-    fn random_ramp_has_as_many_arrivals_as_expected() {
-        let ramp = shaped(vec![segment(0.0, 2000.0, 100)], Gaps::Exponential);
-        let times = take(&ramp, 5, ALONE, 100 * SECOND);
+    fn exponential_ramp_has_expected_count() {
+        let ramp = shape(vec![segment(0.0, 2000.0, 100)], Gaps::Exponential);
+        let times = take(&ramp, 5, SINGLE_WORKER, 100 * SECOND);
         // 100,000 expected, standard deviation 316; a quarter of them in the first half.
         assert!((times.len() as f64 - 1e5).abs() < 1500.0, "{}", times.len());
         let early = times.iter().filter(|t| **t < 50 * SECOND).count() as f64;
@@ -290,12 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn trace_is_played_as_recorded_and_then_ends() {
+    fn trace_replays_recorded_instants_and_ends() {
         let trace: Arc<[u64]> = Arc::from([0, 5, 5, 90]);
         let arrivals = Arrivals::Trace { file: String::new(), count: 4, sha256: String::new() };
         let mut parts = Vec::new();
         for worker in 0..3 {
-            let mut schedule = Schedule::new(&arrivals, &trace, 0, Stripe { worker, of: 3 });
+            let mut schedule = Schedule::new(&arrivals, &trace, 0, Stripe { worker, workers: 3 });
             parts.extend(std::iter::from_fn(|| schedule.pop_due(u64::MAX)));
             assert_eq!(schedule.peek(), None);
         }
@@ -307,7 +317,7 @@ mod tests {
         #[test]
         fn workers_partition_the_schedule(
             seed in any::<u64>(),
-            of in 1u64..8,
+            workers in 1u64..8,
             rate in 1.0f64..5000.0,
             ramp in 0.0f64..3000.0,
             kind in 0..4,
@@ -315,13 +325,13 @@ mod tests {
             let arrivals = match kind {
                 0 => Arrivals::Constant { rate },
                 1 => Arrivals::Poisson { rate },
-                2 => shaped(vec![segment(rate, ramp, 1), segment(ramp, rate, 1)], Gaps::Even),
-                _ => shaped(vec![segment(ramp, rate, 1)], Gaps::Exponential),
+                2 => shape(vec![segment(rate, ramp, 1), segment(ramp, rate, 1)], Gaps::Even),
+                _ => shape(vec![segment(ramp, rate, 1)], Gaps::Exponential),
             };
             let until = 2 * SECOND;
-            let whole = take(&arrivals, seed, ALONE, until);
-            let mut parts: Vec<u64> = (0..of)
-                .flat_map(|worker| take(&arrivals, seed, Stripe { worker, of }, until))
+            let whole = take(&arrivals, seed, SINGLE_WORKER, until);
+            let mut parts: Vec<u64> = (0..workers)
+                .flat_map(|worker| take(&arrivals, seed, Stripe { worker, workers }, until))
                 .collect();
             parts.sort_unstable();
             prop_assert!(whole.is_sorted());

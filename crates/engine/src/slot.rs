@@ -1,4 +1,5 @@
-//! One connection slot: its connection's state and the exchanges on it.
+//! A connection slot: the state of its connection and the exchanges on it. A worker has one slot
+//! per connection, and a slot outlives its connections.
 
 use std::collections::VecDeque;
 
@@ -6,8 +7,8 @@ use dyno_archive::load::{TcpCounters, Timeouts};
 use dyno_wire::h1::response::{MissingPart, RequestKind, ResponseReader};
 use dyno_wire::h2::{Client, StreamKey};
 
-use crate::driver::Queued;
-use crate::expect::AnswerState;
+use crate::driver::QueuedBytes;
+use crate::expect::ResponseState;
 use crate::tls::TlsSession;
 use crate::traffic::Draw;
 use crate::{Instant, limits};
@@ -15,42 +16,41 @@ use crate::{Instant, limits};
 /// A request in flight and its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
-    /// Its intended start: its place in the schedule, or when a slot fell free for it.
+    /// Intended start: the time in the schedule or, in a closed loop, the instant at which a slot
+    /// was free for it.
     pub(crate) intended: Instant,
-    /// When its bytes were given to the driver; `NEVER` before.
+    /// When its request was given to the driver; `NEVER` before.
     pub(crate) queued: Instant,
-    /// `NEVER` until its bytes have been handed to the kernel.
+    /// When its request was handed to the kernel; `NEVER` before.
     pub(crate) sent: Instant,
-    /// `NEVER` until the first byte of the response came.
+    /// When the first byte of its response arrived; `NEVER` before.
     pub(crate) first_byte: Instant,
     /// Index of its request in the traffic.
     pub(crate) request: u16,
-    /// Whether its response is checked in full.
-    pub(crate) in_full: bool,
-    /// Where its request ends in the bytes of its connection; 0: not known, as of requests that
-    /// leave in one piece.
-    pub(crate) ends_at: u64,
-    /// Number of repeated sends because a server refused to process it.
+    /// Whether its response is compared with all expectations.
+    pub(crate) is_checked_in_full: bool,
+    /// End of its request in the byte stream of its connection. 0: unknown; requests that leave in
+    /// one piece do not need it.
+    pub(crate) end_offset: u64,
+    /// Number of retries because a server refused to process it.
     pub(crate) retries: u8,
-    /// Its draw, so that the request has the same bytes when it is sent again.
+    /// Number of its random draw: a retry sends the same bytes.
     pub(crate) draw: Draw,
 }
 
 impl Exchange {
-    /// Returns this exchange as unsent, in any earlier state.
+    /// Returns this exchange as if it had not been sent, for a retry.
     pub(crate) fn to_unsent(self) -> Exchange {
         Exchange {
             queued: Instant::NEVER,
             sent: Instant::NEVER,
             first_byte: Instant::NEVER,
-            ends_at: 0,
+            end_offset: 0,
             ..self
         }
     }
-}
 
-impl Exchange {
-    /// When its body is sent although no 100 (Continue) has come.
+    /// Returns when its body is sent without 100 (Continue).
     pub(crate) fn continue_due(&self) -> Instant {
         if self.sent == Instant::NEVER {
             Instant::NEVER
@@ -59,7 +59,7 @@ impl Exchange {
         }
     }
 
-    /// An exchange that has not left.
+    /// Creates an exchange whose request has not been sent.
     pub(crate) const fn new(intended: Instant, request: u16) -> Exchange {
         Exchange {
             intended,
@@ -67,66 +67,67 @@ impl Exchange {
             sent: Instant::NEVER,
             first_byte: Instant::NEVER,
             request,
-            in_full: false,
-            ends_at: 0,
+            is_checked_in_full: false,
+            end_offset: 0,
             retries: 0,
             draw: Draw::NONE,
         }
     }
 }
 
-/// Progress of the response to an exchange.
+/// Progress of a response, for counts of time-outs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseProgress {
-    /// The request has not left.
+    /// The request has not been sent.
     Unsent,
     Nothing,
     PartOfHead,
     Head,
-    /// Bytes of body, and its announced length.
+    /// Bytes of the body so far, and its length if announced.
     PartOfBody(u64, Option<u64>),
 }
 
 impl ResponseProgress {
     pub(crate) fn new(
         exchange: &Exchange,
-        answer: &AnswerState,
+        response: &ResponseState,
         missing: MissingPart,
     ) -> ResponseProgress {
         match missing {
             _ if exchange.sent == Instant::NEVER => ResponseProgress::Unsent,
             _ if exchange.first_byte == Instant::NEVER => ResponseProgress::Nothing,
             MissingPart::Head => ResponseProgress::PartOfHead,
-            MissingPart::Body(_) if answer.body_bytes() == 0 => ResponseProgress::Head,
-            MissingPart::Body(left) => {
-                let came = answer.body_bytes();
-                ResponseProgress::PartOfBody(came, left.map(|left| came + left))
+            MissingPart::Body(_) if response.body_bytes() == 0 => ResponseProgress::Head,
+            MissingPart::Body(missing) => {
+                let received = response.body_bytes();
+                ResponseProgress::PartOfBody(received, missing.map(|bytes| received + bytes))
             }
         }
     }
 
-    /// Counts a request that timed out at this point.
+    /// Counts a request that timed out with this progress.
     pub(crate) fn count(self, timeouts: &mut Timeouts) {
-        let one = |n: &mut u64| *n += 1;
+        let increment = |n: &mut u64| *n += 1;
         match self {
-            ResponseProgress::Unsent => one(&mut timeouts.unsent),
-            ResponseProgress::Nothing => one(&mut timeouts.nothing),
-            ResponseProgress::PartOfHead => one(&mut timeouts.part_of_head),
-            ResponseProgress::Head => one(&mut timeouts.head),
-            ResponseProgress::PartOfBody(came, length) => {
-                one(if length.is_some() {
+            ResponseProgress::Unsent => increment(&mut timeouts.unsent),
+            ResponseProgress::Nothing => increment(&mut timeouts.nothing),
+            ResponseProgress::PartOfHead => increment(&mut timeouts.part_of_head),
+            ResponseProgress::Head => increment(&mut timeouts.head),
+            ResponseProgress::PartOfBody(received, length) => {
+                increment(if length.is_some() {
                     &mut timeouts.part_of_body
                 } else {
                     &mut timeouts.body_without_length
                 });
                 if timeouts.example_bytes.is_none() {
-                    (timeouts.example_bytes, timeouts.example_length) = (Some(came), length);
+                    (timeouts.example_bytes, timeouts.example_length) = (Some(received), length);
                 }
             }
         }
     }
 }
 
+/// State of the connection of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
     Down,
@@ -138,7 +139,7 @@ pub(crate) enum ConnectionState {
         since: Instant,
         connecting_since: Instant,
     },
-    /// HTTP/2 has begun, and the server's settings have not come.
+    /// The client preface was sent; the settings of the server have not come.
     Greeting {
         connecting_since: Instant,
     },
@@ -146,7 +147,7 @@ pub(crate) enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether a connection is being opened that cannot carry requests yet.
+    /// Whether a connection is being established and cannot carry requests yet.
     pub(crate) const fn is_opening(self) -> bool {
         matches!(
             self,
@@ -157,80 +158,82 @@ impl ConnectionState {
     }
 }
 
+/// A connection slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) state: ConnectionState,
-    /// `None` on a plain connection.
+    /// TLS session; `None` without TLS.
     pub(crate) tls: Option<Box<TlsSession>>,
-    pub(crate) talk: ProtocolState,
-    /// Exchanges that were given to this slot while its connection could not take them, oldest
-    /// first.
+    pub(crate) protocol: ProtocolState,
+    /// Exchanges assigned to this slot that its connection could not take yet, oldest first.
     pub(crate) assigned: VecDeque<Exchange>,
-    /// Requests given to the present connection.
+    /// Requests given to the current connection.
     pub(crate) served: u64,
-    /// Connection failures in a row.
+    /// Consecutive connection failures.
     pub(crate) failures: u32,
-    /// Whether a whole response has come on the present connection.
-    pub(crate) answered: bool,
-    /// Whether a request on the present connection may leave in several pieces.
-    pub(crate) has_large: bool,
-    /// Whether answers are still owed on the connection at the end of the load.
-    pub(crate) is_owed: bool,
-    /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a
-    /// connection has come to speak HTTP/1.1.
+    /// Whether a complete response has come on the current connection.
+    pub(crate) has_responded: bool,
+    /// Whether a request on the current connection may leave in several pieces.
+    pub(crate) has_large_request: bool,
+    /// Whether responses are still missing on the connection at the end of the load.
+    pub(crate) owes_responses: bool,
+    /// Whether to assign as many exchanges as streams allow, instead of the pipeline depth. `true`
+    /// until a connection of the slot turns out to speak HTTP/1.1.
     pub(crate) may_speak_h2: bool,
     /// Whether the slot is in the worker's list of idle slots.
-    pub(crate) idle: bool,
+    pub(crate) is_listed_idle: bool,
     /// Whether the slot is in the worker's list of retries.
-    pub(crate) backing_off: bool,
-    /// The connection's counters when the measured window began, or zero if it was opened later.
+    pub(crate) is_backing_off: bool,
+    /// TCP counters of the connection at the start of the measured window; zero if it was opened
+    /// later.
     pub(crate) tcp_base: TcpCounters,
 }
 
-/// The protocol of a connection, with its state.
+/// Protocol of a connection, with its state.
 #[derive(Debug)]
 pub(crate) enum ProtocolState {
     H1(H1Connection),
     H2(Box<H2Connection>),
 }
 
-/// HTTP/1.1: answers come in the order of the requests.
+/// State of an HTTP/1.1 connection. Responses come in the order of the requests.
 #[derive(Debug)]
 pub(crate) struct H1Connection {
     pub(crate) reader: ResponseReader,
-    /// Oldest first.
+    /// Exchanges on the connection, oldest first.
     pub(crate) in_flight: VecDeque<Exchange>,
-    /// Number of exchanges at the back of `in_flight` not yet handed to the kernel.
+    /// Number of exchanges at the back of `in_flight` whose requests have not been handed to the
+    /// kernel.
     pub(crate) unsent: usize,
-    pub(crate) answer: AnswerState,
+    pub(crate) response: ResponseState,
     pub(crate) upgrade: Upgrade,
-    /// The last request said that the connection ends with its response (RFC 9112 §9.6).
-    pub(crate) said_close: bool,
-    /// The body of the youngest request, which waits for 100 (Continue).
-    pub(crate) held: Option<HeldBody>,
+    /// Whether the last request contained `Connection: close` (RFC 9112 §9.6).
+    pub(crate) has_sent_close: bool,
+    /// Body of the latest request, while it waits for 100 (Continue).
+    pub(crate) held_body: Option<HeldBody>,
 }
 
-/// A body that waits for 100 (Continue).
+/// A request body that waits for 100 (Continue).
 #[derive(Debug)]
 pub(crate) struct HeldBody {
     pub(crate) bytes: Vec<u8>,
-    /// The server has said that it may come.
-    pub(crate) is_wanted: bool,
+    /// Whether the server has sent 100 (Continue).
+    pub(crate) is_requested: bool,
 }
 
 /// State of the upgrade of an HTTP/1.1 connection to HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upgrade {
     No,
-    /// The first request will ask for it.
+    /// The first request will ask for an upgrade.
     Wanted,
-    /// The first request has asked for it.
+    /// The first request has asked for an upgrade.
     Requested,
 }
 
 impl Upgrade {
-    /// Returns the kind by which the answer to the oldest request on the connection is read.
-    /// `kind`: the kind of that request without an upgrade.
+    /// Returns the kind as which the next response on the connection is parsed. `kind`: the kind of
+    /// its request, ignoring the upgrade.
     #[inline]
     pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
         match (self, kind) {
@@ -240,8 +243,8 @@ impl Upgrade {
         }
     }
 
-    /// Ends a requested upgrade, and returns whether there was one. A server that answers without
-    /// the upgrade continues in HTTP/1.1 (RFC 9110 §7.8).
+    /// Ends a requested upgrade. Returns whether one was requested. A server that responds without
+    /// upgrading continues in HTTP/1.1 (RFC 9110 §7.8).
     #[inline]
     pub(crate) fn decline(&mut self) -> bool {
         let is_declined = *self == Upgrade::Requested;
@@ -252,33 +255,32 @@ impl Upgrade {
     }
 }
 
-/// HTTP/2: each exchange is a stream.
+/// State of an HTTP/2 connection. Each exchange is a stream.
 #[derive(Debug)]
 pub(crate) struct H2Connection {
     pub(crate) client: Client<StreamExchange>,
     /// Streams whose requests have not been handed to the kernel.
     pub(crate) unsent: Vec<StreamKey>,
-    /// Streams with large requests in the bytes that go to the driver next, and where there each
-    /// ends.
-    pub(crate) large: Vec<(StreamKey, usize)>,
-    /// When anything last came.
-    pub(crate) received: Instant,
-    /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they
-    /// allow some.
-    pub(crate) barred_since: Instant,
+    /// Streams with large requests among the bytes that go to the driver next, and the end of each
+    /// in those bytes.
+    pub(crate) large_requests: Vec<(StreamKey, usize)>,
+    /// When bytes last arrived.
+    pub(crate) last_received: Instant,
+    /// Since when the settings of the server allow no stream; `NEVER`: they allow some.
+    pub(crate) no_streams_since: Instant,
     pub(crate) replies: Replies,
 }
 
-/// Replies to the server's control frames that are queued on a connection.
+/// Replies to control frames of the server that are queued on a connection. Detects servers that
+/// send control frames and do not read the replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replies {
-    /// Bytes of replies queued since the last look at the queue.
+    /// Bytes of replies queued since the last check.
     bytes: u64,
-    /// Bytes that the kernel will have taken, since the connection was opened, once all that was
-    /// queued at that look has left.
-    due: u64,
-    /// The turn of that look.
-    looked: Instant,
+    /// Bytes queued on the connection, since it was opened, at the last check.
+    queued_at_check: u64,
+    /// The turn of the last check.
+    checked_at: Instant,
 }
 
 impl Replies {
@@ -287,18 +289,18 @@ impl Replies {
         self.bytes += bytes;
     }
 
-    /// Whether there are enough replies for a look at the queue. One look a turn: bytes leave
+    /// Whether enough replies were queued for a check. At most one check per turn: bytes leave
     /// between turns.
     #[inline]
-    pub(crate) fn are_many(&self, turn: Instant) -> bool {
-        self.bytes > limits::REPLY_BYTES && turn != self.looked
+    pub(crate) fn needs_check(&self, turn: Instant) -> bool {
+        self.bytes > limits::REPLY_BYTES && turn != self.checked_at
     }
 
-    /// Looks at the queue. Returns whether all these replies were queued while not all of what was
-    /// queued before them could leave.
-    pub(crate) fn are_stuck(&mut self, queued: Queued, turn: Instant) -> bool {
-        let is_stuck = queued.taken < self.due;
-        *self = Replies { bytes: 0, due: queued.taken + queued.waiting, looked: turn };
+    /// Checks whether all bytes queued at the previous check have left. Returns `true` if some have
+    /// not, although many replies were queued since.
+    pub(crate) fn check_stuck(&mut self, queued: QueuedBytes, turn: Instant) -> bool {
+        let is_stuck = queued.taken < self.queued_at_check;
+        *self = Replies { bytes: 0, queued_at_check: queued.total(), checked_at: turn };
         is_stuck
     }
 }
@@ -307,8 +309,8 @@ impl Replies {
 #[derive(Debug)]
 pub(crate) struct StreamExchange {
     pub(crate) exchange: Exchange,
-    pub(crate) answer: AnswerState,
-    /// Since when windows have held its request up; `NEVER`: they do not.
+    pub(crate) response: ResponseState,
+    /// Since when flow-control windows have blocked its request; `NEVER`: they do not.
     pub(crate) blocked_since: Instant,
     /// Whether its body waits for 100 (Continue).
     pub(crate) holds_body: bool,
@@ -320,22 +322,22 @@ impl H1Connection {
             reader: ResponseReader::new(),
             in_flight: VecDeque::new(),
             unsent: 0,
-            answer: AnswerState::default(),
+            response: ResponseState::default(),
             upgrade: Upgrade::No,
-            said_close: false,
-            held: None,
+            has_sent_close: false,
+            held_body: None,
         }
     }
 
-    /// Clears the state for a new connection; memory is kept.
-    pub(crate) fn renew(&mut self, upgrade: Upgrade) {
+    /// Resets the state for a new connection and keeps allocated memory.
+    pub(crate) fn reset(&mut self, upgrade: Upgrade) {
         self.reader = ResponseReader::new();
         self.in_flight.clear();
         self.unsent = 0;
-        self.answer = AnswerState::default();
+        self.response = ResponseState::default();
         self.upgrade = upgrade;
-        self.said_close = false;
-        self.held = None;
+        self.has_sent_close = false;
+        self.held_body = None;
     }
 }
 
@@ -344,55 +346,56 @@ impl Slot {
         Slot {
             state: ConnectionState::Down,
             tls: None,
-            talk: ProtocolState::H1(H1Connection::new()),
+            protocol: ProtocolState::H1(H1Connection::new()),
             assigned: VecDeque::new(),
             served: 0,
             failures: 0,
-            answered: false,
-            has_large: false,
-            is_owed: false,
+            has_responded: false,
+            has_large_request: false,
+            owes_responses: false,
             may_speak_h2: true,
-            idle: false,
-            backing_off: false,
+            is_listed_idle: false,
+            is_backing_off: false,
             tcp_base: TcpCounters::default(),
         }
     }
 
-    /// Whether the connection speaks HTTP/1.1, has answered all that it was asked, and has nothing
-    /// more to say. Responses of HTTP/2 name their request.
+    /// Whether the connection speaks HTTP/1.1 and every request on it was answered: further bytes
+    /// answer no request. On HTTP/2, responses name their stream.
     pub(crate) fn is_quiet(&self) -> bool {
         self.state == ConnectionState::Up
             && self.served > 0
-            && !self.is_owed
-            && matches!(self.talk, ProtocolState::H1(_))
+            && !self.owes_responses
+            && matches!(self.protocol, ProtocolState::H1(_))
     }
 
     /// Returns the progress of the response to the oldest exchange of an HTTP/1.1 connection.
     pub(crate) fn response_progress(&self) -> Option<ResponseProgress> {
-        let ProtocolState::H1(h1) = &self.talk else { return None };
-        Some(ResponseProgress::new(h1.in_flight.front()?, &h1.answer, h1.reader.missing_part()))
+        let ProtocolState::H1(h1) = &self.protocol else { return None };
+        Some(ResponseProgress::new(h1.in_flight.front()?, &h1.response, h1.reader.missing_part()))
     }
 
-    /// Exchanges on the connection.
+    /// Returns the number of exchanges on the connection.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
-        match &self.talk {
+        match &self.protocol {
             ProtocolState::H1(h1) => h1.in_flight.len(),
             ProtocolState::H2(h2) => h2.client.open_streams(),
         }
     }
 
-    /// Stamps what has just been handed to the kernel; `each` sees the exchanges concerned.
+    /// Records the hand-over of all queued requests to the kernel at `at`. Calls `on_sent` with
+    /// each of their exchanges.
     #[inline]
-    pub(crate) fn stamp_hand_over(&mut self, at: Instant, mut each: impl FnMut(&Exchange)) {
-        match &mut self.talk {
+    pub(crate) fn stamp_hand_over(&mut self, at: Instant, mut on_sent: impl FnMut(&Exchange)) {
+        match &mut self.protocol {
             ProtocolState::H1(h1) => {
-                let first = h1.in_flight.len() - h1.unsent;
-                for exchange in h1.in_flight.range_mut(first..) {
-                    // The bytes left no earlier than this instant; what the kernel does with them
-                    // is service time.
+                let sent = h1.in_flight.len() - h1.unsent;
+                for exchange in h1.in_flight.range_mut(sent..) {
+                    // No byte left before this instant. The time in the kernel counts as service
+                    // time.
                     exchange.sent = at;
-                    each(exchange);
+                    on_sent(exchange);
                 }
                 h1.unsent = 0;
             }
@@ -400,35 +403,35 @@ impl Slot {
                 for key in h2.unsent.drain(..) {
                     // A stream may have ended before its request left.
                     let Some(stream) = h2.client.data(key) else { continue };
-                    // As above. A body that windows hold up leaves later: its wait is the server's
-                    // doing.
+                    // As above. A body that windows block leaves later: the server causes that
+                    // wait.
                     stream.exchange.sent = at;
-                    each(&stream.exchange);
+                    on_sent(&stream.exchange);
                 }
             }
         }
     }
 
-    /// Whether no part of a message, or of HTTP/2's first frame, has been read.
+    /// Whether no bytes of a response, or of the first HTTP/2 frame, have been read.
     pub(crate) fn is_between_messages(&self) -> bool {
-        match &self.talk {
+        match &self.protocol {
             ProtocolState::H1(h1) => h1.reader.is_between_messages(),
             ProtocolState::H2(_) => matches!(self.state, ConnectionState::Greeting { .. }),
         }
     }
 
-    /// Whether something waits to be handed to the kernel.
+    /// Whether queued requests wait to be handed to the kernel.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
-        match &self.talk {
+        match &self.protocol {
             ProtocolState::H1(h1) => h1.unsent > 0,
             ProtocolState::H2(h2) => !h2.unsent.is_empty(),
         }
     }
 
-    /// Gives up the exchanges on the connection, oldest first.
+    /// Removes and returns the exchanges on the connection, oldest first.
     pub(crate) fn take_in_flight(&mut self) -> Vec<Exchange> {
-        match &mut self.talk {
+        match &mut self.protocol {
             ProtocolState::H1(h1) => h1.in_flight.drain(..).collect(),
             ProtocolState::H2(h2) => {
                 h2.client.take_all().into_iter().map(|stream| stream.exchange).collect()
@@ -436,9 +439,9 @@ impl Slot {
         }
     }
 
-    /// The intended instants of the exchanges that the slot has been given and that have not ended.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = Instant> + '_ {
-        let (h1, h2) = match &self.talk {
+    /// Returns the intended starts of the exchanges of the slot that have not ended.
+    pub(crate) fn intended_starts(&self) -> impl Iterator<Item = Instant> + '_ {
+        let (h1, h2) = match &self.protocol {
             ProtocolState::H1(h1) => (Some(h1.in_flight.iter()), None),
             ProtocolState::H2(h2) => {
                 (None, Some(h2.client.iter().map(|(_, stream)| &stream.exchange)))
@@ -448,16 +451,16 @@ impl Slot {
         on_connection.chain(&self.assigned).map(|exchange| exchange.intended)
     }
 
-    /// Forgets the connection. What was in flight on it must have been taken.
+    /// Resets the slot after its connection closed. Its exchanges must have been taken before.
     pub(crate) fn disconnect(&mut self) {
         self.state = ConnectionState::Down;
-        match &mut self.talk {
-            ProtocolState::H1(h1) => h1.renew(Upgrade::No),
-            ProtocolState::H2(_) => self.talk = ProtocolState::H1(H1Connection::new()),
+        match &mut self.protocol {
+            ProtocolState::H1(h1) => h1.reset(Upgrade::No),
+            ProtocolState::H2(_) => self.protocol = ProtocolState::H1(H1Connection::new()),
         }
         self.tls = None;
         self.served = 0;
-        self.answered = false;
-        self.has_large = false;
+        self.has_responded = false;
+        self.has_large_request = false;
     }
 }

@@ -1,5 +1,5 @@
-//! Requests compiled to byte templates, the responses that are expected, and how to choose among
-//! the requests of a mix.
+//! Holds requests compiled to byte templates, and the random choice among the requests of a mix.
+//! Compilation before the load keeps formatting and allocation out of it.
 
 use std::sync::Arc;
 
@@ -11,62 +11,61 @@ use dyno_wire::h2::{BlockForm, EncodedBlock};
 use crate::expect::Expectation;
 use crate::rng::Rng;
 
-/// The requests of a load and how often each is chosen.
+/// The requests of a load and their weights.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     requests: Vec<CompiledRequest>,
-    /// Properties of each request as an HTTP/1.1 message, by its index.
+    /// Properties of each request as an HTTP/1.1 message, by index.
     traits: Vec<MessageTraits>,
-    /// Whether some request is the last of its connection.
-    some_close: bool,
-    /// Whether the body of some request waits for 100 (Continue).
-    some_expect: bool,
-    /// Bytes in the table of an HTTP/2 peer for the fields that all requests share.
+    /// Whether any request closes its connection.
+    has_closing: bool,
+    /// Whether the body of any request waits for 100 (Continue).
+    has_expect_continue: bool,
+    /// Bytes in the header table of an HTTP/2 peer for the fields that all requests share.
     shared_bytes: u32,
     choice: Choice,
 }
 
-/// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others
-/// may follow it.
+/// Properties of an HTTP/1.1 message that decide whether it may be retried, and whether other
+/// requests may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessageTraits {
-    /// The method is idempotent (RFC 9110 §9.2.2).
+    /// Whether the method is idempotent (RFC 9110 §9.2.2).
     is_idempotent: bool,
-    /// No other request may follow on its connection (RFC 9112 §9.6).
+    /// Whether no other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
-    /// It asks to switch protocols (RFC 9110 §7.8).
-    asks_upgrade: bool,
-    /// Its body waits for 100 (Continue).
+    /// Whether it asks to switch protocols (RFC 9110 §7.8).
+    requests_upgrade: bool,
+    /// Whether its body waits for 100 (Continue).
     expects_continue: bool,
 }
 
-/// Selection of the next request.
+/// Method of drawing the next request.
 #[derive(Clone, Debug)]
 enum Choice {
-    One,
-    /// A request's index for each unit of weight.
+    Single,
+    /// The index of a request for each unit of weight.
     Table(Box<[u16]>),
-    /// The sum of the weights up to and with each request.
+    /// Cumulative weights, by index.
     Sums(Box<[u64]>),
 }
 
-/// A compiled request: its bytes, or a template for them. The compiled form of the plan's
-/// `Request`.
+/// A compiled request: its bytes, or a template for them. The compiled form of `Request` in a plan.
 #[derive(Clone, Debug)]
 pub struct CompiledRequest {
-    /// As an HTTP/1.1 message.
+    /// HTTP/1.1 message.
     pub template: Template,
-    /// That message with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load
-    /// upgrades.
+    /// The same message with the fields that ask for HTTP/2 (RFC 7540 §3.2); only for loads that
+    /// upgrade.
     pub upgrade: Option<Template>,
-    /// As a stream of HTTP/2; needed only where a load may speak it.
+    /// HTTP/2 stream; only for loads that may use HTTP/2.
     pub stream: Option<StreamTemplate>,
     pub kind: RequestKind,
     pub expect: Expectation,
 }
 
 impl CompiledRequest {
-    /// A request of the same bytes every time.
+    /// Creates a request with the same bytes every time.
     #[must_use]
     pub fn from_bytes(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
         let template = Template::Fixed(Arc::from(bytes));
@@ -79,7 +78,7 @@ impl CompiledRequest {
 pub enum Template {
     /// The same bytes every time.
     Fixed(Arc<[u8]>),
-    /// Parts, of which some differ from request to request.
+    /// Parts, some of which vary between requests.
     Varying { head: Vec<RequestPart>, body: Vec<RequestPart> },
 }
 
@@ -88,7 +87,7 @@ pub enum Template {
 pub enum StreamTemplate {
     /// The same header block and body every time.
     Fixed { block: EncodedBlock, body: Arc<[u8]> },
-    /// Pieces, of which some differ from request to request.
+    /// Pieces, some of which vary between requests.
     Varying { fields: Vec<FieldPiece>, body: Vec<RequestPart> },
 }
 
@@ -97,17 +96,16 @@ pub enum StreamTemplate {
 pub enum FieldPiece {
     /// Fields that are the same every time.
     Fixed(EncodedBlock),
-    /// A field with a fixed name and a value that varies.
+    /// A field with a fixed name and a varying value.
     Varying {
-        /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
+        /// Beginning of a literal field, up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
         name_bytes: u32,
         value: Vec<RequestPart>,
     },
 }
 
-/// Memory in which the varying parts of a stream's request are put together; kept from one request
-/// to the next.
+/// Memory for rendering varying requests, reused between requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestScratch {
     block: Vec<u8>,
@@ -115,35 +113,35 @@ pub(crate) struct RequestScratch {
     body: Vec<u8>,
 }
 
-/// A request as a stream carries it.
+/// A rendered request for a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamRequest<'a> {
     pub(crate) block: &'a [u8],
-    /// Bytes of names and values in it.
+    /// Bytes of the names and values in `block`.
     pub(crate) field_bytes: u32,
     pub(crate) body: &'a [u8],
 }
 
-/// A piece of a request.
+/// A part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestPart {
     Bytes(Box<[u8]>),
-    /// The number of the request: 0, 1, 2, … over all workers, each once.
+    /// The number of the request: 0, 1, 2, … over all workers, each used once.
     Sequence,
-    /// A whole number from the first to the second, both included, all equally likely.
+    /// A uniformly distributed integer between two bounds, both inclusive.
     Random(u64, u64),
     /// A random UUID (RFC 9562, version 4).
     Uuid,
-    /// A value of a column; request number n takes row n, and after the last row the first again.
+    /// A value of a column. Request n takes row n, starting over after the last row.
     Column(Arc<[Box<[u8]>]>),
-    /// The intended start of the request, nanoseconds since the load began. It relates the server's
-    /// log to the generator's record of each request.
+    /// The intended start of the request, nanoseconds since the load began. It relates the log of
+    /// the server to the record of each request.
     Intended,
-    /// The length of the body. In a head only.
+    /// The length of the body; only in a head.
     BodyLength,
 }
 
-/// Draws the varying parts of requests. Each worker has its own.
+/// Random generator and counters for requests, one per worker.
 #[derive(Clone, Debug)]
 pub struct Draws {
     /// Chooses among requests.
@@ -151,30 +149,29 @@ pub struct Draws {
     seed: u64,
     worker: u64,
     step: u64,
-    /// Intended start of the request that is made next, nanoseconds since the load began; for
+    /// Intended start of the next request, nanoseconds since the load began; for
     /// [`RequestPart::Intended`].
     pub(crate) intended_ns: u64,
-    /// Requests that have been made.
-    made: u64,
+    /// Number of requests drawn so far.
+    drawn: u64,
     scratch: Vec<u8>,
 }
 
-/// The number of a request among those that its worker has made, so that it can be made again with
-/// the same bytes. Zero: it has not been made.
+/// The lowest bits of the number of a request among those of its worker. A retry uses it to render
+/// the same bytes again. Zero: not drawn yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
 
 impl Draw {
     pub(crate) const NONE: Draw = Draw(0);
 
-    /// Set in the draw of a request that has been made. The other bits are the lowest of its
-    /// number.
-    const MADE: u32 = 1 << 31;
+    /// Set in every draw except `NONE`. The other bits are the lowest bits of its number.
+    const DRAWN: u32 = 1 << 31;
 }
 
 impl Traffic {
-    /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight
-    /// must be above zero.
+    /// Creates traffic from at most 65,536 requests with their weights. At least one weight must be
+    /// above zero.
     pub fn new(weighted: Vec<(CompiledRequest, u32)>) -> Result<Traffic, String> {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
@@ -187,12 +184,12 @@ impl Traffic {
                 weighted.len()
             ));
         }
-        let all = weighted.iter().enumerate();
+        let indexed = weighted.iter().enumerate();
         let choice = if weighted.len() == 1 {
-            Choice::One
+            Choice::Single
         } else if total / u64::from(divisor) <= crate::limits::CHOICE_TABLE_UNITS {
-            let table =
-                all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
+            let table = indexed
+                .flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
             Choice::Table(table.collect())
         } else {
             let sums = weighted.iter().scan(0, |sum, (_, weight)| {
@@ -204,10 +201,10 @@ impl Traffic {
         Ok(Traffic::from_choice(weighted.into_iter().map(|(request, _)| request).collect(), choice))
     }
 
-    /// One request, every time.
+    /// Creates traffic of a single request.
     #[must_use]
-    pub fn one(request: CompiledRequest) -> Traffic {
-        Traffic::from_choice(vec![request], Choice::One)
+    pub fn single(request: CompiledRequest) -> Traffic {
+        Traffic::from_choice(vec![request], Choice::Single)
     }
 
     fn from_choice(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
@@ -215,15 +212,15 @@ impl Traffic {
             .iter()
             .map(|request| MessageTraits::from_template(&request.template))
             .collect();
-        let some_close = traits.iter().any(|traits| traits.closes);
-        let some_expect = traits.iter().any(|traits| traits.expects_continue);
-        Traffic { requests, traits, some_close, some_expect, shared_bytes: 0, choice }
+        let has_closing = traits.iter().any(|traits| traits.closes);
+        let has_expect_continue = traits.iter().any(|traits| traits.expects_continue);
+        Traffic { requests, traits, has_closing, has_expect_continue, shared_bytes: 0, choice }
     }
 
-    /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2
-    /// peer's table.
+    /// Sets the number of bytes that the shared fields of the stream templates take in the header
+    /// table of an HTTP/2 peer.
     #[must_use]
-    pub fn sharing(mut self, shared_bytes: u32) -> Traffic {
+    pub fn with_shared_bytes(mut self, shared_bytes: u32) -> Traffic {
         self.shared_bytes = shared_bytes;
         self
     }
@@ -243,26 +240,26 @@ impl Traffic {
         &self.requests[usize::from(index)]
     }
 
-    /// Whether a request is the last of its connection of HTTP/1.1.
+    /// Whether a request is the last of its HTTP/1.1 connection.
     #[inline]
     pub(crate) fn closes(&self, index: u16) -> bool {
-        self.some_close && self.traits[usize::from(index)].closes
+        self.has_closing && self.traits[usize::from(index)].closes
     }
 
-    /// Whether a request itself asks to switch protocols.
-    pub(crate) fn asks_upgrade(&self, index: u16) -> bool {
-        self.traits[usize::from(index)].asks_upgrade
+    /// Whether a request asks to switch protocols.
+    pub(crate) fn requests_upgrade(&self, index: u16) -> bool {
+        self.traits[usize::from(index)].requests_upgrade
     }
 
     /// Whether a request's body waits for 100 (Continue).
     #[inline]
     pub(crate) fn expects_continue(&self, index: u16) -> bool {
-        self.some_expect && self.traits[usize::from(index)].expects_continue
+        self.has_expect_continue && self.traits[usize::from(index)].expects_continue
     }
 
     /// Whether the body of some request waits for 100 (Continue).
-    pub(crate) fn some_expect(&self) -> bool {
-        self.some_expect
+    pub(crate) fn has_expect_continue(&self) -> bool {
+        self.has_expect_continue
     }
 
     /// Whether every request is the last of its connection.
@@ -270,9 +267,9 @@ impl Traffic {
         self.traits.iter().all(|traits| traits.closes)
     }
 
-    /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110
-    /// §9.2.2).
-    pub(crate) fn may_repeat(&self, index: u16) -> bool {
+    /// Whether an HTTP/1.1 request may be retried although the server may have processed it (RFC
+    /// 9110 §9.2.2).
+    pub(crate) fn is_idempotent(&self, index: u16) -> bool {
         self.traits[usize::from(index)].is_idempotent
     }
 
@@ -280,7 +277,7 @@ impl Traffic {
     #[inline]
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {
-            Choice::One => 0,
+            Choice::Single => 0,
             Choice::Table(table) => table[draws.rng.next_below(table.len() as u64) as usize],
             Choice::Sums(sums) => {
                 let drawn = draws.rng.next_below(sums.last().copied().unwrap_or(1));
@@ -291,19 +288,20 @@ impl Traffic {
 }
 
 impl MessageTraits {
-    /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests
-    /// for streams only, have none.
+    /// Parses the bytes that are sent. Bytes that are not an HTTP/1.1 message, as for requests that
+    /// only have a stream, have default properties.
     fn from_template(template: &Template) -> MessageTraits {
-        let made;
-        let has_made_body = matches!(template, Template::Varying { body, .. } if !body.is_empty());
+        let rendered;
+        let has_varying_body =
+            matches!(template, Template::Varying { body, .. } if !body.is_empty());
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, .. } => {
-                // Placeholders may become digits.
-                made = head.iter().map(|part| {
+                // A digit stands in for each varying part.
+                rendered = head.iter().map(|part| {
                     if let RequestPart::Bytes(bytes) = part { bytes } else { &b"0"[..] }
                 });
-                &made.collect::<Vec<_>>().concat()
+                &rendered.collect::<Vec<_>>().concat()
             }
         };
         match RequestReader::new().next(bytes) {
@@ -313,9 +311,9 @@ impl MessageTraits {
                     b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
                 ),
                 closes: head.framing.close,
-                asks_upgrade: head.fields().get("upgrade").is_some(),
-                // Without a body there is nothing to wait with.
-                expects_continue: (has_made_body
+                requests_upgrade: head.fields().get("upgrade").is_some(),
+                // A request without a body does not wait.
+                expects_continue: (has_varying_body
                     || head.framing.content_length.is_some_and(|n| n > 0))
                     && head
                         .fields()
@@ -332,36 +330,37 @@ const fn gcd(a: u32, b: u32) -> u32 {
 }
 
 impl Draws {
-    /// The draws of worker `worker` of `of`: its own random numbers, and every `of`-th request
-    /// number.
+    /// Creates the draws of worker `worker` of `workers`: its own random numbers, and every
+    /// `workers`-th request number.
     #[must_use]
-    pub fn new(seed: u64, worker: u64, of: u64) -> Draws {
+    pub fn new(seed: u64, worker: u64, workers: u64) -> Draws {
         let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
-        Draws { rng, seed, worker, step: of, made: 0, intended_ns: 0, scratch: Vec::new() }
+        Draws { rng, seed, worker, step: workers, drawn: 0, intended_ns: 0, scratch: Vec::new() }
     }
 
-    /// The values of a request, and its random numbers: the same ones each time that it is made.
+    /// Returns the values and random numbers of the request of `draw`: the same for each retry. A
+    /// new draw is made if `draw` is `NONE`.
     #[inline]
-    fn take(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
+    fn values(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
-            self.made += 1;
-            *draw = Draw((self.made - 1) as u32 | Draw::MADE);
-            self.made - 1
+            self.drawn += 1;
+            *draw = Draw((self.drawn - 1) as u32 | Draw::DRAWN);
+            self.drawn - 1
         } else {
-            // The latest with these bits: no request in flight is two thousand million requests
-            // old.
-            let last = self.made - 1;
-            last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::MADE))
+            // The latest number with these bits: no request in flight is 2³¹ requests old.
+            let last = self.drawn - 1;
+            last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::DRAWN))
         };
         let number = self.worker + index * self.step;
-        // Mixed once more, so that neighbours' sequences are not one sequence shifted.
+        // Mixed twice: otherwise the sequences of neighbouring requests would be shifted copies of
+        // each other.
         let mut mixer =
             Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
         let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
         (values, Rng::new(mixer.next_u64()))
     }
 
-    /// Whether the next request belongs to a random sample of one in `every`; 0: none does.
+    /// Draws whether the next request belongs to a random sample of one in `every`; 0: never.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
         every == 1 || (every > 1 && self.rng.next_below(every) == 0)
@@ -369,36 +368,36 @@ impl Draws {
 }
 
 impl Template {
-    /// The bytes of the next request. `made` is memory to make them in.
+    /// Renders the next request. `buffer`: memory for varying requests.
     #[inline]
-    pub fn bytes<'a>(&'a self, draws: &mut Draws, made: &'a mut Vec<u8>) -> &'a [u8] {
+    pub fn bytes<'a>(&'a self, draws: &mut Draws, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         let mut draw = Draw::NONE;
-        self.bytes_of(&mut draw, draws, made)
+        self.bytes_for(&mut draw, draws, buffer)
     }
 
-    /// The bytes of the request of `draw`, or of the next one if that has not been made.
+    /// Renders the request of `draw`, or the next one if `draw` is `NONE`.
     #[inline]
-    pub(crate) fn bytes_of<'a>(
+    pub(crate) fn bytes_for<'a>(
         &'a self,
         draw: &mut Draw,
         draws: &mut Draws,
-        made: &'a mut Vec<u8>,
+        buffer: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         match self {
             Template::Fixed(bytes) => bytes,
             Template::Varying { head, body } => {
-                make(head, body, draw, draws, made);
-                made
+                render(head, body, draw, draws, buffer);
+                buffer
             }
         }
     }
 }
 
 impl StreamTemplate {
-    /// The request of `draw`, or the next one if that has not been made, with a header block in the
-    /// form that the connection needs.
+    /// Renders the request of `draw`, or the next one if `draw` is `NONE`, with a header block in
+    /// the form that the connection needs.
     #[inline]
-    pub(crate) fn make<'a>(
+    pub(crate) fn render<'a>(
         &'a self,
         form: BlockForm,
         draw: &mut Draw,
@@ -410,13 +409,13 @@ impl StreamTemplate {
                 StreamRequest { block: block.form(form), field_bytes: block.field_bytes, body }
             }
             StreamTemplate::Varying { fields, body } => {
-                make_stream(fields, body, form, draw, draws, scratch)
+                render_stream(fields, body, form, draw, draws, scratch)
             }
         }
     }
 }
 
-fn make_stream<'a>(
+fn render_stream<'a>(
     fields: &[FieldPiece],
     body: &[RequestPart],
     form: BlockForm,
@@ -424,7 +423,7 @@ fn make_stream<'a>(
     draws: &mut Draws,
     scratch: &'a mut RequestScratch,
 ) -> StreamRequest<'a> {
-    let (mut values, mut rng) = draws.take(draw);
+    let (mut values, mut rng) = draws.values(draw);
     scratch.block.clear();
     scratch.body.clear();
     body.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.body));
@@ -440,7 +439,7 @@ fn make_stream<'a>(
                 scratch.value.clear();
                 value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
                 scratch.block.extend_from_slice(name);
-                // Not by Huffman coding, which a varying value would need for each request.
+                // Without Huffman coding, which would cost CPU time per request.
                 hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
                 scratch.block.extend_from_slice(&scratch.value);
                 field_bytes += name_bytes + scratch.value.len() as u32;
@@ -450,31 +449,31 @@ fn make_stream<'a>(
     StreamRequest { block: &scratch.block, field_bytes, body: &scratch.body }
 }
 
-fn make(
+fn render(
     head: &[RequestPart],
     body: &[RequestPart],
     draw: &mut Draw,
     draws: &mut Draws,
-    made: &mut Vec<u8>,
+    out: &mut Vec<u8>,
 ) {
-    let (mut values, mut rng) = draws.take(draw);
-    // Taken and given back, so that its memory is allocated once.
-    let mut made_body = std::mem::take(&mut draws.scratch);
-    made_body.clear();
-    made.clear();
-    body.iter().for_each(|part| part.put(values, &mut rng, &mut made_body));
-    values.body_length = made_body.len();
-    head.iter().for_each(|part| part.put(values, &mut rng, made));
-    made.extend_from_slice(&made_body);
-    draws.scratch = made_body;
+    let (mut values, mut rng) = draws.values(draw);
+    // Moved out and back, so that its memory is reused.
+    let mut rendered_body = std::mem::take(&mut draws.scratch);
+    rendered_body.clear();
+    out.clear();
+    body.iter().for_each(|part| part.put(values, &mut rng, &mut rendered_body));
+    values.body_length = rendered_body.len();
+    head.iter().for_each(|part| part.put(values, &mut rng, out));
+    out.extend_from_slice(&rendered_body);
+    draws.scratch = rendered_body;
 }
 
-/// The values of a template for one request, except random ones.
+/// Values for the varying parts of one request, except random ones.
 #[derive(Clone, Copy, Debug)]
 struct RequestValues {
     number: u64,
     intended_ns: u64,
-    /// Known once the body is made.
+    /// Set once the body is rendered.
     body_length: usize,
 }
 
@@ -503,16 +502,16 @@ impl RequestPart {
 
 fn put_decimal(mut n: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
-    let mut at = digits.len();
+    let mut start = digits.len();
     loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
+        start -= 1;
+        digits[start] = b'0' + (n % 10) as u8;
         n /= 10;
         if n == 0 {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(&digits[start..]);
 }
 
 fn put_uuid(rng: &mut Rng, out: &mut Vec<u8>) {
@@ -546,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shared_over_workers_and_the_length_is_the_bodys() {
+    fn sequence_skips_other_workers_and_length_is_of_body() {
         let head = vec![
             bytes("n="),
             RequestPart::Sequence,
@@ -556,21 +555,24 @@ mod tests {
         ];
         let body = vec![bytes("<"), RequestPart::Sequence, bytes(">")];
         let mut draws = Draws::new(1, 1, 3);
-        let all: Vec<String> =
+        let requests: Vec<String> =
             (0..4).map(|_| render(head.clone(), body.clone(), &mut draws)).collect();
-        assert_eq!(all, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
+        assert_eq!(requests, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
     }
 
     #[test]
-    fn random_numbers_reach_both_ends_and_nothing_else() {
+    fn random_numbers_cover_inclusive_range() {
         let mut draws = Draws::new(9, 0, 1);
-        let mut seen = [0u32; 5];
+        let mut counts = [0u32; 5];
         for _ in 0..1000 {
             let n: usize =
                 render(vec![RequestPart::Random(1, 3)], vec![], &mut draws).parse().unwrap();
-            seen[n] += 1;
+            counts[n] += 1;
         }
-        assert!(seen[0] == 0 && seen[4] == 0 && seen[1..4].iter().all(|n| *n > 250), "{seen:?}");
+        assert!(
+            counts[0] == 0 && counts[4] == 0 && counts[1..4].iter().all(|n| *n > 250),
+            "{counts:?}"
+        );
         assert!(
             render(vec![RequestPart::Random(0, u64::MAX)], vec![], &mut draws)
                 .parse::<u64>()
@@ -580,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_say_their_version_and_differ() {
+    fn uuids_are_version_4_and_differ() {
         let mut draws = Draws::new(9, 0, 1);
         let (a, b) = (
             render(vec![RequestPart::Uuid], vec![], &mut draws),
@@ -594,41 +596,44 @@ mod tests {
     }
 
     #[test]
-    fn request_that_is_made_again_is_the_same() {
+    fn retried_request_has_same_bytes() {
         let template = Template::Varying {
             head: vec![RequestPart::Sequence, RequestPart::Uuid, RequestPart::Random(0, 99)],
             body: vec![],
         };
         let mut memory = Vec::new();
-        // Indexes so far apart that their stored bits have wrapped around.
-        for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
-            let mut draws = Draws { made, ..Draws::new(3, 2, 5) };
+        // Numbers so far apart that their stored bits wrap around.
+        for drawn in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
+            let mut draws = Draws { drawn, ..Draws::new(3, 2, 5) };
             let mut draw = Draw::NONE;
-            let first = template.bytes_of(&mut draw, &mut draws, &mut memory).to_vec();
-            assert!(first.starts_with((2 + 5 * made).to_string().as_bytes()));
+            let first = template.bytes_for(&mut draw, &mut draws, &mut memory).to_vec();
+            assert!(first.starts_with((2 + 5 * drawn).to_string().as_bytes()));
             for between in [0, 1, 3, 1000] {
                 (0..between).for_each(|_| {
                     assert_ne!(template.bytes(&mut draws, &mut memory), first);
                 });
-                assert_eq!(template.bytes_of(&mut draw, &mut draws, &mut memory), first);
+                assert_eq!(template.bytes_for(&mut draw, &mut draws, &mut memory), first);
             }
-            assert_eq!(draws.made, made + 1005);
+            assert_eq!(draws.drawn, drawn + 1005);
         }
     }
 
     #[test]
-    fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
-        let of =
+    fn message_traits_are_parsed_from_bytes() {
+        let parse =
             |text: &str| MessageTraits::from_template(&Template::Fixed(Arc::from(text.as_bytes())));
         let traits = |is_idempotent, closes| MessageTraits {
             is_idempotent,
             closes,
             ..MessageTraits::default()
         };
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
-        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), traits(false, true));
-        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), traits(false, false));
-        assert_eq!(of(""), MessageTraits::default());
+        assert_eq!(parse("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
+        assert_eq!(
+            parse("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"),
+            traits(false, true)
+        );
+        assert_eq!(parse("get / HTTP/1.1\r\n\r\n"), traits(false, false));
+        assert_eq!(parse(""), MessageTraits::default());
         let head = vec![
             bytes("PUT /"),
             RequestPart::Sequence,
@@ -642,17 +647,17 @@ mod tests {
     }
 
     #[test]
-    fn columns_go_round_row_by_row() {
+    fn column_rows_repeat_in_order() {
         let rows: Arc<[Box<[u8]>]> = Arc::from([b"a".to_vec().into(), b"bc".to_vec().into()]);
         let mut draws = Draws::new(1, 0, 1);
-        let all: Vec<String> = (0..3)
+        let requests: Vec<String> = (0..3)
             .map(|_| render(vec![RequestPart::Column(rows.clone())], vec![], &mut draws))
             .collect();
-        assert_eq!(all, ["a", "bc", "a"]);
+        assert_eq!(requests, ["a", "bc", "a"]);
     }
 
     #[test]
-    fn weights_are_kept() {
+    fn requests_are_drawn_by_weight() {
         let request =
             |n: u8| CompiledRequest::from_bytes(&[n], RequestKind::Other, Expectation::default());
         let traffic =

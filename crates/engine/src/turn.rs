@@ -1,19 +1,20 @@
-//! The loop that joins a worker and a driver.
+//! The event loop that runs a worker on a driver, turn by turn. Workers and drivers have no loop of
+//! their own, so each can be tested alone.
 
 use dyno_archive::interval::Interval;
 
 use crate::driver::Wait;
 use crate::{Driver, Instant, Worker, limits};
 
-/// Whether to continue, asked once per turn.
+/// Request to end a load, polled once per turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     No,
     /// The measured window ends at this instant, the same for all workers. Requests in flight may
     /// still end.
     At(Instant),
-    /// As `At`, but requests in flight may end only within [`limits::CUT_DRAIN_NS`]: a user waits
-    /// for the result.
+    /// As `At`, but requests in flight may end only within [`limits::CUT_DRAIN_NS`]. For
+    /// interactive use, where a user waits for the result.
     Now(Instant),
 }
 
@@ -29,12 +30,12 @@ pub fn run<D: Driver>(
     worker.close(driver);
 }
 
-/// Runs a worker from its first connection to the end of its drain. Its connections stay open: a
-/// server may end threads and processes with their connections, and with them their counters.
+/// Runs a worker from its first connection to the end of its drain. Its connections stay open: some
+/// servers end threads or processes with a connection, and their counters would be lost.
 ///
-/// Each turn calls `begin` once the worker has tried all its connections. It returns the instant at
-/// which the load begins, the same for all workers. `stop` receives the number of complete answers
-/// so far. Sealed intervals go to `seal` as they end.
+/// Once all connections have been tried, each turn calls `begin` until it returns the instant at
+/// which the load begins, the same for all workers. `stop` receives the number of complete
+/// responses so far. `seal` receives each interval when it ends.
 pub fn run_until_drained<D: Driver>(
     worker: &mut Worker,
     driver: &mut D,
@@ -43,19 +44,19 @@ pub fn run_until_drained<D: Driver>(
     mut seal: impl FnMut(Interval),
 ) {
     worker.open(driver);
-    let mut begun = false;
+    let mut has_begun = false;
     while !worker.is_finished() {
-        if !begun
+        if !has_begun
             && worker.is_ready()
             && let Some(at) = begin()
         {
             worker.begin(at);
-            begun = true;
+            has_begun = true;
         }
-        match stop(worker.answers()) {
+        match stop(worker.responses()) {
             Stop::No => {}
-            Stop::At(at) => worker.cut(at),
-            Stop::Now(at) => worker.hurry(at),
+            Stop::At(at) => worker.end_window(at),
+            Stop::Now(at) => worker.end_window_soon(at),
         }
         if worker.is_finished() {
             break;
@@ -65,18 +66,18 @@ pub fn run_until_drained<D: Driver>(
             worker.take_sealed().into_iter().for_each(&mut seal);
         }
     }
-    look_last(worker, driver);
+    check_late_bytes(worker, driver);
     worker.take_sealed().into_iter().for_each(&mut seal);
 }
 
-/// Looks for bytes that answer no request after everything has been answered. A server that is one
-/// response ahead shows it in nothing else.
-fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
-    let Some(until) = worker.last_look() else { return };
+/// Waits briefly for bytes after the last response. A server that sends one response too many may
+/// show it only there.
+fn check_late_bytes<D: Driver>(worker: &mut Worker, driver: &mut D) {
+    let Some(until) = worker.late_bytes_until() else { return };
     loop {
-        let turn = driver.turn(Wait::asleep(until), &mut |_, _| ());
+        let turn = driver.turn(Wait::sleep_until(until), &mut |_, _| ());
         while let Some(completion) = driver.next() {
-            worker.complete_late(completion, driver);
+            worker.complete_after_load(completion, driver);
         }
         if turn.woke >= until {
             return;
@@ -84,7 +85,7 @@ fn look_last<D: Driver>(worker: &mut Worker, driver: &mut D) {
     }
 }
 
-/// One turn: hand over, sleep, handle what completed, start what is due.
+/// Runs one turn: hands over requests, waits, handles completions, and starts what is due.
 pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
     let wait = worker.wait();
     let turn = driver.turn(wait, &mut |conn, at| worker.on_handed_over(conn, at));
@@ -99,10 +100,9 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
             driver.flush(&mut |conn, at| worker.on_handed_over(conn, at));
         }
     }
-    // Requests that fell due while completions were handled start now and not after the next sleep.
-    // Without a schedule nothing is due to the microsecond, and the clock need not be read once
-    // more: what begins now begins no earlier than the completion that was handled last, up to
-    // which the books have counted.
+    // Requests that became due while completions were handled start now, not after the next wait. A
+    // closed loop has no due times, so the clock is not read again: a request that starts now
+    // starts no earlier than the last completion, which the recorder has already counted up to.
     let now = if worker.has_schedule() { driver.now() } else { latest.max(turn.woke) };
-    worker.fire(now, driver);
+    worker.run_due(now, driver);
 }

@@ -1,5 +1,5 @@
-//! Connections that end in good order, requests that are sent again, and loads that are ended
-//! early.
+//! Connections that the server closes, retries of their requests, and loads that are stopped early.
+//! In simulated worlds.
 
 mod world;
 
@@ -11,7 +11,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::silence;
 use dyno_engine::sim::{
-    self, Expecting, Fault, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft,
+    self, ExpectBehavior, Fault, Pause, Queue, ServerModel, ServiceTime, SimulationResult, Theft,
     TheftTime, World,
 };
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
@@ -29,8 +29,8 @@ fn request(bytes: &str) -> CompiledRequest {
     )
 }
 
-/// A closed loop of so many of these requests over HTTP/1.1, all within the measured window.
-fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> WorkerConfig {
+/// A closed loop with a total number of these requests over HTTP/1.1, all in the measured window.
+fn closed_loop(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> WorkerConfig {
     let mut config = world::config(connections, &Arrivals::Closed, 1);
     config.pipeline = pipeline;
     config.total = Some(total);
@@ -40,7 +40,7 @@ fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> 
     config
 }
 
-/// A request of HTTP/2 with this body.
+/// An HTTP/2 request with this body.
 fn stream_request(body: Vec<RequestPart>) -> CompiledRequest {
     let list: Vec<(Vec<u8>, Vec<u8>)> =
         [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", "/")]
@@ -62,77 +62,78 @@ fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
     model
 }
 
-fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
-    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
+fn outcome_count(result: &SimulationResult, outcome: Outcome) -> u64 {
+    count_outcomes(result, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
-fn sent_bytes(played: &SimulationResult) -> u64 {
-    played.intervals.iter().map(|interval| interval.bytes_sent).sum()
+fn sent_bytes(result: &SimulationResult) -> u64 {
+    result.intervals.iter().map(|interval| interval.bytes_sent).sum()
 }
 
-/// Whether a response of two answers nothing is seen at once, later, or, in pipelines, only where
-/// they end: all that was counted before is in doubt.
+/// A duplicate response is detected immediately, later or, in pipelines, only at their end. All
+/// earlier responses of the connection are then in doubt.
 #[test]
-fn responses_that_come_twice_put_all_before_them_in_doubt() {
+fn duplicate_response_puts_earlier_ones_in_doubt() {
     for (pipeline, cut) in [(1, 0.0), (1, 1.0), (8, 0.0), (8, 0.5)] {
         let mut world = World::new(3, faulty(&[(Fault::Twice, 1.0)]));
         world.net.cut = cut;
-        let played = sim::play(world, config_of(3, pipeline, 300, &[GET]));
-        let connections = played.report.connections;
+        let result = sim::simulate(world, closed_loop(3, pipeline, 300, &[GET]));
+        let connections = result.report.connections;
         let in_doubt = connections.unsolicited_after.unwrap_or(0);
         assert!(connections.unsolicited > 0 && in_doubt > 0, "{pipeline} {cut}: {connections:?}");
-        // Every connection carried a response too many, and each was found out.
-        assert_eq!(in_doubt, played.report.books.completed, "{pipeline} {cut}: {connections:?}");
-        assert!(played.report.books.balance(), "{:?}", played.report.books);
+        // Every connection had one response too many, and each was detected.
+        assert_eq!(in_doubt, result.report.books.completed, "{pipeline} {cut}: {connections:?}");
+        assert!(result.report.books.balance(), "{:?}", result.report.books);
     }
 }
 
 #[test]
-fn response_after_the_last_is_seen() {
+fn extra_response_after_last_is_detected() {
     for seed in 0..40 {
         let mut world = World::new(seed, faulty(&[(Fault::Twice, 1.0)]));
         world.net.cut = 1.0;
-        let played = sim::play(world, config_of(1, 1, 1, &[GET]));
-        let connections = played.report.connections;
+        let result = sim::simulate(world, closed_loop(1, 1, 1, &[GET]));
+        let connections = result.report.connections;
         assert_eq!(
             (connections.unsolicited, connections.unsolicited_after),
             (1, Some(1)),
             "seed {seed}"
         );
     }
-    let honest = sim::play(World::new(1, faulty(&[])), config_of(4, 8, 200, &[GET]));
-    assert_eq!(honest.report.connections.unsolicited_after, None);
+    let correct = sim::simulate(World::new(1, faulty(&[])), closed_loop(4, 8, 200, &[GET]));
+    assert_eq!(correct.report.connections.unsolicited_after, None);
 }
 
-/// A server that pauses, as several workers see it: the silence is the pause, whichever worker
-/// waits.
+/// Several workers observe the pause of a server. Their common silence is the pause.
 #[test]
-fn pause_of_the_server_is_a_silence_of_all_workers() {
+fn server_pause_is_silence_of_all_workers() {
     let workers = (1..4).map(|seed| {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: 300 * MS, for_ns: 200 * MS });
-        sim::play(World::new(seed, model), world::config(2, &Arrivals::Closed, 1)).report.silences
+        sim::simulate(World::new(seed, model), world::config(2, &Arrivals::Closed, 1))
+            .report
+            .silences
     });
-    let all = workers.reduce(|one, other| silence::common(&one, &other)).unwrap();
-    let all = silence::long_silences(&all, (0, SECOND));
-    let [pause] = all[..] else { panic!("{all:?}") };
+    let common = workers.reduce(|a, b| silence::common(&a, &b)).unwrap();
+    let silences = silence::long_silences(&common, (0, SECOND));
+    let [pause] = silences[..] else { panic!("{silences:?}") };
     assert!((200 * MS..205 * MS).contains(&pause.length_ns()), "{pause:?}");
     assert_eq!(pause.in_flight, 6);
 }
 
-/// One connection, pipelined requests, and a pause at the edge of the window are no exceptions.
+/// Also with one connection, with pipelines, and at the end of the window.
 #[test]
-fn pause_is_a_silence_whatever_is_in_flight() {
+fn server_pause_is_silence_at_any_depth() {
     for (connections, pipeline, at_ms) in
         [(1, 1, 300), (1, 8, 300), (4, 8, 300), (1, 1, 950), (1, 8, 950)]
     {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 200 * MS });
         let config = WorkerConfig { pipeline, ..world::config(connections, &Arrivals::Closed, 1) };
-        let played = sim::play(World::new(7, model), config);
-        let all = silence::long_silences(&played.report.silences, played.report.window_ns);
+        let result = sim::simulate(World::new(7, model), config);
+        let silences = silence::long_silences(&result.report.silences, result.report.window_ns);
         let case = format!("{connections} connections, {pipeline} in each, at {at_ms} ms");
-        let [pause] = all[..] else { panic!("{case}: {all:?}") };
+        let [pause] = silences[..] else { panic!("{case}: {silences:?}") };
         let length_ms = (1000 - at_ms).min(200);
         assert!(
             (length_ms..length_ms + 5).contains(&(pause.length_ns() / MS)),
@@ -145,21 +146,21 @@ fn pause_is_a_silence_whatever_is_in_flight() {
     }
 }
 
-/// Requests that time out, and the waits before the next attempts, do not cut a pause in pieces.
+/// Time-outs, and waits before the next attempts to connect, do not split the silence of a pause.
 #[test]
-fn pause_in_which_requests_fail_is_one_silence() {
+fn pause_with_failing_requests_is_one_silence() {
     for (timeout_ms, at_ms) in [(20, 300), (80, 300), (20, 700), (250, 700)] {
         let mut model = faulty(&[]);
         model.pauses.push(Pause { at_ns: at_ms * MS, for_ns: 400 * MS });
         let mut config = world::config(2, &Arrivals::Closed, 1);
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.connect_timeout_ns = timeout_ms * MS;
-        let played = sim::play(World::new(7, model), config);
-        let all = silence::long_silences(&played.report.silences, played.report.window_ns);
+        let result = sim::simulate(World::new(7, model), config);
+        let silences = silence::long_silences(&result.report.silences, result.report.window_ns);
         let case = format!("time-out {timeout_ms} ms, at {at_ms} ms");
-        let [pause] = all[..] else { panic!("{case}: {all:?}") };
+        let [pause] = silences[..] else { panic!("{case}: {silences:?}") };
         let length_ms = (1000 - at_ms).min(400);
-        // A server that serves again waits for the next attempt.
+        // The silence lasts until the next attempt to connect after the pause.
         let waits_ms = timeout_ms + 260;
         assert!(
             (length_ms..=length_ms + waits_ms).contains(&pause.length_ns().div_ceil(MS)),
@@ -169,72 +170,78 @@ fn pause_in_which_requests_fail_is_one_silence() {
     }
 }
 
-/// Slow is not silent, and idle is not silent either.
+/// A steady load and an idle one have no silence.
 #[test]
-fn what_is_slow_or_idle_has_no_silence_of_its_own() {
-    let quick = sim::play(World::new(1, faulty(&[])), world::config(2, &Arrivals::Closed, 1));
-    let within = |played: &SimulationResult| {
-        silence::long_silences(&played.report.silences, played.report.window_ns)
+fn slow_or_idle_load_has_no_silence() {
+    let steady = sim::simulate(World::new(1, faulty(&[])), world::config(2, &Arrivals::Closed, 1));
+    let silences = |result: &SimulationResult| {
+        silence::long_silences(&result.report.silences, result.report.window_ns)
     };
-    assert_eq!(within(&quick), []);
-    // Ten arrivals a second, each answered at once.
+    assert_eq!(silences(&steady), []);
+    // Ten arrivals per second, each answered immediately.
     let idle = world::config(2, &Arrivals::Constant { rate: 10.0 }, 1);
-    assert_eq!(within(&sim::play(World::new(1, faulty(&[])), idle)), []);
+    assert_eq!(silences(&sim::simulate(World::new(1, faulty(&[])), idle)), []);
 }
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
 const GET_CLOSE: &str = "GET / HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: sim\r\nContent-Length: 2\r\n\r\nok";
 
-/// The simulated server leaves the connection open: nothing but the request says that it ends.
+/// The simulated server keeps the connection open: only the request announces its end.
 #[test]
-fn request_that_says_close_is_the_last_of_its_connection() {
+fn request_with_close_ends_its_connection() {
     for pipeline in [1, 8] {
-        let played =
-            sim::play(World::new(1, faulty(&[])), config_of(4, pipeline, 200, &[GET_CLOSE]));
-        assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (200, 200));
-        let connections = played.report.connections;
+        let result =
+            sim::simulate(World::new(1, faulty(&[])), closed_loop(4, pipeline, 200, &[GET_CLOSE]));
+        assert_eq!((outcome_count(&result, Outcome::Ok), result.truth.requests), (200, 200));
+        let connections = result.report.connections;
         assert_eq!((connections.opened, connections.closed_by_us), (200, 200), "{connections:?}");
     }
 }
 
 #[test]
-fn what_comes_before_such_a_request_shares_its_connection() {
-    let played =
-        sim::play(World::new(1, faulty(&[])), config_of(4, 8, 2000, &[GET, GET, GET, GET_CLOSE]));
-    assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (2000, 0));
+fn requests_before_close_share_its_connection() {
+    let result = sim::simulate(
+        World::new(1, faulty(&[])),
+        closed_loop(4, 8, 2000, &[GET, GET, GET, GET_CLOSE]),
+    );
+    assert_eq!((outcome_count(&result, Outcome::Ok), result.report.books.failed), (2000, 0));
     // One in four requests ends its connection; the standard deviation is 19.
-    let opened = played.report.connections.opened;
+    let opened = result.report.connections.opened;
     assert!((400..600).contains(&opened), "{opened}");
 }
 
 #[test]
-fn what_is_lost_behind_an_announced_close_is_asked_for_again() {
-    let played = sim::play(
+fn requests_lost_after_announced_close_are_retried() {
+    let result = sim::simulate(
         World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])),
-        config_of(2, 8, 3000, &[GET]),
+        closed_loop(2, 8, 3000, &[GET]),
     );
-    assert_eq!((played.report.books.completed, played.report.books.failed), (3000, 0));
-    assert_eq!(of_all(&played, Outcome::Ok), 3000);
-    let closes = played.truth.faults[&Fault::PoliteClose];
-    let again = played.report.connections.asked_again;
+    assert_eq!((result.report.books.completed, result.report.books.failed), (3000, 0));
+    assert_eq!(outcome_count(&result, Outcome::Ok), 3000);
+    let closes = result.truth.faults[&Fault::PoliteClose];
+    let retries = result.report.connections.asked_again;
     assert!(
-        closes > 200 && again > 2 * closes && again < 8 * closes,
-        "{again} for {closes} closes"
+        closes > 200 && retries > 2 * closes && retries < 8 * closes,
+        "{retries} retries for {closes} closes"
     );
     assert!(
-        played.report.connection_failures.is_empty(),
+        result.report.connection_failures.is_empty(),
         "{:?}",
-        played.report.connection_failures
+        result.report.connection_failures
     );
 }
 
-/// Constant arrivals over ten connections, each of which carries so many requests. Connecting takes
+/// Constant arrivals over ten connections with a limit of requests per connection. Connecting takes
 /// a round trip of 20 ms.
-fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, WorkerConfig) {
+fn replaced_connections(
+    protocol: Protocol,
+    rate: f64,
+    per_connection: u64,
+) -> (World, WorkerConfig) {
     let mut world = World::new(1, faulty(&[]));
     world.net.delay_ns = 10 * MS;
-    let mut config = config_of(10, 1, 0, &[GET]);
+    let mut config = closed_loop(10, 1, 0, &[GET]);
     config.total = None;
     config.window.duration_ns = Some(SECOND);
     config.window.interval_ns = 100 * MS;
@@ -242,7 +249,7 @@ fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, Work
     config.policy.requests_per_connection = Some(per_connection);
     if protocol == Protocol::H2c {
         config.protocol = protocol;
-        config.traffic = Arc::new(Traffic::one(stream_request(Vec::new())));
+        config.traffic = Arc::new(Traffic::single(stream_request(Vec::new())));
     }
     (world, config)
 }
@@ -250,149 +257,163 @@ fn replacing(protocol: Protocol, rate: f64, per_connection: u64) -> (World, Work
 #[test]
 fn open_loop_reopens_connections_ahead_of_requests() {
     for (protocol, per_connection) in [(Protocol::H1, 1), (Protocol::H1, 3), (Protocol::H2c, 1)] {
-        // A request and the next connection take 42 ms, or 62 ms with the preface: at 100 per
-        // second ten connections are more than enough.
-        let (world, config) = replacing(protocol, 100.0, per_connection);
-        let played = sim::play(world, config);
-        assert_eq!(of_all(&played, Outcome::Ok), 100, "{protocol:?}");
-        let lag = world::times(&played, |interval| &interval.times.send_lag);
-        assert!(lag.max().unwrap() < MS, "{protocol:?}, {per_connection} each: {:?}", lag.max());
-        for interval in played.intervals.iter().filter(|i| i.phase == Phase::Measured) {
+        // A request and the next connection take 42 ms, or 62 ms with the HTTP/2 preface. At 100
+        // per second ten connections suffice.
+        let (world, config) = replaced_connections(protocol, 100.0, per_connection);
+        let result = sim::simulate(world, config);
+        assert_eq!(outcome_count(&result, Outcome::Ok), 100, "{protocol:?}");
+        let lag = world::times(&result, |interval| &interval.times.send_lag);
+        assert!(
+            lag.max().unwrap() < MS,
+            "{protocol:?}, {per_connection} per connection: {:?}",
+            lag.max()
+        );
+        for interval in result.intervals.iter().filter(|i| i.phase == Phase::Measured) {
             let open = interval.connections_open;
-            assert!(open >= 3, "{protocol:?}, {per_connection} each: {open} open");
+            assert!(open >= 3, "{protocol:?}, {per_connection} per connection: {open} open");
         }
     }
 }
 
-/// The last request is followed by no connection, whether a number or the window ends the load.
+/// No connection is opened after the last request, whether a total or the window ends the load.
 #[test]
 fn open_loop_opens_nothing_after_its_last_request() {
     for (rate, total) in [(20.0, None), (20.0, Some(20)), (40.0, Some(20))] {
-        let (world, config) = replacing(Protocol::H1, rate, 1);
-        let played = sim::play(world, WorkerConfig { total, ..config });
-        assert_eq!(of_all(&played, Outcome::Ok), 20);
-        // Each of the others was answered, and its connection replaced, before the next was due.
-        assert_eq!(played.report.connections.opened, 10 + 19, "{total:?} at {rate}");
+        let (world, config) = replaced_connections(Protocol::H1, rate, 1);
+        let result = sim::simulate(world, WorkerConfig { total, ..config });
+        assert_eq!(outcome_count(&result, Outcome::Ok), 20);
+        // Each earlier request was answered, and its connection replaced, before the next was due.
+        assert_eq!(result.report.connections.opened, 10 + 19, "{total:?} at {rate}");
     }
 }
 
-/// Half of all attempts to connect are refused, also those that no request waits for.
+/// Half of all attempts to connect are refused, including those that no request waits for.
 #[test]
-fn open_loop_books_balance_where_reopening_fails() {
-    let (mut world, config) = replacing(Protocol::H1, 100.0, 1);
+fn open_loop_books_balance_when_reopening_fails() {
+    let (mut world, config) = replaced_connections(Protocol::H1, 100.0, 1);
     world.net.refuse = 0.5;
-    let played = sim::play(world, config);
-    let books = played.report.books;
+    let result = sim::simulate(world, config);
+    let books = result.report.books;
     assert!(books.balance(), "{books:?}");
-    assert_eq!(of_all(&played, Outcome::Ok) + of_all(&played, Outcome::ConnectRefused), 100);
+    assert_eq!(
+        outcome_count(&result, Outcome::Ok) + outcome_count(&result, Outcome::ConnectRefused),
+        100
+    );
 }
 
-/// Even by a server that never does anything else.
+/// Even if the server closes after every response.
 #[test]
-fn pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
-    let played = sim::play(
+fn pipeline_ends_if_server_closes_after_each_response() {
+    let result = sim::simulate(
         World::new(1, faulty(&[(Fault::PoliteClose, 1.0)])),
-        config_of(1, 32, 500, &[GET]),
+        closed_loop(1, 32, 500, &[GET]),
     );
-    assert_eq!((played.report.books.completed, played.report.books.failed), (500, 0));
-    assert_eq!(played.report.connections.opened, 500);
+    assert_eq!((result.report.books.completed, result.report.books.failed), (500, 0));
+    assert_eq!(result.report.connections.opened, 500);
 }
 
-/// The server may have dealt with it.
+/// The server may have processed the request.
 #[test]
-fn what_would_do_harm_twice_is_not_asked_for_again() {
-    let played = sim::play(
+fn non_idempotent_request_is_not_retried() {
+    let result = sim::simulate(
         World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])),
-        config_of(2, 8, 3000, &[POST]),
+        closed_loop(2, 8, 3000, &[POST]),
     );
-    let lost = of_all(&played, Outcome::ClosedEarly);
+    let lost = outcome_count(&result, Outcome::ClosedEarly);
     assert!(lost > 300, "{lost}");
     assert_eq!(
-        (of_all(&played, Outcome::Ok), played.report.connections.asked_again),
+        (outcome_count(&result, Outcome::Ok), result.report.connections.asked_again),
         (3000 - lost, 0)
     );
 }
 
 /// An unannounced close is the server's failure.
 #[test]
-fn what_is_lost_behind_a_cut_is_lost() {
-    let played = sim::play(
+fn requests_lost_after_unannounced_close_fail() {
+    let result = sim::simulate(
         World::new(1, faulty(&[(Fault::CloseInBody, 0.1)])),
-        config_of(2, 8, 3000, &[GET]),
+        closed_loop(2, 8, 3000, &[GET]),
     );
-    assert!(of_all(&played, Outcome::ClosedEarly) > 300);
-    assert_eq!(played.report.connections.asked_again, 0);
+    assert!(outcome_count(&result, Outcome::ClosedEarly) > 300);
+    assert_eq!(result.report.connections.asked_again, 0);
 }
 
-/// A generator that is always woken late finds the response and the close together: the next
-/// request is queued between the two, and leaves on the next connection.
+/// A generator that always wakes late finds the response and the close together. The next request
+/// is queued between the two, and leaves on the next connection.
 #[test]
-fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
+fn unsent_request_moves_to_next_connection() {
     for requests in [&[GET][..], &[POST]] {
         let mut world = World::new(1, faulty(&[(Fault::QuietClose, 1.0)]));
         world.thefts = vec![Theft { at_ns: 0, for_ns: 1000, when: TheftTime::Asleep }; 10_000];
-        let played = sim::play(world, config_of(2, 1, 200, requests));
-        assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (200, 0));
-        assert_eq!((played.truth.requests, played.report.connections.opened), (200, 200));
+        let result = sim::simulate(world, closed_loop(2, 1, 200, requests));
+        assert_eq!((outcome_count(&result, Outcome::Ok), result.report.books.failed), (200, 0));
+        assert_eq!((result.truth.requests, result.report.connections.opened), (200, 200));
         assert!(
-            played.report.connection_failures.is_empty(),
+            result.report.connection_failures.is_empty(),
             "{:?}",
-            played.report.connection_failures
+            result.report.connection_failures
         );
     }
 }
 
-/// A server that answers the first request and reads no more: the second never leaves, and its
-/// time-out counts from where it was queued.
+/// The server answers the first request and then stops reading. The second request never leaves,
+/// and its time-out counts from when it was queued.
 #[test]
-fn request_that_cannot_leave_times_out() {
+fn unsent_request_times_out() {
     let mut model = faulty(&[]);
     model.reads = Some(1);
-    let mut config = config_of(2, 1, 20, &[POST]);
+    let mut config = closed_loop(2, 1, 20, &[POST]);
     config.policy.timeout_ns = 50 * MS;
     config.policy.first_byte_timeout_ns = Some(20 * MS);
-    let played = sim::play(World::new(1, model), config);
-    assert_eq!((of_all(&played, Outcome::Ok), of_all(&played, Outcome::Timeout)), (10, 10));
+    let result = sim::simulate(World::new(1, model), config);
+    assert_eq!(
+        (outcome_count(&result, Outcome::Ok), outcome_count(&result, Outcome::Timeout)),
+        (10, 10)
+    );
     // Bytes that never left do not count as sent.
-    assert_eq!(sent_bytes(&played), 10 * POST.len() as u64);
-    assert!(played.report.books.balance(), "{:?}", played.report.books);
-    let waits = ages(&played, Outcome::Timeout);
-    for at in [0.0, 1.0] {
-        assert!(world::off(waits.quantile(at), 50e6) < 0.002, "{:?}", waits.quantile(at));
+    assert_eq!(sent_bytes(&result), 10 * POST.len() as u64);
+    assert!(result.report.books.balance(), "{:?}", result.report.books);
+    let waits = ages(&result, Outcome::Timeout);
+    for quantile in [0.0, 1.0] {
+        assert!(
+            world::relative_error(waits.quantile(quantile), 50e6) < 0.002,
+            "{:?}",
+            waits.quantile(quantile)
+        );
     }
 }
 
-/// The oldest is overdue, and its connection is closed.
+/// The oldest request times out, and its connection is closed.
 #[test]
-fn pipeline_that_cannot_leave_times_out() {
+fn unsent_pipeline_times_out() {
     let mut model = faulty(&[]);
     model.reads = Some(1);
-    let mut config = config_of(3, 4, 300, &[GET]);
+    let mut config = closed_loop(3, 4, 300, &[GET]);
     config.policy.timeout_ns = 50 * MS;
-    let played = sim::play(World::new(1, model), config);
-    let [ok, overdue, cancelled] =
-        [Outcome::Ok, Outcome::Timeout, Outcome::Cancelled].map(|outcome| of_all(&played, outcome));
-    assert_eq!(ok + overdue + cancelled, 300);
-    assert!(ok > 100 && overdue > 20, "{ok} right, {overdue} overdue");
-    assert_eq!(played.report.connection_failures["timeout"], overdue);
+    let result = sim::simulate(World::new(1, model), config);
+    let [ok, timed_out, cancelled] = [Outcome::Ok, Outcome::Timeout, Outcome::Cancelled]
+        .map(|outcome| outcome_count(&result, outcome));
+    assert_eq!(ok + timed_out + cancelled, 300);
+    assert!(ok > 100 && timed_out > 20, "{ok} correct, {timed_out} timed out");
+    assert_eq!(result.report.connection_failures["timeout"], timed_out);
 }
 
-/// Bodies with the number of the request and something drawn: each number once, however often it
-/// was sent.
+/// Bodies contain the number of the request and a random value. Each number must arrive with one
+/// body, however often it was sent.
 #[test]
-fn request_that_is_asked_for_again_is_the_same() {
+fn retried_request_has_same_body() {
     let body =
         vec![RequestPart::Sequence, RequestPart::Bytes(Box::from(&b" "[..])), RequestPart::Uuid];
-    let mut config = config_of(4, 1, 2000, &[GET]);
+    let mut config = closed_loop(4, 1, 2000, &[GET]);
     config.protocol = Protocol::H2c;
     config.streams = 8;
-    config.traffic = Arc::new(Traffic::one(stream_request(body)));
+    config.traffic = Arc::new(Traffic::single(stream_request(body)));
     let model = faulty(&[(Fault::Refuse, 0.2), (Fault::GoAway, 0.01)]);
-    let played = sim::play(World::new(1, model), config);
-    assert_eq!((played.report.books.completed, played.report.books.failed), (2000, 0));
-    let retried = played.report.http2.as_ref().unwrap().retried;
+    let result = sim::simulate(World::new(1, model), config);
+    assert_eq!((result.report.books.completed, result.report.books.failed), (2000, 0));
+    let retried = result.report.http2.as_ref().unwrap().retried;
     assert!(retried > 300, "{retried}");
-    let numbers = played.truth.bodies.keys().map(|body| {
+    let numbers = result.truth.bodies.keys().map(|body| {
         let number = body.split(|byte| *byte == b' ').next().unwrap();
         std::str::from_utf8(number).unwrap().parse::<u64>().unwrap()
     });
@@ -401,10 +422,10 @@ fn request_that_is_asked_for_again_is_the_same() {
     assert_eq!(BTreeSet::from_iter(numbers), BTreeSet::from_iter(0..2000));
 }
 
-/// Nothing ever comes, and nothing is due for hours: who cuts the load short is heard all the same,
-/// and the drain is short.
+/// No response ever comes, and nothing is due for hours. A stop is still noticed, and the drain is
+/// short.
 #[test]
-fn load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
+fn stopped_load_ends_soon_with_requests_in_flight() {
     const HOUR: u64 = 3600 * SECOND;
     let mut config = world::config(4, &Arrivals::Closed, 2 * 3600);
     config.policy.timeout_ns = HOUR;
@@ -412,42 +433,44 @@ fn load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
     config.window.interval_ns = HOUR;
     config.window.drain_ns = HOUR;
     let mut turns = 0;
-    let played = sim::play_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
-        turns += 1;
-        if turns > 100 { Stop::Now(Instant(SECOND)) } else { Stop::No }
-    });
-    let ends = played.intervals.last().unwrap().end_ns;
-    // A hundred glances of 50 ms, a second of drain, and a glance each to notice.
-    assert!(ends < 7 * SECOND, "ended after {ends} ns");
-    assert_eq!((played.report.books.in_flight_at_end, at_end(&played).count()), (4, 4));
-    let longest = played.intervals.last().unwrap().longest_failure_ns;
-    assert!(world::off(at_end(&played).max(), longest as f64) < 0.002, "{longest} ns");
+    let result =
+        sim::simulate_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
+            turns += 1;
+            if turns > 100 { Stop::Now(Instant(SECOND)) } else { Stop::No }
+        });
+    let end_ns = result.intervals.last().unwrap().end_ns;
+    // A hundred sleeps of 50 ms, a second of drain, and a sleep each to notice.
+    assert!(end_ns < 7 * SECOND, "ended after {end_ns} ns");
+    assert_eq!((result.report.books.in_flight_at_end, at_end(&result).count()), (4, 4));
+    let longest = result.intervals.last().unwrap().longest_failure_ns;
+    assert!(world::relative_error(at_end(&result).max(), longest as f64) < 0.002, "{longest} ns");
 }
 
-/// Also when the window is over, and what waits is the drain.
+/// Also if the window is over and the load is in its drain.
 #[test]
-fn drain_is_cut_short_too() {
+fn stop_shortens_drain() {
     const HOUR: u64 = 3600 * SECOND;
     let mut config = world::config(4, &Arrivals::Closed, 1);
     config.policy.timeout_ns = HOUR;
     config.window.drain_ns = HOUR;
     let mut turns = 0;
-    let played = sim::play_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
-        turns += 1;
-        if turns > 100 { Stop::Now(Instant(3 * SECOND)) } else { Stop::No }
-    });
-    let ends = played.intervals.last().unwrap().end_ns;
-    assert!((SECOND..7 * SECOND).contains(&ends), "ended after {ends} ns");
-    assert_eq!(played.report.window_ns, (0, SECOND));
+    let result =
+        sim::simulate_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
+            turns += 1;
+            if turns > 100 { Stop::Now(Instant(3 * SECOND)) } else { Stop::No }
+        });
+    let end_ns = result.intervals.last().unwrap().end_ns;
+    assert!((SECOND..7 * SECOND).contains(&end_ns), "ended after {end_ns} ns");
+    assert_eq!(result.report.window_ns, (0, SECOND));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Closes of all kinds, in pipelines of requests of all kinds: the books balance, and nothing
-    /// is asked for again that must not be.
+    /// Closes of all kinds in pipelines of all kinds of requests: the books balance, and only
+    /// idempotent requests are retried.
     #[test]
-    fn books_balance_whatever_closes(
+    fn books_balance_with_closes_of_all_kinds(
         seed in any::<u64>(),
         connections in 1u32..6,
         pipeline in 1u32..12,
@@ -464,17 +487,17 @@ proptest! {
         model.service = ServiceTime::Exponential { mean_ns: 5e5 };
         let mut world = World::new(seed, model);
         world.net.cut = cut;
-        let mut config = config_of(connections, pipeline, 300, &[GET, POST, GET_CLOSE]);
+        let mut config = closed_loop(connections, pipeline, 300, &[GET, POST, GET_CLOSE]);
         if open {
-            let timed = world::config(1, &Arrivals::Poisson { rate: 2000.0 }, 1);
-            config.schedule = timed.schedule;
+            let open_loop = world::config(1, &Arrivals::Poisson { rate: 2000.0 }, 1);
+            config.schedule = open_loop.schedule;
         }
         config.policy.requests_per_connection = per_connection;
-        let played = sim::play(world, config);
-        let books = played.report.books;
+        let result = sim::simulate(world, config);
+        let books = result.report.books;
         prop_assert!(books.balance(), "{:?}", books);
         prop_assert_eq!((books.completed + books.failed, books.in_flight_at_end), (300, 0));
-        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&result, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), 300);
     }
 }
@@ -482,72 +505,83 @@ proptest! {
 const POST_EXPECT: &str =
     "POST / HTTP/1.1\r\nHost: sim\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok";
 
-fn expecting(expecting: Expecting) -> ServerModel {
+fn server_with(expecting: ExpectBehavior) -> ServerModel {
     ServerModel { expecting, ..faulty(&[]) }
 }
 
 #[test]
-fn expected_continue_is_waited_for() {
+fn body_waits_for_continue() {
     for pipeline in [1, 4] {
-        let config = config_of(4, pipeline, 40, &[POST_EXPECT]);
-        let played = sim::play(World::new(1, expecting(Expecting::Continue)), config);
-        assert_eq!((of_all(&played, Outcome::Ok), played.truth.early_bodies), (40, 0));
-        let continues = played.report.continues.unwrap();
+        let config = closed_loop(4, pipeline, 40, &[POST_EXPECT]);
+        let result = sim::simulate(World::new(1, server_with(ExpectBehavior::Continue)), config);
+        assert_eq!((outcome_count(&result, Outcome::Ok), result.truth.early_bodies), (40, 0));
+        let continues = result.report.continues.unwrap();
         assert_eq!((continues.asked, continues.continued, continues.wait.count()), (40, 40, 40));
         assert_eq!((continues.waited_in_vain, continues.answered_instead), (0, 0));
-        assert_eq!(played.report.connections.opened, 4);
+        assert_eq!(result.report.connections.opened, 4);
     }
 }
 
 #[test]
-fn body_is_sent_after_a_second_without_continue() {
-    let played =
-        sim::play(World::new(1, expecting(Expecting::Nothing)), config_of(1, 1, 3, &[POST_EXPECT]));
-    assert_eq!(of_all(&played, Outcome::Ok), 3);
-    let continues = played.report.continues.unwrap();
+fn body_is_sent_after_second_without_continue() {
+    let result = sim::simulate(
+        World::new(1, server_with(ExpectBehavior::Nothing)),
+        closed_loop(1, 1, 3, &[POST_EXPECT]),
+    );
+    assert_eq!(outcome_count(&result, Outcome::Ok), 3);
+    let continues = result.report.continues.unwrap();
     assert_eq!((continues.asked, continues.waited_in_vain, continues.continued), (3, 3, 0));
-    let (_, closes) = played.report.window_ns;
+    let (_, closes) = result.report.window_ns;
     assert!((3 * SECOND..4 * SECOND).contains(&closes), "{closes}");
 }
 
 #[test]
-fn final_response_instead_of_continue_ends_the_connection() {
-    let played =
-        sim::play(World::new(1, expecting(Expecting::Refuse)), config_of(2, 1, 10, &[POST_EXPECT]));
-    assert_eq!((of_all(&played, Outcome::UnexpectedStatus), played.truth.requests), (10, 0));
-    let continues = played.report.continues.unwrap();
+fn final_response_instead_of_continue_ends_connection() {
+    let result = sim::simulate(
+        World::new(1, server_with(ExpectBehavior::Refuse)),
+        closed_loop(2, 1, 10, &[POST_EXPECT]),
+    );
+    assert_eq!((outcome_count(&result, Outcome::UnexpectedStatus), result.truth.requests), (10, 0));
+    let continues = result.report.continues.unwrap();
     assert_eq!((continues.asked, continues.answered_instead, continues.refused), (10, 10, 10));
     assert_eq!(
-        (played.report.connections.opened, played.report.connections.closed_by_us),
+        (result.report.connections.opened, result.report.connections.closed_by_us),
         (10, 10)
     );
 }
 
-/// The server asked for the body, and answered before a byte of it could leave.
+/// The server asks for the body, and responds before a byte of it can leave.
 #[test]
-fn final_response_right_behind_continue_is_early() {
-    let played =
-        sim::play(World::new(1, expecting(Expecting::Both)), config_of(2, 1, 10, &[POST_EXPECT]));
-    assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (10, 0));
-    let continues = played.report.continues.unwrap();
+fn final_response_right_after_continue_is_early() {
+    let result = sim::simulate(
+        World::new(1, server_with(ExpectBehavior::Both)),
+        closed_loop(2, 1, 10, &[POST_EXPECT]),
+    );
+    assert_eq!((outcome_count(&result, Outcome::Ok), result.truth.requests), (10, 0));
+    let continues = result.report.continues.unwrap();
     assert_eq!((continues.asked, continues.continued, continues.answered_instead), (10, 0, 10));
-    let early = played.intervals.iter().filter_map(|i| i.answered_early.as_ref());
-    let early: Vec<(u64, u64)> = early.map(|of| (of.responses, of.unsent_bytes)).collect();
-    assert_eq!(early.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)), (10, 20));
+    let early = result.intervals.iter().filter_map(|i| i.answered_early.as_ref());
+    let early: Vec<(u64, u64)> = early.map(|early| (early.responses, early.unsent_bytes)).collect();
+    assert_eq!(
+        early.iter().fold((0, 0), |sum, early| (sum.0 + early.0, sum.1 + early.1)),
+        (10, 20)
+    );
 }
 
 #[test]
-fn request_without_expectation_sends_its_body_at_once() {
-    let played =
-        sim::play(World::new(1, expecting(Expecting::Continue)), config_of(1, 1, 3, &[POST]));
-    assert_eq!((of_all(&played, Outcome::Ok), played.report.continues), (3, None));
+fn request_without_expect_sends_body_immediately() {
+    let result = sim::simulate(
+        World::new(1, server_with(ExpectBehavior::Continue)),
+        closed_loop(1, 1, 3, &[POST]),
+    );
+    assert_eq!((outcome_count(&result, Outcome::Ok), result.report.continues), (3, None));
 }
 
 #[test]
-fn timeout_without_a_response_is_named_so() {
-    let mut config = config_of(1, 1, 4, &[GET]);
+fn timeout_without_response_counts_as_nothing() {
+    let mut config = closed_loop(1, 1, 4, &[GET]);
     config.policy.timeout_ns = 20 * MS;
-    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config);
-    assert_eq!(of_all(&played, Outcome::Timeout), 4);
-    assert_eq!((played.report.timeouts.nothing, played.report.timeouts.part_of_body), (4, 0));
+    let result = sim::simulate(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config);
+    assert_eq!(outcome_count(&result, Outcome::Timeout), 4);
+    assert_eq!((result.report.timeouts.nothing, result.report.timeouts.part_of_body), (4, 0));
 }

@@ -1,5 +1,5 @@
-//! Servers that ask for responses of the connection itself (PING, SETTINGS, …) for ever. What is
-//! queued for one that does not read is bounded; one that reads is answered.
+//! Servers that send control frames (PING, SETTINGS, …) forever. The queue of replies for a server
+//! that does not read must be bounded. A server that reads must get all replies.
 
 mod world;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::driver::{QueuedBytes, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
@@ -21,7 +21,7 @@ use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
 use world::{MS, SECOND};
 
-/// A frame of the server: kind, flags, stream, payload.
+/// Encodes a frame of the server: kind, flags, stream, payload.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 0, payload.len() as u8, kind, flags];
     bytes.extend(stream.to_be_bytes());
@@ -37,52 +37,53 @@ fn ping() -> Vec<u8> {
     frame(6, 0, 0, b"12345678")
 }
 
-/// When the kernel takes what is queued.
+/// Model of when the kernel takes queued bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
-    /// All of it, so many turns after it was handed over.
+    /// All of them, this many turns after the hand-over.
     After(u32),
-    /// Only the first so many bytes of a connection.
+    /// Only the first bytes of a connection, up to this number.
     Only(u64),
 }
 
-/// The server's action after its bytes are sent.
+/// Behaviour of the server after its output of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Then {
-    GoOn,
+enum AfterSend {
+    Continue,
     Close,
-    /// It says this too, each at its instant.
-    Wait(VecDeque<(u64, Vec<u8>)>),
+    /// Sends further output, each at its instant.
+    SendLater(VecDeque<(u64, Vec<u8>)>),
 }
 
-impl Then {
-    /// When it says something of its own accord.
-    fn next(&self) -> u64 {
-        let Then::Wait(later) = self else { return u64::MAX };
+impl AfterSend {
+    /// Returns when the server sends the next further output.
+    fn next_ns(&self) -> u64 {
+        let AfterSend::SendLater(later) = self else { return u64::MAX };
         later.front().map_or(u64::MAX, |(at, _)| *at)
     }
 
-    fn said_by(&mut self, now: u64) -> Vec<u8> {
-        let is_due = self.next() <= now;
-        let Then::Wait(later) = self else { return Vec::new() };
-        if is_due { later.pop_front().map_or(Vec::new(), |(_, says)| says) } else { Vec::new() }
+    /// Removes and returns the further output that is due at `now`.
+    fn take_due(&mut self, now: u64) -> Vec<u8> {
+        let is_due = self.next_ns() <= now;
+        let AfterSend::SendLater(later) = self else { return Vec::new() };
+        if is_due { later.pop_front().map_or(Vec::new(), |(_, output)| output) } else { Vec::new() }
     }
 }
 
-/// One connection to a server that says the same in every turn, or the same at the same instants,
-/// whatever it hears.
+/// A driver with one connection to a server that sends the same output in every turn, or given
+/// output at given instants, regardless of its input.
 #[derive(Debug)]
-struct Scripted {
+struct ScriptedServer {
     now: u64,
     kernel: Kernel,
-    says: Vec<u8>,
-    then: Then,
-    /// `None`: there is no connection.
+    output: Vec<u8>,
+    after_send: AfterSend,
+    /// `None`: no connection.
     connection: Option<Connection>,
     completions: Vec<(CompletionKind, Vec<u8>)>,
-    shown: Vec<u8>,
+    current: Vec<u8>,
     most_waiting: u64,
-    /// Everything that was sent, over all connections.
+    /// All bytes sent, over all connections.
     sent: Vec<u8>,
 }
 
@@ -90,33 +91,33 @@ struct Scripted {
 struct Connection {
     queued: u64,
     taken: u64,
-    /// Bytes that had been queued at the end of each turn.
+    /// Bytes queued at the end of each turn.
     ends: Vec<u64>,
-    /// SETTINGS have come.
-    greeted: bool,
-    /// Bytes whose handover has been reported.
+    /// Whether the server has sent SETTINGS.
+    has_sent_settings: bool,
+    /// Bytes whose hand-over was reported.
     reported: u64,
 }
 
-impl Scripted {
-    fn new(kernel: Kernel, says: Vec<u8>) -> Scripted {
-        let (completions, shown, sent) = (Vec::new(), Vec::new(), Vec::new());
-        let then = Then::GoOn;
-        Scripted {
+impl ScriptedServer {
+    fn new(kernel: Kernel, output: Vec<u8>) -> ScriptedServer {
+        let (completions, current, sent) = (Vec::new(), Vec::new(), Vec::new());
+        let after_send = AfterSend::Continue;
+        ScriptedServer {
             now: 0,
             kernel,
-            says,
-            then,
+            output,
+            after_send,
             connection: None,
             completions,
-            shown,
+            current,
             most_waiting: 0,
             sent,
         }
     }
 }
 
-impl Driver for Scripted {
+impl Driver for ScriptedServer {
     fn now(&self) -> Instant {
         Instant(self.now)
     }
@@ -127,7 +128,7 @@ impl Driver for Scripted {
     }
 
     fn send(&mut self, _: ConnId, bytes: &[u8]) {
-        let connection = self.connection.as_mut().expect("only open connections are sent on");
+        let connection = self.connection.as_mut().expect("the connection is open");
         connection.queued += bytes.len() as u64;
         self.most_waiting = self.most_waiting.max(connection.queued - connection.taken);
         self.sent.extend_from_slice(bytes);
@@ -138,31 +139,31 @@ impl Driver for Scripted {
         self.completions.clear();
     }
 
-    fn queued(&self, _: ConnId) -> Queued {
-        let connection = self.connection.as_ref().expect("only open connections are asked for");
-        Queued { taken: connection.taken, waiting: connection.queued - connection.taken }
+    fn queued_bytes(&self, _: ConnId) -> QueuedBytes {
+        let connection = self.connection.as_ref().expect("the connection is open");
+        QueuedBytes { taken: connection.taken, waiting: connection.queued - connection.taken }
     }
 
     fn sent_bytes(&self) -> u64 {
         0
     }
 
-    fn unsent(&self, _: ConnId) -> u64 {
+    fn unsent_bytes(&self, _: ConnId) -> u64 {
         0
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         let Some(connection) = &mut self.connection else { return };
-        // Nothing is handed over before what stands in front of it has left.
+        // Bytes are handed over only once all bytes before them have left.
         if connection.queued > connection.reported && connection.taken >= connection.reported {
             connection.reported = connection.queued;
-            handed(0, Instant(self.now));
+            on_handed_over(0, Instant(self.now));
         }
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         let entered = Instant(self.now);
-        self.flush(handed);
+        self.flush(on_handed_over);
         if let Some(connection) = &mut self.connection {
             connection.ends.push(connection.queued);
             connection.taken = match self.kernel {
@@ -172,23 +173,23 @@ impl Driver for Scripted {
                 Kernel::Only(most) => connection.queued.min(most),
             };
             if self.completions.is_empty() {
-                let mut bytes = self.says.clone();
-                bytes.extend(self.then.said_by(self.now));
-                if !std::mem::replace(&mut connection.greeted, true) {
+                let mut bytes = self.output.clone();
+                bytes.extend(self.after_send.take_due(self.now));
+                if !std::mem::replace(&mut connection.has_sent_settings, true) {
                     bytes.splice(0..0, settings());
                 }
                 if !bytes.is_empty() {
                     self.completions.push((CompletionKind::Received, bytes));
                 }
-                if self.then == Then::Close {
+                if self.after_send == AfterSend::Close {
                     self.completions.push((CompletionKind::Eof, Vec::new()));
                 }
             }
         }
-        // Where the server waits too, or is not there, nothing happens before the worker's own
-        // deadline.
-        let says_at = self.connection.as_ref().map_or(u64::MAX, |_| self.then.next());
-        let until = wait.until.0.min(says_at).max(self.now);
+        // Without output of the server, or without a connection, time advances to the deadline of
+        // the worker.
+        let output_ns = self.connection.as_ref().map_or(u64::MAX, |_| self.after_send.next_ns());
+        let until = wait.until.0.min(output_ns).max(self.now);
         self.now = if self.completions.is_empty() { until } else { self.now + MS };
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
@@ -197,16 +198,16 @@ impl Driver for Scripted {
         if self.completions.is_empty() {
             return None;
         }
-        let (what, bytes) = self.completions.remove(0);
-        self.shown = bytes;
-        Some(Completion { conn: 0, what, at: Instant(self.now) })
+        let (kind, bytes) = self.completions.remove(0);
+        self.current = bytes;
+        Some(Completion { conn: 0, kind, at: Instant(self.now) })
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.shown
+    fn received_bytes(&mut self) -> &mut [u8] {
+        &mut self.current
     }
 
-    fn tcp(&mut self, _: ConnId) -> Option<TcpCounters> {
+    fn tcp_counters(&mut self, _: ConnId) -> Option<TcpCounters> {
         None
     }
 
@@ -226,7 +227,7 @@ fn config() -> WorkerConfig {
             .into();
     let mut config = world::config(1, &Arrivals::Closed, 2);
     config.protocol = Protocol::H2c;
-    config.traffic = Arc::new(Traffic::one(CompiledRequest {
+    config.traffic = Arc::new(Traffic::single(CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed {
@@ -241,12 +242,12 @@ fn config() -> WorkerConfig {
     config
 }
 
-fn run(driver: &mut Scripted) -> WorkerReport {
+fn run(driver: &mut ScriptedServer) -> WorkerReport {
     run_with(driver, config())
 }
 
-/// A load of so many requests, however long they take.
-fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
+/// A load with a total number of requests, without a time limit.
+fn run_all(driver: &mut ScriptedServer, total: u64) -> WorkerReport {
     let mut config = config();
     config.total = Some(total);
     config.window.duration_ns = None;
@@ -255,7 +256,7 @@ fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
     report
 }
 
-fn run_with(driver: &mut Scripted, config: WorkerConfig) -> WorkerReport {
+fn run_with(driver: &mut ScriptedServer, config: WorkerConfig) -> WorkerReport {
     let mut worker = Worker::new(config);
     dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), |_| Stop::No, drop);
     let report = worker.report();
@@ -267,41 +268,42 @@ const FLOOD: &str = "control frames flood in while their answers wait unread (RF
 /// GOAWAY with ENHANCE_YOUR_CALM.
 const CALM: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
 
-fn assert_ended(kernel: Kernel, says: &[u8]) {
-    let mut driver = Scripted::new(kernel, says.to_vec());
+/// Asserts that this output of the server ends the connection as a protocol error.
+fn assert_flood_ends_connection(kernel: Kernel, output: &[u8]) {
+    let mut driver = ScriptedServer::new(kernel, output.to_vec());
     let report = run(&mut driver);
     let named = report.protocol_errors.get(FLOOD).copied().unwrap_or(0);
     assert!(named > 0, "{:?}", report.protocol_errors);
     assert!(
         driver.sent.windows(CALM.len()).any(|bytes| bytes == CALM),
-        "the reason is not sent to the server"
+        "GOAWAY with the reason was not sent"
     );
-    // Twice the bound, and on top the replies of one turn and the other queued frames.
-    let most = 2 * (limits::REPLY_BYTES + says.len() as u64) + 1000;
+    // Twice the bound, plus the replies of one turn and the other queued frames.
+    let most = 2 * (limits::REPLY_BYTES + output.len() as u64) + 1000;
     assert!(
         driver.most_waiting <= most,
-        "{} bytes waited, {most} at most may",
+        "{} bytes waited, at most {most} allowed",
         driver.most_waiting
     );
 }
 
 #[test]
-fn flood_of_pings_with_unread_answers_ends_the_connection() {
+fn ping_flood_with_unread_replies_ends_connection() {
     for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {
-        assert_ended(kernel, &ping().repeat(2000));
+        assert_flood_ends_connection(kernel, &ping().repeat(2000));
     }
 }
 
 #[test]
-fn so_does_a_flood_of_settings() {
-    assert_ended(Kernel::Only(100), &settings().repeat(4000));
+fn settings_flood_with_unread_replies_ends_connection() {
+    assert_flood_ends_connection(Kernel::Only(100), &settings().repeat(4000));
 }
 
-/// Far more than the bound in all, and never much of it at once.
+/// Far more than the bound in total, and little of it at one time.
 #[test]
-fn pings_whose_answers_leave_are_all_answered() {
+fn pings_with_read_replies_are_all_answered() {
     for turns in 0..4 {
-        let mut driver = Scripted::new(Kernel::After(turns), ping().repeat(1000));
+        let mut driver = ScriptedServer::new(Kernel::After(turns), ping().repeat(1000));
         let report = run(&mut driver);
         assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
         let ack = frame(6, 1, 0, b"12345678");
@@ -314,11 +316,11 @@ fn outcomes(report: &WorkerReport) -> Vec<(&str, u64)> {
     report.unanswered.ages.iter().map(|(outcome, ages)| (&outcome[..], ages.count())).collect()
 }
 
-/// The connection is not silent, but what is queued on it does not leave.
+/// The server is not silent, but the queued bytes do not leave.
 #[test]
-fn server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
+fn requests_time_out_if_server_pings_without_reading() {
     for kernel in [Kernel::Only(0), Kernel::Only(30)] {
-        let mut driver = Scripted::new(kernel, ping());
+        let mut driver = ScriptedServer::new(kernel, ping());
         let report = run_all(&mut driver, 5);
         assert_eq!(outcomes(&report), [("timeout", 5)]);
         assert_eq!(report.connection_failures["timeout"], 5);
@@ -327,39 +329,40 @@ fn server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
     }
 }
 
-/// However often it says so, and whatever else it says meanwhile.
+/// Repeated settings and other frames do not extend the time-out.
 #[test]
-fn server_that_pings_and_allows_no_stream_refuses_all() {
+fn server_with_pings_and_no_streams_refuses_all() {
     let none = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
-    let mut driver = Scripted::new(Kernel::After(0), [none, ping()].concat());
+    let mut driver = ScriptedServer::new(Kernel::After(0), [none, ping()].concat());
     let report = run_all(&mut driver, 3);
     assert_eq!(outcomes(&report), [("stream_refused", 3)]);
-    // The first connection is given up before anything is to be asked on it, and each of the others
+    // The first connection is given up before a request is assigned to it, and each of the others
     // with one request.
     assert_eq!(report.connection_failures["stream_refused"], 4);
     assert!((4 * SECOND..5 * SECOND).contains(&driver.now), "{}", driver.now);
 }
 
 #[test]
-fn server_that_allows_a_stream_for_a_moment_refuses_all() {
+fn server_allowing_streams_briefly_refuses_all() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
-    let mut driver = Scripted::new(Kernel::After(0), [one, none].concat());
+    let mut driver = ScriptedServer::new(Kernel::After(0), [one, none].concat());
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
 }
 
-/// A connection on which no stream is due meanwhile.
+/// No stream is due while the server allows none.
 #[test]
-fn server_that_bars_streams_now_and_then_keeps_its_connection() {
+fn temporary_stream_ban_keeps_connection() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
-    // The second bar begins later than the first may last, or is there when the first would have
-    // lasted too long.
+    // The second ban begins after the time-out of the first would have ended, or covers that
+    // instant.
     for (from, to) in [(3000, 3500), (300, 1200)] {
-        let answer = frame(1, 5, 1, &[0x88]);
-        let says = [(100, &none), (110, &one), (from, &none), (to, &one), (4100, &answer)];
-        let mut driver = Scripted::new(Kernel::After(0), Vec::new());
-        driver.then = Then::Wait(says.map(|(ms, says)| (ms * MS, says.clone())).into());
+        let response = frame(1, 5, 1, &[0x88]);
+        let output = [(100, &none), (110, &one), (from, &none), (to, &one), (4100, &response)];
+        let mut driver = ScriptedServer::new(Kernel::After(0), Vec::new());
+        driver.after_send =
+            AfterSend::SendLater(output.map(|(ms, output)| (ms * MS, output.clone())).into());
         let trace = Arrivals::Trace { file: String::new(), count: 1, sha256: String::new() };
-        let stripe = Stripe { worker: 0, of: 1 };
+        let stripe = Stripe { worker: 0, workers: 1 };
         let mut config = config();
         config.schedule = Schedule::new(&trace, &Arc::from([4 * SECOND]), 0, stripe);
         config.window.duration_ns = Some(6 * SECOND);
@@ -375,22 +378,22 @@ fn server_that_bars_streams_now_and_then_keeps_its_connection() {
 }
 
 #[test]
-fn server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
-    let mut driver = Scripted::new(Kernel::After(0), frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
-    driver.then = Then::Close;
+fn close_before_first_stream_is_tried_nine_times() {
+    let mut driver = ScriptedServer::new(Kernel::After(0), frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
+    driver.after_send = AfterSend::Close;
     let report = run_all(&mut driver, 2);
     assert_eq!(outcomes(&report), [("closed_early", 2)]);
-    // The first was there before the load was.
+    // The first connection was opened before the load.
     assert_eq!(report.connections.opened, 1 + 2 * (1 + u64::from(limits::RETRIES)));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// For any bytes that a server sends for ever without reading, and any amount that the kernel
-    /// takes for it.
+    /// For any frames that a server repeats without reading, and any number of bytes that the
+    /// kernel takes.
     #[test]
-    fn nothing_that_a_server_says_makes_the_queue_grow(
+    fn any_frames_without_reads_keep_queue_bounded(
         taken in 0u64..100_000,
         frames in proptest::collection::vec(prop_oneof![
             3 => Just(ping()),
@@ -405,13 +408,13 @@ proptest! {
         ], 1..20),
         times in 1usize..600,
     ) {
-        let says: Vec<u8> = frames.concat().repeat(times);
-        let mut driver = Scripted::new(Kernel::Only(taken), says.clone());
+        let output: Vec<u8> = frames.concat().repeat(times);
+        let mut driver = ScriptedServer::new(Kernel::Only(taken), output.clone());
         run(&mut driver);
-        // An answer is at most one and a half times as long as what brings it about, and what a
-        // request takes comes on top.
-        let most = 2 * (limits::REPLY_BYTES + 2 * says.len() as u64) + 100_000;
+        // A reply is at most 1.5 times as long as the frame that causes it. Requests need some more
+        // bytes.
+        let most = 2 * (limits::REPLY_BYTES + 2 * output.len() as u64) + 100_000;
         let waited = driver.most_waiting;
-        prop_assert!(waited <= most, "{} bytes waited, {} at most may", waited, most);
+        prop_assert!(waited <= most, "{} bytes waited, at most {} allowed", waited, most);
     }
 }

@@ -1,4 +1,5 @@
-//! The instrument over HTTP/2, graded against worlds whose truth is known.
+//! Compares measured times and counts over HTTP/2 with those of simulated worlds, where the truth
+//! is known.
 
 mod world;
 
@@ -21,9 +22,11 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::SharedFields;
 use proptest::prelude::*;
-use world::{MS, SECOND, ages, assert_exponential, at_end, count_outcomes, off, response};
+use world::{
+    MS, SECOND, ages, assert_exponential, at_end, count_outcomes, relative_error, response,
+};
 
-/// A load over HTTP/2 by prior knowledge.
+/// A load over HTTP/2 with prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConfig {
     WorkerConfig {
         protocol: Protocol::H2c,
@@ -33,9 +36,8 @@ fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> 
     }
 }
 
-/// The same in a closed loop, until so many requests have ended: everything is within the measured
-/// window.
-fn config_of(connections: u32, streams: u32, total: u64) -> WorkerConfig {
+/// The same in a closed loop with a total number of requests, all in the measured window.
+fn closed_loop(connections: u32, streams: u32, total: u64) -> WorkerConfig {
     let mut config = config(connections, streams, &Arrivals::Closed, 1);
     config.total = Some(total);
     config.window.duration_ns = None;
@@ -46,7 +48,7 @@ fn traffic(method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
     mix(1, method, body, expected)
 }
 
-/// Requests that differ in their paths.
+/// Traffic of requests that differ in their paths.
 fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
     let fields = |index: usize| -> Vec<(Vec<u8>, Vec<u8>)> {
         let path = format!("/{index}");
@@ -74,7 +76,7 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
         },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
-    Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))
+    Arc::new(Traffic::new(weighted).unwrap().with_shared_bytes(shared.table_bytes()))
 }
 
 fn fixed(ns: u64) -> ServerModel {
@@ -82,196 +84,195 @@ fn fixed(ns: u64) -> ServerModel {
 }
 
 fn faulty(faults: &[(Fault, f64)]) -> ServerModel {
-    let mut model = fixed(MS);
-    model.faults = faults.to_vec();
-    model
+    ServerModel { faults: faults.to_vec(), ..fixed(MS) }
 }
 
-fn fault_count(played: &SimulationResult, fault: Fault) -> u64 {
-    played.truth.faults.get(&fault).copied().unwrap_or(0)
+fn fault_count(result: &SimulationResult, fault: Fault) -> u64 {
+    result.truth.faults.get(&fault).copied().unwrap_or(0)
 }
 
-fn http2(played: &SimulationResult) -> &Http2Use {
-    played.report.http2.as_ref().expect("HTTP/2 was asked for")
+fn http2(result: &SimulationResult) -> &Http2Use {
+    result.report.http2.as_ref().expect("HTTP/2 was requested")
 }
 
-fn of_all(played: &SimulationResult, outcome: Outcome) -> u64 {
-    count_outcomes(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
+fn outcome_count(result: &SimulationResult, outcome: Outcome) -> u64 {
+    count_outcomes(result, &[Phase::Warmup, Phase::Measured, Phase::Drain]).get(outcome)
 }
 
-fn mean_in_flight(played: &SimulationResult, seconds: u64) -> f64 {
-    let measured = played.intervals.iter().filter(|i| i.phase == Phase::Measured);
+fn mean_in_flight(result: &SimulationResult, seconds: u64) -> f64 {
+    let measured = result.intervals.iter().filter(|i| i.phase == Phase::Measured);
     measured.map(|i| i.in_flight_ns).sum::<u64>() as f64 / (seconds * SECOND) as f64
 }
 
 #[test]
-fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
-    for (streams, granted, each) in
+fn in_flight_matches_requested_or_allowed_streams() {
+    for (streams, allowed, per_connection) in
         [(10, None, 10u32), (10, Some(4), 4), (3, Some(100), 3), (5, Some(1), 1)]
     {
-        let mut model = fixed(MS);
-        model.max_streams = granted;
-        let played = sim::play(World::new(1, model), config(8, streams, &Arrivals::Closed, 5));
-        let expected = 8.0 * f64::from(each);
-        let in_flight = mean_in_flight(&played, 5);
-        assert!((in_flight / expected - 1.0).abs() < 0.001, "{in_flight} against {expected}");
-        // Each takes 1 ms of service and two one-way delays of 10 µs.
-        let ok = count_outcomes(&played, &[Phase::Measured]).get(Outcome::Ok) as f64;
+        let model = ServerModel { max_streams: allowed, ..fixed(MS) };
+        let result = sim::simulate(World::new(1, model), config(8, streams, &Arrivals::Closed, 5));
+        let expected = 8.0 * f64::from(per_connection);
+        let in_flight = mean_in_flight(&result, 5);
+        assert!((in_flight / expected - 1.0).abs() < 0.001, "{in_flight}, expected {expected}");
+        // Each request takes 1 ms of service and two one-way delays of 10 µs.
+        let ok = count_outcomes(&result, &[Phase::Measured]).get(Outcome::Ok) as f64;
         let rate = expected * 5e9 / 1_020_000.0;
-        assert!((ok / rate - 1.0).abs() < 0.001, "{ok} against {rate}");
-        let used = http2(&played);
-        assert_eq!((used.streams_granted, used.streams_most), (granted, u64::from(each)));
+        assert!((ok / rate - 1.0).abs() < 0.001, "{ok}, expected {rate}");
+        let used = http2(&result);
+        assert_eq!((used.streams_granted, used.streams_most), (allowed, u64::from(per_connection)));
     }
 }
 
-/// Also after the server has sent connections away: what waits for a new one is no more than it
-/// will take.
+/// Assigned exchanges that wait for a new connection respect the known limit after GOAWAY.
 #[test]
-fn in_flight_are_no_more_than_granted_on_later_connections_either() {
+fn in_flight_stays_within_limit_after_reconnects() {
     let mut model = faulty(&[(Fault::GoAway, 0.002)]);
     model.max_streams = Some(4);
-    let played = sim::play(World::new(1, model), config(8, 10, &Arrivals::Closed, 5));
-    assert!(fault_count(&played, Fault::GoAway) > 50);
-    let in_flight = mean_in_flight(&played, 5);
+    let result = sim::simulate(World::new(1, model), config(8, 10, &Arrivals::Closed, 5));
+    assert!(fault_count(&result, Fault::GoAway) > 50);
+    let in_flight = mean_in_flight(&result, 5);
     assert!((31.5..=32.05).contains(&in_flight), "{in_flight}");
 }
 
 #[test]
-fn answers_may_overtake_each_other() {
+fn responses_on_streams_overtake_each_other() {
     let mean = 5e6;
     let model = ServerModel::new(ServiceTime::Exponential { mean_ns: mean }, Queue::PerConnection);
-    let played = sim::play(World::new(3, model), config(1, 50, &Arrivals::Closed, 60));
-    let response = response(&played);
+    let result = sim::simulate(World::new(3, model), config(1, 50, &Arrivals::Closed, 60));
+    let response = response(&result);
     assert!(response.count() > 500_000);
     for q in [0.25, 0.5, 0.9, 0.99] {
         let truth = -mean * (1.0f64 - q).ln() + 20_000.0;
         assert!(
-            off(response.quantile(q), truth) < 0.02,
-            "quantile {q}: {:?} against {truth}",
+            relative_error(response.quantile(q), truth) < 0.02,
+            "quantile {q}: {:?}, expected {truth}",
             response.quantile(q)
         );
     }
 }
 
-/// Poisson arrivals into one queue with exponential service: response times are exponential with
-/// mean 1/(μ − λ).
+/// Queueing test over HTTP/2: Poisson arrivals into one queue with exponential service (M/M/1).
+/// Response times are exponential with mean 1/(μ − λ).
 #[test]
-fn queueing_test_m_m_1_gives_the_exponential_it_must_over_streams() {
+fn mm1_response_times_are_exponential_over_streams() {
     let (lambda, mu) = (500.0, 800.0);
     let model = ServerModel::new(ServiceTime::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
     let mut world = World::new(3, model);
     world.net.delay_ns = 1;
-    let played = sim::play(world, config(20, 100, &Arrivals::Poisson { rate: lambda }, 1000));
-    assert_exponential(&response(&played), 1e9 / (mu - lambda));
+    let result = sim::simulate(world, config(20, 100, &Arrivals::Poisson { rate: lambda }, 1000));
+    assert_exponential(&response(&result), 1e9 / (mu - lambda));
 }
 
 #[test]
-fn servers_that_go_away_cost_no_request() {
+fn go_away_loses_no_request() {
     for seed in 0..10 {
         let mut world = World::new(seed, faulty(&[(Fault::GoAway, 0.02)]));
         world.net.cut = 0.3;
-        let played = sim::play(world, config_of(4, 8, 5000));
-        let books = played.report.books;
+        let result = sim::simulate(world, closed_loop(4, 8, 5000));
+        let books = result.report.books;
         assert_eq!(
             (books.scheduled, books.completed, books.failed),
             (5000, 5000, 0),
             "seed {seed}"
         );
-        let used = http2(&played);
+        let used = http2(&result);
         assert!(used.retried > 50, "seed {seed}: {} retried", used.retried);
-        let faults = fault_count(&played, Fault::GoAway);
+        let faults = fault_count(&result, Fault::GoAway);
         assert_eq!(used.received.go_aways["NO_ERROR"], faults, "seed {seed}");
         assert!(faults > 50, "seed {seed}");
-        assert_eq!(of_all(&played, Outcome::Ok), 5000);
-        // Nothing was dealt with twice.
-        assert_eq!(played.truth.requests, 5000, "seed {seed}");
-        assert!(played.report.connection_failures.is_empty());
+        assert_eq!(outcome_count(&result, Outcome::Ok), 5000);
+        // No request was processed twice.
+        assert_eq!(result.truth.requests, 5000, "seed {seed}");
+        assert!(result.report.connection_failures.is_empty());
     }
 }
 
-/// In an open loop a connection that has room may receive GOAWAY before an arrival uses it.
+/// In an open loop a connection with room may receive GOAWAY before an arrival uses it.
 #[test]
-fn servers_that_go_away_cost_no_arrival_either() {
+fn go_away_loses_no_arrival_in_open_loop() {
     for seed in 0..10 {
         let mut world = World::new(seed, faulty(&[(Fault::GoAway, 0.005)]));
         world.server.service = ServiceTime::Exponential { mean_ns: 20e6 };
-        let played = sim::play(world, config(4, 50, &Arrivals::Poisson { rate: 2000.0 }, 5));
-        let books = played.report.books;
+        let result = sim::simulate(world, config(4, 50, &Arrivals::Poisson { rate: 2000.0 }, 5));
+        let books = result.report.books;
         assert!(books.scheduled > 9000);
         assert_eq!((books.completed, books.failed), (books.scheduled, 0), "seed {seed}");
-        assert!(fault_count(&played, Fault::GoAway) > 30, "seed {seed}");
-        assert_eq!(played.truth.requests, books.scheduled, "seed {seed}");
+        assert!(fault_count(&result, Fault::GoAway) > 30, "seed {seed}");
+        assert_eq!(result.truth.requests, books.scheduled, "seed {seed}");
     }
 }
 
 #[test]
-fn refused_streams_are_asked_for_again() {
-    let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 0.2)])), config_of(4, 8, 5000));
-    let books = played.report.books;
+fn refused_streams_are_retried() {
+    let result =
+        sim::simulate(World::new(1, faulty(&[(Fault::Refuse, 0.2)])), closed_loop(4, 8, 5000));
+    let books = result.report.books;
     assert_eq!((books.completed, books.failed), (5000, 0));
-    let refused = fault_count(&played, Fault::Refuse);
+    let refused = fault_count(&result, Fault::Refuse);
     assert!(refused > 1000);
-    assert_eq!(http2(&played).retried, refused);
-    assert_eq!(http2(&played).received.resets["REFUSED_STREAM"], refused);
-    assert_eq!(played.truth.requests, 5000 + refused);
-    assert_eq!(played.report.connections.opened, 4);
+    assert_eq!(http2(&result).retried, refused);
+    assert_eq!(http2(&result).received.resets["REFUSED_STREAM"], refused);
+    assert_eq!(result.truth.requests, 5000 + refused);
+    assert_eq!(result.report.connections.opened, 4);
 }
 
 #[test]
-fn streams_that_are_refused_for_ever_end_as_that() {
-    let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 1.0)])), config_of(4, 8, 500));
-    assert_eq!(played.report.books.failed, 500);
-    assert_eq!(of_all(&played, Outcome::StreamRefused), 500);
-    assert_eq!(http2(&played).retried, 500 * u64::from(dyno_engine::limits::RETRIES));
+fn streams_refused_on_every_try_are_refused() {
+    let result =
+        sim::simulate(World::new(1, faulty(&[(Fault::Refuse, 1.0)])), closed_loop(4, 8, 500));
+    assert_eq!(result.report.books.failed, 500);
+    assert_eq!(outcome_count(&result, Outcome::StreamRefused), 500);
+    assert_eq!(http2(&result).retried, 500 * u64::from(dyno_engine::limits::RETRIES));
 }
 
 #[test]
-fn stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
-    let mut config = config_of(1, 8, 5000);
+fn stream_timeout_cancels_stream_and_keeps_connection() {
+    let mut config = closed_loop(1, 8, 5000);
     config.policy.timeout_ns = 50 * MS;
-    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = fault_count(&played, Fault::Silence);
+    let result = sim::simulate(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
+    let silent = fault_count(&result, Fault::Silence);
     assert!(silent > 20);
-    assert_eq!(of_all(&played, Outcome::Timeout), silent);
-    assert_eq!(of_all(&played, Outcome::Ok), 5000 - silent);
-    let used = http2(&played);
+    assert_eq!(outcome_count(&result, Outcome::Timeout), silent);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 5000 - silent);
+    let used = http2(&result);
     assert_eq!(used.sent.resets.get("CANCEL"), Some(&silent));
-    assert_eq!((played.report.connections.opened, used.connections), (1, 1));
-    assert!(played.report.connection_failures.is_empty());
-    assert_eq!(played.report.timeouts.nothing, silent);
+    assert_eq!((result.report.connections.opened, used.connections), (1, 1));
+    assert!(result.report.connection_failures.is_empty());
+    assert_eq!(result.report.timeouts.nothing, silent);
 }
 
-/// The simulated server sends no 100: each body follows after a second.
+/// The simulated server sends no 100 (Continue): each body is sent after a second.
 #[test]
-fn expected_continue_is_waited_for_on_streams() {
+fn stream_body_is_sent_after_wait_for_continue() {
     let plain = traffic("POST", b"body", b"Hello, World!");
     let message = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody";
     let expecting = CompiledRequest {
         template: Template::Fixed(Arc::from(&message[..])),
         ..plain.requests()[0].clone()
     };
-    let mut config = config_of(1, 2, 4);
-    config.traffic = Arc::new(Traffic::one(expecting).sharing(plain.shared_bytes()));
-    let played = sim::play(World::new(1, fixed(MS)), config);
-    assert_eq!(of_all(&played, Outcome::Ok), 4);
-    let continues = played.report.continues.unwrap();
+    let mut config = closed_loop(1, 2, 4);
+    config.traffic = Arc::new(Traffic::single(expecting).with_shared_bytes(plain.shared_bytes()));
+    let result = sim::simulate(World::new(1, fixed(MS)), config);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 4);
+    let continues = result.report.continues.unwrap();
     assert_eq!((continues.asked, continues.waited_in_vain), (4, 4));
-    assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(b"body".to_vec(), 4)]);
+    assert_eq!(result.truth.bodies.into_iter().collect::<Vec<_>>(), [(b"body".to_vec(), 4)]);
 }
 
-/// A connection that is used up is replaced, also if its last event is a time-out.
+/// A connection that has carried its share of requests is replaced even if its last event is a
+/// time-out.
 #[test]
-fn connection_that_is_used_up_is_replaced_after_a_time_out_too() {
+fn used_up_connection_is_replaced_after_timeout() {
     for faults in [&[(Fault::Silence, 0.2)][..], &[(Fault::Silence, 0.2), (Fault::GoAway, 0.05)]] {
-        let mut config = config_of(2, 3, 2000);
+        let mut config = closed_loop(2, 3, 2000);
         config.policy.timeout_ns = 20 * MS;
         config.policy.requests_per_connection = Some(7);
-        // A load that would never end fails instead.
+        // The window bounds a load that would not end: the test fails instead.
         config.window.duration_ns = Some(600 * SECOND);
-        let played = sim::play(World::new(1, faulty(faults)), config);
-        let books = played.report.books;
+        let result = sim::simulate(World::new(1, faulty(faults)), config);
+        let books = result.report.books;
         assert_eq!(books.completed + books.failed, 2000, "{books:?}");
-        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&result, &[Phase::Measured, Phase::Drain]);
         assert_eq!(
             outcomes.get(Outcome::Ok) + outcomes.get(Outcome::Timeout),
             2000,
@@ -281,65 +282,67 @@ fn connection_that_is_used_up_is_replaced_after_a_time_out_too() {
 }
 
 #[test]
-fn silent_stream_misses_its_first_byte_alone() {
-    let mut config = config_of(1, 8, 2000);
+fn first_byte_timeout_ends_only_its_stream() {
+    let mut config = closed_loop(1, 8, 2000);
     config.policy.first_byte_timeout_ns = Some(30 * MS);
-    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
-    let silent = fault_count(&played, Fault::Silence);
-    assert_eq!(of_all(&played, Outcome::TimeoutFirstByte), silent);
-    assert_eq!(of_all(&played, Outcome::Ok), 2000 - silent);
-    assert_eq!(played.report.connections.opened, 1);
+    let result = sim::simulate(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
+    let silent = fault_count(&result, Fault::Silence);
+    assert_eq!(outcome_count(&result, Outcome::TimeoutFirstByte), silent);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 2000 - silent);
+    assert_eq!(result.report.connections.opened, 1);
 }
 
-/// A window of 1,000 bytes is given back as soon as they have come: 10,000 take the first way and
-/// nine rounds of 20 µs.
+/// The server returns each window of 1,000 bytes as soon as the bytes arrive: 10,000 bytes take the
+/// first trip and nine round trips of 20 µs.
 #[test]
-fn windows_hold_requests_up_and_the_wait_is_recorded() {
+fn window_stalls_are_recorded() {
     let body: Vec<u8> = (0..10_000u32).map(|i| (i * 7) as u8).collect();
-    let mut model = fixed(MS);
-    model.request_window = 1000;
-    let mut config = config_of(2, 1, 1000);
+    let model = ServerModel { request_window: 1000, ..fixed(MS) };
+    let mut config = closed_loop(2, 1, 1000);
     config.traffic = traffic("POST", &body, b"Hello, World!");
-    let played = sim::play(World::new(1, model), config);
-    assert_eq!(of_all(&played, Outcome::Ok), 1000);
-    assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(body, 1000)]);
-    let stalls = Times::merge(played.intervals.iter().map(|i| &i.window_stall));
+    let result = sim::simulate(World::new(1, model), config);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 1000);
+    assert_eq!(result.truth.bodies.into_iter().collect::<Vec<_>>(), [(body, 1000)]);
+    let stalls = Times::merge(result.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 1000);
-    for at in [0.0, 0.5, 1.0] {
-        assert!(off(stalls.quantile(at), 180_000.0) < 0.002, "{:?}", stalls.quantile(at));
+    for quantile in [0.0, 0.5, 1.0] {
+        assert!(
+            relative_error(stalls.quantile(quantile), 180_000.0) < 0.002,
+            "{:?}",
+            stalls.quantile(quantile)
+        );
     }
 }
 
-/// Visitors with one connection each: the document, and its twelve resources over the streams there
-/// are.
+/// Visitors with one connection each load a document and its twelve resources over the allowed
+/// streams.
 #[test]
-fn page_takes_its_rounds_over_streams() {
-    for (streams, granted, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
-        let mut model = fixed(MS);
-        model.max_streams = granted;
+fn page_time_follows_stream_rounds() {
+    for (streams, allowed, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
+        let model = ServerModel { max_streams: allowed, ..fixed(MS) };
         let mut config = config(3, streams, &Arrivals::Closed, 2);
         config.traffic = mix(13, "GET", b"", b"Hello, World!");
         config.page_connections = Some(1);
-        let played = sim::play(World::new(1, model), config);
-        let pages = Times::merge(played.intervals.iter().map(|i| &i.page));
-        for at in [0.5, 1.0] {
+        let result = sim::simulate(World::new(1, model), config);
+        let pages = Times::merge(result.intervals.iter().map(|i| &i.page));
+        for quantile in [0.5, 1.0] {
             assert!(
-                off(pages.quantile(at), rounds * 1_020_000.0) < 0.002,
-                "{streams}, {granted:?}: {:?}",
-                pages.quantile(at)
+                relative_error(pages.quantile(quantile), rounds * 1_020_000.0) < 0.002,
+                "{streams}, {allowed:?}: {:?}",
+                pages.quantile(quantile)
             );
         }
-        assert!(played.report.books.balance());
-        assert_eq!(played.report.books.failed, 0);
+        assert!(result.report.books.balance());
+        assert_eq!(result.report.books.failed, 0);
     }
 }
 
 #[test]
-fn pages_go_on_whatever_fails() {
+fn pages_continue_after_failures_over_streams() {
     for seed in 0..50 {
         let mut model =
             ServerModel::new(ServiceTime::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
-        model.faults = Fault::OF_HTTP2.map(|fault| (fault, 0.004)).to_vec();
+        model.faults = Fault::HTTP2.map(|fault| (fault, 0.004)).to_vec();
         model.max_streams = Some(5);
         model.turn_away = 0.1;
         let mut world = World::new(seed, model);
@@ -349,10 +352,10 @@ fn pages_go_on_whatever_fails() {
         config.traffic = mix(8, "GET", b"", b"Hello, World!");
         config.page_connections = Some(1);
         config.policy.timeout_ns = SECOND / 10;
-        let played = sim::play(world, config);
-        assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
-        let pages = Times::merge(played.intervals.iter().map(|i| &i.page));
-        let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
+        let result = sim::simulate(world, config);
+        assert!(result.report.books.balance(), "seed {seed}: {:?}", result.report.books);
+        let pages = Times::merge(result.intervals.iter().map(|i| &i.page));
+        let failed: u64 = result.intervals.iter().map(|i| i.pages_failed).sum();
         assert!(
             pages.count() > 10 && failed > 0,
             "seed {seed}: {} pages, {failed} failed",
@@ -361,120 +364,114 @@ fn pages_go_on_whatever_fails() {
     }
 }
 
-/// A server that never opens a window is a stall that lasts until the time-out.
+/// A window that the server never opens is a stall until the time-out.
 #[test]
-fn what_windows_hold_up_until_a_time_out_is_recorded_too() {
-    let mut model = fixed(MS);
-    model.request_window = 0;
-    let mut config = config_of(1, 4, 40);
+fn window_stall_until_timeout_is_recorded() {
+    let model = ServerModel { request_window: 0, ..fixed(MS) };
+    let mut config = closed_loop(1, 4, 40);
     config.traffic = traffic("POST", b"a body", b"Hello, World!");
     config.policy.timeout_ns = 50 * MS;
-    let played = sim::play(World::new(1, model), config);
-    assert_eq!(of_all(&played, Outcome::Ok), 0);
-    let stalls = Times::merge(played.intervals.iter().map(|i| &i.window_stall));
+    let result = sim::simulate(World::new(1, model), config);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 0);
+    let stalls = Times::merge(result.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 40);
     assert!(stalls.min().unwrap() > 49 * MS, "{:?}", stalls.min());
 }
 
-/// Connections that are sent away at once are made anew, but not in an endless hurry.
+/// Connections that receive GOAWAY immediately are reopened, with back-off.
 #[test]
-fn connections_that_are_turned_away_are_made_anew() {
+fn connection_with_immediate_go_away_is_reopened() {
     let mut model = fixed(MS);
     model.turn_away = 0.5;
-    let mut config = config_of(4, 8, 2000);
+    let mut config = closed_loop(4, 8, 2000);
     config.policy.requests_per_connection = Some(20);
-    let played = sim::play(World::new(1, model.clone()), config.clone());
-    assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (2000, 0));
+    let result = sim::simulate(World::new(1, model.clone()), config.clone());
+    assert_eq!((outcome_count(&result, Outcome::Ok), result.report.books.failed), (2000, 0));
     model.turn_away = 1.0;
     config.window.duration_ns = Some(3 * SECOND);
-    let played = sim::play(World::new(1, model), config);
-    assert!(played.report.books.balance());
+    let result = sim::simulate(World::new(1, model), config);
+    assert!(result.report.books.balance());
     // Back-off: 4 slots, waits doubling from 1 ms to 100 ms.
-    let opened = played.report.connections.opened;
+    let opened = result.report.connections.opened;
     assert!((120..170).contains(&opened), "{opened}");
 }
 
-/// For ever, they are tries like any other: the ninth is the last.
+/// GOAWAY on every connection counts as a failed try: the ninth is the last.
 #[test]
-fn what_is_turned_away_on_every_try_is_refused() {
-    let mut model = fixed(MS);
-    model.turn_away = 1.0;
-    let played = sim::play(World::new(1, model), config_of(4, 8, 40));
-    let books = played.report.books;
+fn go_away_on_every_try_ends_as_refused() {
+    let model = ServerModel { turn_away: 1.0, ..fixed(MS) };
+    let result = sim::simulate(World::new(1, model), closed_loop(4, 8, 40));
+    let books = result.report.books;
     assert_eq!((books.failed, books.completed, books.balance()), (40, 0, true), "{books:?}");
-    assert_eq!(of_all(&played, Outcome::StreamRefused), 40);
-    assert_eq!(played.truth.requests, 0);
-    // One of each slot before the load, and nine for what it is given together: the last eight go
-    // to one slot.
-    assert_eq!(played.report.connections.opened, 4 + 4 * 9 + 9);
-    assert_eq!(http2(&played).retried, 0);
+    assert_eq!(outcome_count(&result, Outcome::StreamRefused), 40);
+    assert_eq!(result.truth.requests, 0);
+    // One connection per slot before the load, and nine for its assigned exchanges. The last eight
+    // requests go to one slot.
+    assert_eq!(result.report.connections.opened, 4 + 4 * 9 + 9);
+    assert_eq!(http2(&result).retried, 0);
 }
 
-/// Requests queued behind bytes that the server does not read never leave, and are overdue all the
-/// same.
+/// Requests queued after bytes that the server does not read never leave, and still time out.
 #[test]
-fn streams_that_cannot_leave_time_out() {
-    let mut model = fixed(MS);
-    model.reads = Some(1);
-    let mut config = config_of(1, 4, 20);
+fn unsent_streams_time_out() {
+    let model = ServerModel { reads: Some(1), ..fixed(MS) };
+    let mut config = closed_loop(1, 4, 20);
     config.policy.timeout_ns = 50 * MS;
-    let played = sim::play(World::new(1, model), config);
-    assert_eq!((of_all(&played, Outcome::Timeout), played.report.books.failed), (20, 20));
-    assert_eq!((played.truth.requests, played.report.connections.opened), (0, 5));
-    let waits = ages(&played, Outcome::Timeout);
+    let result = sim::simulate(World::new(1, model), config);
+    assert_eq!((outcome_count(&result, Outcome::Timeout), result.report.books.failed), (20, 20));
+    assert_eq!((result.truth.requests, result.report.connections.opened), (0, 5));
+    let waits = ages(&result, Outcome::Timeout);
     assert!(waits.min().unwrap() > 49 * MS, "{:?}", waits.min());
 }
 
-/// A server that allows no stream is as good as none: each connection is given up, and what waited
-/// for it has failed.
+/// Each connection to a server that allows no streams is given up, and its assigned requests fail.
 #[test]
-fn server_that_allows_no_stream_refuses_all() {
+fn server_without_streams_refuses_all() {
     for (streams, total) in [(1, 3), (8, 10)] {
-        let mut model = fixed(MS);
-        model.max_streams = Some(0);
-        let played = sim::play(World::new(1, model), config_of(2, streams, total));
-        let books = played.report.books;
+        let model = ServerModel { max_streams: Some(0), ..fixed(MS) };
+        let result = sim::simulate(World::new(1, model), closed_loop(2, streams, total));
+        let books = result.report.books;
         assert_eq!((books.failed, books.completed, books.balance()), (total, 0, true), "{books:?}");
-        assert_eq!(of_all(&played, Outcome::StreamRefused), total);
-        let failures = played.report.connection_failures["stream_refused"];
-        assert_eq!((failures, played.truth.requests), (played.report.connections.opened, 0));
+        assert_eq!(outcome_count(&result, Outcome::StreamRefused), total);
+        let failures = result.report.connection_failures["stream_refused"];
+        assert_eq!((failures, result.truth.requests), (result.report.connections.opened, 0));
     }
 }
 
 #[test]
-fn bodies_arrive_whole_however_they_are_cut_and_shared() {
+fn request_bodies_survive_splits_and_interleaving() {
     let body: Vec<u8> = (0..100_000u32).map(|i| (i * 31 / 7) as u8).collect();
     for seed in 0..5 {
         let mut world = World::new(seed, fixed(MS));
         world.net.cut = 0.8;
-        let mut config = config_of(2, 6, 200);
+        let mut config = closed_loop(2, 6, 200);
         config.traffic = traffic("POST", &body, b"Hello, World!");
-        let played = sim::play(world, config);
-        assert_eq!(of_all(&played, Outcome::Ok), 200);
-        assert_eq!(played.truth.bodies.get(&body), Some(&200));
-        assert_eq!(played.truth.bodies.len(), 1);
+        let result = sim::simulate(world, config);
+        assert_eq!(outcome_count(&result, Outcome::Ok), 200);
+        assert_eq!(result.truth.bodies.get(&body), Some(&200));
+        assert_eq!(result.truth.bodies.len(), 1);
     }
 }
 
-/// Answers that our own windows hold up come whole.
+/// Responses blocked by our own windows arrive completely.
 #[test]
-fn answers_larger_than_our_windows_are_read() {
-    let mut model = fixed(MS);
-    model.body = (0..200_000u32).map(|i| (i * 13) as u8).collect();
-    let mut config = config_of(2, 4, 200);
+fn responses_larger_than_windows_are_read() {
+    let model =
+        ServerModel { body: (0..200_000u32).map(|i| (i * 13) as u8).collect(), ..fixed(MS) };
+    let mut config = closed_loop(2, 4, 200);
     config.traffic = traffic("GET", b"", &model.body);
     config.http2.window_bits = 10;
     config.http2.connection_window_bits = 16;
     let mut world = World::new(1, model);
     world.net.cut = 0.3;
-    let played = sim::play(world, config);
-    assert_eq!(of_all(&played, Outcome::Ok), 200);
-    assert!(http2(&played).sent.frames["WINDOW_UPDATE"] > 200 * 190);
+    let result = sim::simulate(world, config);
+    assert_eq!(outcome_count(&result, Outcome::Ok), 200);
+    assert!(http2(&result).sent.frames["WINDOW_UPDATE"] > 200 * 190);
 }
 
 /// A fault of one stream affects no other stream.
 #[test]
-fn faults_of_streams_are_counted_exactly_as_they_were_made() {
+fn stream_fault_counts_match_injected_faults() {
     const FAULTS: [Fault; 7] = [
         Fault::Status,
         Fault::Body,
@@ -487,98 +484,95 @@ fn faults_of_streams_are_counted_exactly_as_they_were_made() {
     for seed in 0..10 {
         let mut world = World::new(seed, faulty(&FAULTS.map(|fault| (fault, 0.01))));
         world.net.cut = 0.3;
-        let mut config = config_of(4, 6, 8000);
+        let mut config = closed_loop(4, 6, 8000);
         config.policy.timeout_ns = 100 * MS;
-        let played = sim::play(world, config);
+        let result = sim::simulate(world, config);
         let mut failed = 0;
         for fault in FAULTS.into_iter().filter(|fault| fault.outcome() != Outcome::Ok) {
             assert_eq!(
-                of_all(&played, fault.outcome()),
-                fault_count(&played, fault),
+                outcome_count(&result, fault.outcome()),
+                fault_count(&result, fault),
                 "seed {seed}, {fault:?}"
             );
-            assert!(
-                fault_count(&played, fault) > 40,
-                "seed {seed}: too few of {fault:?} to prove anything"
-            );
-            failed += fault_count(&played, fault);
+            assert!(fault_count(&result, fault) > 40, "seed {seed}: too few of {fault:?}");
+            failed += fault_count(&result, fault);
         }
-        assert_eq!(of_all(&played, Outcome::Ok), 8000 - failed, "seed {seed}");
-        let used = http2(&played);
+        assert_eq!(outcome_count(&result, Outcome::Ok), 8000 - failed, "seed {seed}");
+        let used = http2(&result);
         assert_eq!(
             used.sent.resets["PROTOCOL_ERROR"],
-            fault_count(&played, Fault::Malformed),
+            fault_count(&result, Fault::Malformed),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["INTERNAL_ERROR"],
-            fault_count(&played, Fault::StreamReset),
+            fault_count(&result, Fault::StreamReset),
             "seed {seed}"
         );
         assert_eq!(
             used.received.resets["REFUSED_STREAM"],
-            fault_count(&played, Fault::Refuse),
+            fault_count(&result, Fault::Refuse),
             "seed {seed}"
         );
-        let go_aways = fault_count(&played, Fault::GoAway);
+        let go_aways = fault_count(&result, Fault::GoAway);
         assert_eq!(used.received.go_aways["NO_ERROR"], go_aways, "seed {seed}");
-        let refused = fault_count(&played, Fault::Refuse);
-        assert_eq!(played.truth.requests, 8000 + refused, "seed {seed}");
+        let refused = fault_count(&result, Fault::Refuse);
+        assert_eq!(result.truth.requests, 8000 + refused, "seed {seed}");
     }
 }
 
-/// With one stream on each connection, what happens to the connection happens to it alone.
+/// With one stream per connection, a failure of the connection affects one exchange.
 #[test]
-fn faults_of_connections_are_counted_exactly_as_they_were_made() {
+fn connection_fault_counts_match_injected_faults() {
     const FAULTS: [Fault; 3] = [Fault::Reset, Fault::CloseInBody, Fault::Garbage];
     for seed in 0..10 {
         let mut world = World::new(seed, faulty(&FAULTS.map(|fault| (fault, 0.01))));
         world.net.cut = 0.3;
-        let played = sim::play(world, config_of(8, 1, 8000));
+        let result = sim::simulate(world, closed_loop(8, 1, 8000));
         for fault in FAULTS {
             assert_eq!(
-                of_all(&played, fault.outcome()),
-                fault_count(&played, fault),
+                outcome_count(&result, fault.outcome()),
+                fault_count(&result, fault),
                 "seed {seed}, {fault:?}"
             );
-            assert!(fault_count(&played, fault) > 40, "seed {seed}");
+            assert!(fault_count(&result, fault) > 40, "seed {seed}");
         }
-        assert_eq!(played.truth.requests, 8000, "seed {seed}");
+        assert_eq!(result.truth.requests, 8000, "seed {seed}");
     }
 }
 
-/// A reset takes all streams of its connection, and those of no other.
+/// A reset ends all streams of its connection, and no others.
 #[test]
-fn connection_that_breaks_takes_its_streams() {
-    let played =
-        sim::play(World::new(1, faulty(&[(Fault::Reset, 0.002)])), config_of(4, 10, 10_000));
-    let lost = of_all(&played, Outcome::Reset);
-    // A connection that is to be reset may draw another reset before that.
-    let resets = played.report.connection_failures["reset"];
-    assert!(resets > 5 && resets <= fault_count(&played, Fault::Reset));
+fn connection_reset_fails_only_its_streams() {
+    let result =
+        sim::simulate(World::new(1, faulty(&[(Fault::Reset, 0.002)])), closed_loop(4, 10, 10_000));
+    let lost = outcome_count(&result, Outcome::Reset);
+    // A connection may draw a second reset before the first takes effect.
+    let resets = result.report.connection_failures["reset"];
+    assert!(resets > 5 && resets <= fault_count(&result, Fault::Reset));
     assert!(lost > resets && lost <= 10 * resets, "{lost} lost by {resets}");
-    assert_eq!(of_all(&played, Outcome::Ok), 10_000 - lost);
-    // The last ones need not be made anew.
-    let opened = played.report.connections.opened;
+    assert_eq!(outcome_count(&result, Outcome::Ok), 10_000 - lost);
+    // The last connections need not be reopened.
+    let opened = result.report.connections.opened;
     assert!((resets..=4 + resets).contains(&opened), "{opened} for {resets}");
 }
 
-/// Whether the intervals follow each other from the load's beginning.
-fn is_without_gaps(played: &SimulationResult) -> bool {
-    let ends = std::iter::once(0).chain(played.intervals.iter().map(|interval| interval.end_ns));
-    ends.zip(&played.intervals).all(|(end, next)| next.start_ns == end)
+/// Whether the intervals are contiguous from the beginning of the load.
+fn is_contiguous(result: &SimulationResult) -> bool {
+    let ends_ns = std::iter::once(0).chain(result.intervals.iter().map(|interval| interval.end_ns));
+    ends_ns.zip(&result.intervals).all(|(end, next)| next.start_ns == end)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// The books balance in every world of HTTP/2, and nothing the server did is missing from them.
+    /// The books balance in every world with HTTP/2, and contain everything that the server did.
     #[test]
     fn books_balance_for_every_seed(
         seed in any::<u64>(),
         connections in 1u32..12,
         streams in 1u32..9,
-        granted in proptest::option::of(1u32..9),
+        allowed in proptest::option::of(1u32..9),
         arrivals in prop_oneof![
             Just(Arrivals::Closed),
             (10.0f64..3000.0).prop_map(|rate| Arrivals::Constant { rate }),
@@ -598,9 +592,9 @@ proptest! {
         let queue = if single { Queue::Single } else { Queue::PerConnection };
         let service = ServiceTime::Exponential { mean_ns: service_us as f64 * 1e3 };
         let mut model = ServerModel::new(service, queue);
-        model.faults = Fault::OF_HTTP2.map(|f| (f, odds)).to_vec();
+        model.faults = Fault::HTTP2.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
-        model.max_streams = granted;
+        model.max_streams = allowed;
         model.request_window = windows.0;
         model.turn_away = refuse / 2.0;
         model.body = vec![b'b'; sizes.1];
@@ -616,27 +610,28 @@ proptest! {
         let mut world = World::new(seed, model);
         world.net = Net { delay_ns: 20_000, cut, refuse };
         world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: TheftTime::Working });
-        let played = sim::play(world, config);
-        let books = played.report.books;
+        let result = sim::simulate(world, config);
+        let books = result.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&result, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
-        prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
-        let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
-        prop_assert!(http2(&played).streams_most <= most);
-        // A request that waits for ever would be a gap. Time-outs end requests in flight, and the
-        // others find connections.
+        prop_assert_eq!(at_end(&result).count(), books.in_flight_at_end);
+        let most = u64::from(streams.min(allowed.unwrap_or(u32::MAX)));
+        prop_assert!(http2(&result).streams_most <= most);
+        // No request waits forever: time-outs end requests in flight, and assigned requests find
+        // connections.
         prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);
-        for body in played.truth.bodies.keys() {
+        for body in result.truth.bodies.keys() {
             prop_assert_eq!(body.len(), sizes.0);
         }
-        prop_assert!(is_without_gaps(&played), "{:?}", played.intervals);
+        prop_assert!(is_contiguous(&result), "{:?}", result.intervals);
     }
 
-    /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
+    /// A worker that learns late of the end of the window, as it does over threads, loses no
+    /// exchange.
     #[test]
-    fn books_balance_when_a_load_is_cut_late(
+    fn books_balance_when_window_ends_late(
         seed in any::<u64>(),
         turns in 1u32..400,
         at_ms in 0u64..400,
@@ -648,51 +643,51 @@ proptest! {
         let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
         let mut config = config(3, 4, &arrivals, 2);
         config.window.warmup_ns = warmup_ms * MS;
-        let mut left = turns;
-        let played = sim::play_until(World::new(seed, model), config, || {
-            left = left.saturating_sub(1);
-            if left == 0 { Stop::At(Instant(at_ms * MS)) } else { Stop::No }
+        let mut turns_left = turns;
+        let result = sim::simulate_until(World::new(seed, model), config, || {
+            turns_left = turns_left.saturating_sub(1);
+            if turns_left == 0 { Stop::At(Instant(at_ms * MS)) } else { Stop::No }
         });
-        let books = played.report.books;
+        let books = result.report.books;
         prop_assert!(books.balance(), "{:?}", books);
-        let outcomes = count_outcomes(&played, &[Phase::Measured, Phase::Drain]);
+        let outcomes = count_outcomes(&result, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(outcomes.get(Outcome::Ok), outcomes.total());
     }
 
-    /// The same seed gives the same run, to the last bucket.
+    /// The same seed gives the same intervals, to the last bucket.
     #[test]
-    fn run_is_a_function_of_its_seed(seed in any::<u64>()) {
-        let play = || {
+    fn same_seed_gives_same_run(seed in any::<u64>()) {
+        let simulate = || {
             let service = ServiceTime::Exponential { mean_ns: 2e6 };
             let mut model = ServerModel::new(service, Queue::PerConnection);
-            model.faults = Fault::OF_HTTP2.map(|f| (f, 0.02)).to_vec();
+            model.faults = Fault::HTTP2.map(|f| (f, 0.02)).to_vec();
             let mut world = World::new(seed, model);
             world.net.cut = 0.5;
             let mut config = config(3, 4, &Arrivals::Poisson { rate: 300.0 }, 1);
             config.policy.timeout_ns = 100 * MS;
-            sim::play(world, config).intervals
+            sim::simulate(world, config).intervals
         };
-        prop_assert_eq!(play(), play());
+        prop_assert_eq!(simulate(), simulate());
     }
 }
 
-/// Streams, like requests of HTTP/1.1, are opened in the own slices alone; the connections stay.
+/// Streams, like HTTP/1.1 requests, are opened only in the own slices. The connections stay open.
 #[test]
-fn load_that_alternates_opens_streams_in_its_slices() {
-    let slices = Slices { length_ns: 40 * MS, of: 2, own: 1, seed: 3 };
+fn sliced_load_opens_streams_only_in_its_slices() {
+    let slices = Slices { length_ns: 40 * MS, loads: 2, index: 1, seed: 3 };
     let mut config = config(4, 8, &Arrivals::Closed, 1);
     config.schedule = Schedule::Sliced(slices);
     config.window.interval_ns = 10 * MS;
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
-    let played = sim::play(World::new(1, model), config);
+    let result = sim::simulate(World::new(1, model), config);
     let own = slices.slices_between(0, 2 * SECOND);
     let is_own = |from: u64| own.iter().any(|(start, end)| (*start..*end).contains(&from));
-    let within = played.intervals.iter().filter(|i| i.phase != Phase::Drain);
+    let intervals = result.intervals.iter().filter(|i| i.phase != Phase::Drain);
     let (inside, outside): (Vec<_>, Vec<_>) =
-        within.partition(|interval| is_own(interval.start_ns));
+        intervals.partition(|interval| is_own(interval.start_ns));
     assert!(outside.iter().all(|interval| interval.started == 0));
     assert!(inside.iter().map(|interval| interval.started).sum::<u64>() > 1_000);
-    assert!(played.report.books.balance(), "{:?}", played.report.books);
-    assert_eq!(played.report.connections.opened, 4);
+    assert!(result.report.books.balance(), "{:?}", result.report.books);
+    assert_eq!(result.report.connections.opened, 4);
 }

@@ -1,8 +1,9 @@
-//! The null responder: the smallest correct server for the hello contract, one thread, epoll. Its
-//! throughput under dyno is the ceiling of this machine and this generator.
+//! The null responder: a minimal correct server for the hello contract, with one thread over epoll.
+//! Its throughput under dyno is the ceiling of the machine and the generator.
 //!
-//! On one port it speaks HTTP/1.1, and HTTP/2 if a connection begins with that preface. `talk`
-//! answers bytes with bytes, `pieces` cuts those into writes, and this module uses the sockets.
+//! One port serves HTTP/1.1 and, on connections that begin with its preface, HTTP/2. `connection`
+//! turns requests into responses, `pieces` splits those into writes, and this module handles the
+//! sockets.
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -14,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 pub use connection::Content;
-use connection::{H2Server, PreparedAnswers, receive};
+use connection::{H2Server, PreparedResponses, receive};
 use dyno_wire::server_protocol::ServerProtocol;
 use pieces::pieces;
 use rustix::buffer::spare_capacity;
@@ -22,36 +23,38 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 
+/// Event data of the listening socket.
 const LISTENER: u64 = u64::MAX;
 
-/// How answers of HTTP/2 are handed to the kernel. HTTP/1.1 is always `Batch`.
+/// How HTTP/2 responses are handed to the kernel. HTTP/1.1 always uses `Batch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// All responses to what one read brought in one write. Each consists of HEADERS and DATA.
+    /// One write for all responses to the requests of one read. A response consists of HEADERS and
+    /// DATA.
     #[default]
     Batch,
-    /// Each response in a write of its own. It consists of three frames: HEADERS, DATA, and an
-    /// empty DATA at the end.
+    /// One write per response, which consists of three frames: HEADERS, DATA, and an empty DATA at
+    /// the end.
     Response,
-    /// Each frame in a write of its own. The frames are those of `Response`, so that the two differ
-    /// in nothing else.
+    /// One write per frame. The frames are those of `Response`, so that only the writes differ.
     Frame,
 }
 
 impl Writes {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Writes; 3] = [Writes::Batch, Writes::Response, Writes::Frame];
 }
 
+/// A client connection.
 struct Conn {
     stream: TcpStream,
-    talk: ServerProtocol<H2Server>,
+    protocol: ServerProtocol<H2Server>,
     out: Vec<u8>,
 }
 
 /// Reserves a port of 127.0.0.1 without listening on it, until the process ends. The kernel refuses
 /// every connection, and no other process can listen there.
-pub fn hold_closed(port: u16) -> io::Result<()> {
+pub fn reserve_port(port: u16) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
     loop {
@@ -59,21 +62,20 @@ pub fn hold_closed(port: u16) -> io::Result<()> {
     }
 }
 
-/// Serves on a port of 127.0.0.1 until the process ends. `to_all`: what is answered to everything,
-/// instead of the hello contract's answers. `work`: rounds of a loop that each response takes
-/// besides, about a nanosecond each.
+/// Serves on a port of 127.0.0.1 until the process ends. `content`: response to every request,
+/// instead of those of the hello contract. `work`: rounds of a loop per response, about a
+/// nanosecond each.
 ///
-/// # Errors
-/// The port is taken; or `to_all` is too long, or its type no line.
-pub fn serve(port: u16, writes: Writes, to_all: Option<&Content>, work: u32) -> io::Result<()> {
-    to_all.map_or(Ok(()), check)?;
+/// The port is in use, `content` is too long, or its type is not one line.
+pub fn serve(port: u16, writes: Writes, content: Option<&Content>, work: u32) -> io::Result<()> {
+    content.map_or(Ok(()), check)?;
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
-    // Listening again makes the queue of new connections longer than the standard library does.
+    // A second `listen` makes the queue of new connections longer than the standard library does.
     rustix::net::listen(&listener, limits::BACKLOG)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let answers = PreparedAnswers::new(writes, to_all, work);
+    let responses = PreparedResponses::new(writes, content, work);
     let mut conns: Vec<Option<Conn>> = Vec::new();
     let mut events = Vec::with_capacity(limits::EVENTS);
     let mut buffer = vec![0; limits::READ_BYTES];
@@ -85,20 +87,21 @@ pub fn serve(port: u16, writes: Writes, to_all: Option<&Content>, work: u32) -> 
                 continue;
             }
             let slot = &mut conns[event.data.u64() as usize];
-            let goes_on = slot
-                .as_mut()
-                .is_some_and(|conn| answer(conn, &answers, writes, &mut buffer).unwrap_or(false));
-            if !goes_on {
+            let stays_open = slot.as_mut().is_some_and(|conn| {
+                serve_read(conn, &responses, writes, &mut buffer).unwrap_or(false)
+            });
+            if !stays_open {
                 *slot = None;
             }
         }
     }
 }
 
+/// Checks the length and type of custom content.
 fn check(content: &Content) -> io::Result<()> {
-    let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    let invalid = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     if content.body.len() > limits::CONTENT_BYTES {
-        return wrong(format!(
+        return invalid(format!(
             "the response has {} bytes, and at most {} are allowed",
             content.body.len(),
             limits::CONTENT_BYTES
@@ -107,12 +110,12 @@ fn check(content: &Content) -> io::Result<()> {
     if content.media.is_empty()
         || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii())
     {
-        return wrong(format!("{:?}: must be a Content-Type", content.media));
+        return invalid(format!("{:?}: must be a Content-Type", content.media));
     }
     Ok(())
 }
 
-/// Waits until something can be read. A signal ends the wait with nothing.
+/// Waits until a socket is readable. A signal ends the wait without events.
 fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
     match epoll::wait(epoll, spare_capacity(events), None) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -120,6 +123,7 @@ fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
     }
 }
 
+/// Accepts all waiting connections.
 fn accept(
     listener: &TcpListener,
     epoll: &OwnedFd,
@@ -129,26 +133,28 @@ fn accept(
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            // The peer has gone, or there is no descriptor left: the others are still to be served.
+            // The peer has closed, or no descriptor is left: the other connections must still be
+            // served.
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
-        // Written bytes leave at once: only the writes decide the number of segments per response.
+        // Bytes leave with each write, so only the writes determine the number of segments per
+        // response.
         stream.set_nodelay(true)?;
-        // A descriptor's number is a slot that is free.
+        // Slots are indexed by descriptor: its number is unique among open connections.
         let index = stream.as_raw_fd() as usize;
         if conns.len() <= index {
             conns.resize_with(index + 1, || None);
         }
         epoll::add(epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
-        conns[index] = Some(Conn { stream, talk: ServerProtocol::default(), out: Vec::new() });
+        conns[index] = Some(Conn { stream, protocol: ServerProtocol::default(), out: Vec::new() });
     }
 }
 
-/// Reads once and answers everything that is complete. Returns whether the connection goes on.
-fn answer(
+/// Reads once and responds to all complete requests. Returns whether the connection stays open.
+fn serve_read(
     conn: &mut Conn,
-    answers: &PreparedAnswers,
+    responses: &PreparedResponses,
     writes: Writes,
     buffer: &mut [u8],
 ) -> io::Result<bool> {
@@ -158,17 +164,17 @@ fn answer(
         Err(error) => return Ok(error.kind() == io::ErrorKind::WouldBlock),
     };
     conn.out.clear();
-    let goes_on = receive(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
-    if writes == Writes::Batch || !matches!(conn.talk, ServerProtocol::H2(_)) {
+    let stays_open = receive(&mut conn.protocol, &buffer[..n], responses, &mut conn.out);
+    if writes == Writes::Batch || !matches!(conn.protocol, ServerProtocol::H2(_)) {
         write_all(&mut conn.stream, &conn.out)?;
     } else {
         pieces(&conn.out, writes).try_for_each(|piece| write_all(&mut conn.stream, piece))?;
     }
-    Ok(goes_on)
+    Ok(stays_open)
 }
 
-/// Answers are small and clients read them: a full socket means a client that has stopped, so
-/// waiting is right.
+/// Writes all bytes, waiting while the socket is full. Responses are small, so a full socket means
+/// that the client has stopped reading.
 fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {

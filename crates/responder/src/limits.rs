@@ -1,14 +1,14 @@
-//! Every bound of the responder, and what happens on reaching it.
+//! All limits of the responder, with what happens when each is reached.
 
-/// New connections that wait to be accepted. The kernel answers more with a retry of their own.
+/// Most new connections that wait to be accepted. The clients of further ones retry their SYN.
 pub const BACKLOG: i32 = 4096;
 
-/// Size of the one buffer that is read into. More is read in the next turn.
+/// Size of the read buffer. Further bytes are read in the next turn.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Events taken from one `epoll_wait`. More wait for the next turn.
+/// Most events taken from one `epoll_wait`. Further events wait for the next turn.
 pub const EVENTS: usize = 1024;
 
-/// The longest answer that the responder can be given: answers of HTTP/2 do not wait for windows. A
-/// longer one is refused at its start.
+/// Longest body of custom content, because HTTP/2 responses do not wait for flow-control windows. A
+/// longer one is rejected at startup.
 pub const CONTENT_BYTES: usize = 1024;

@@ -1,41 +1,42 @@
-//! Cuts the output of HTTP/2 into writes.
+//! Splits HTTP/2 output into pieces that get one write each.
 
 use dyno_wire::h2::frame::{FrameHeader, HEADER_BYTES, Kind, flag};
 
 use crate::Writes;
 
-/// The pieces of `out` that get one write each. `out` consists of whole frames.
+/// Returns the pieces of `out` that get one write each. `out` consists of complete frames.
 pub(crate) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> {
     let mut rest = out;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let (piece, after) = rest.split_at(length(rest, writes));
+        let (piece, after) = rest.split_at(first_piece_bytes(rest, writes));
         rest = after;
         Some(piece)
     })
 }
 
-/// Length of the first piece.
-fn length(out: &[u8], writes: Writes) -> usize {
+/// Returns the length of the first piece.
+fn first_piece_bytes(out: &[u8], writes: Writes) -> usize {
     let mut end = 0;
     while let Some(header) = out[end..].first_chunk().map(FrameHeader::parse) {
         end += HEADER_BYTES + header.length as usize;
-        let is_over = match writes {
+        let ends_piece = match writes {
             Writes::Batch => false,
-            Writes::Response => ends_answer(&header),
+            Writes::Response => ends_response(&header),
             Writes::Frame => true,
         };
-        if is_over {
+        if ends_piece {
             break;
         }
     }
     end
 }
 
-fn ends_answer(header: &FrameHeader) -> bool {
-    // The same bit of SETTINGS and PING says that they are acknowledgements.
+/// Whether a frame is the last one of a response.
+fn ends_response(header: &FrameHeader) -> bool {
+    // In SETTINGS and PING the same bit means ACK.
     matches!(header.kind, Kind::Headers | Kind::Data) && header.has(flag::END_STREAM)
 }
 
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_cut_where_it_is_asked_to_be() {
+    fn output_is_split_by_write_mode() {
         let mut out = Vec::new();
         frame::put_header(Kind::Settings, flag::ACK, 0, 0, &mut out);
         for stream in [1, 3] {

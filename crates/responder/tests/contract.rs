@@ -1,4 +1,4 @@
-//! The null responder over real sockets, asked by a client that blocks.
+//! Tests of the null responder over real sockets, with a blocking client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -29,18 +29,18 @@ fn serve(writes: Writes) -> SocketAddr {
     let addr = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
     let server = std::thread::spawn(move || dyno_responder::serve(addr.port(), writes, None, 0));
     while TcpStream::connect(addr).is_err() {
-        assert!(!server.is_finished(), "it could not listen: {:?}", server.join());
+        assert!(!server.is_finished(), "the responder failed to listen: {:?}", server.join());
         std::thread::sleep(Duration::from_millis(5));
     }
     addr
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Answer {
+struct Response {
     status: u16,
     length: Option<String>,
     body: Vec<u8>,
-    done: bool,
+    is_complete: bool,
 }
 
 fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -49,17 +49,21 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         .to_vec()
 }
 
-/// Asks for everything on one connection, as many at once as there is room for, and waits for all
-/// answers.
-fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
+/// Sends all requests on one connection, as many at a time as it has room for. Returns the
+/// responses.
+fn send_requests(
+    addr: SocketAddr,
+    settings: ClientSettings,
+    requests: &[(&str, &str, Vec<u8>)],
+) -> Vec<Response> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let (mut out, mut counts) = (Vec::new(), FrameCounts::default());
-    let mut client = Client::new(own, 0, &mut Io { out: &mut out, counts: &mut counts });
-    let mut answers = vec![Answer::default(); requests.len()];
+    let mut client = Client::new(settings, 0, &mut Io { out: &mut out, counts: &mut counts });
+    let mut responses = vec![Response::default(); requests.len()];
     let mut opened = 0;
     let mut buffer = vec![0; 4096];
-    while answers.iter().any(|answer| !answer.done) {
+    while responses.iter().any(|response| !response.is_complete) {
         let mut io = Io { out: &mut out, counts: &mut counts };
         while opened < requests.len() && client.room() > 0 {
             let (method, path, body) = &requests[opened];
@@ -83,30 +87,31 @@ fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]
         stream.write_all(&out).unwrap();
         out.clear();
         let n = stream.read(&mut buffer).unwrap();
-        assert!(n > 0, "the server closed; {answers:?}");
+        assert!(n > 0, "the server closed; {responses:?}");
         read(
             &mut client,
             &buffer[..n],
             &mut Io { out: &mut out, counts: &mut counts },
-            &mut answers,
+            &mut responses,
         );
     }
-    answers
+    responses
 }
 
-fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: &mut [Answer]) {
+fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, responses: &mut [Response]) {
     while !bytes.is_empty() {
         let (stream, end) = match client.next(&mut bytes, io).unwrap() {
             ClientEvent::Head { stream, status, end } => {
                 let (index, fields) = client.data_and_fields(stream);
-                let answer = &mut answers[*index];
-                answer.status = status;
+                let response = &mut responses[*index];
+                response.status = status;
                 let length = fields.iter().find(|(name, _)| *name == b"content-length");
-                answer.length = length.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap());
+                response.length =
+                    length.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap());
                 (stream, end)
             }
             ClientEvent::Body { stream, data, end } => {
-                answers[*client.data(stream).unwrap()].body.extend_from_slice(data);
+                responses[*client.data(stream).unwrap()].body.extend_from_slice(data);
                 (stream, end)
             }
             ClientEvent::Settings | ClientEvent::Window => {
@@ -117,7 +122,7 @@ fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: 
             other => panic!("{other:?}"),
         };
         if end {
-            answers[*client.data(stream).unwrap()].done = true;
+            responses[*client.data(stream).unwrap()].is_complete = true;
             client.finish(stream, io);
         }
     }
@@ -128,19 +133,19 @@ fn get(path: &str) -> (&str, &str, Vec<u8>) {
 }
 
 #[test]
-fn contract_is_kept_over_both_protocols() {
+fn both_protocols_serve_hello_contract() {
     for writes in Writes::ALL {
         let addr = serve(writes);
         let head = ("HEAD", "/plaintext", Vec::new());
-        let answers = ask(
+        let responses = send_requests(
             addr,
             ClientSettings::default(),
             &[get("/plaintext"), get("/json"), get("/x"), head],
         );
-        let all: Vec<_> =
-            answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
+        let received: Vec<_> =
+            responses.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
         assert_eq!(
-            all,
+            received,
             [
                 (200, Some("13"), &b"Hello, World!"[..]),
                 (200, Some("27"), br#"{"message":"Hello, World!"}"#),
@@ -160,26 +165,27 @@ fn contract_is_kept_over_both_protocols() {
             .unwrap(),
         )
         .unwrap();
-        let mut answer = String::new();
-        h1.read_to_string(&mut answer).unwrap();
+        let mut response = String::new();
+        h1.read_to_string(&mut response).unwrap();
         assert!(
-            answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nHello, World!")
+            response.starts_with("HTTP/1.1 200 OK\r\n")
+                && response.ends_with("\r\n\r\nHello, World!")
         );
     }
 }
 
 #[test]
-fn answers_that_windows_hold_up_go_on() {
+fn responses_continue_after_window_stalls() {
     for writes in Writes::ALL {
-        let own = ClientSettings {
+        let settings = ClientSettings {
             stream_window: 5,
             connection_window: 70_000,
             ..ClientSettings::default()
         };
         let requests = vec![get("/json"); 500];
-        for answer in ask(serve(writes), own, &requests) {
+        for response in send_requests(serve(writes), settings, &requests) {
             assert_eq!(
-                (answer.status, &answer.body[..]),
+                (response.status, &response.body[..]),
                 (200, &br#"{"message":"Hello, World!"}"#[..])
             );
         }
@@ -187,19 +193,19 @@ fn answers_that_windows_hold_up_go_on() {
 }
 
 #[test]
-fn bodies_larger_than_every_window_are_read() {
+fn request_bodies_larger_than_windows_are_read() {
     let requests = [
         ("POST", "/plaintext", vec![b'x'; 300_000]),
         get("/json"),
         ("POST", "/nowhere", vec![b'y'; 200_000]),
     ];
-    let answers = ask(serve(Writes::Batch), ClientSettings::default(), &requests);
-    let all: Vec<_> = answers.iter().map(|a| (a.status, a.body.len())).collect();
-    assert_eq!(all, [(200, 13), (200, 27), (404, 9)]);
+    let responses = send_requests(serve(Writes::Batch), ClientSettings::default(), &requests);
+    let received: Vec<_> = responses.iter().map(|a| (a.status, a.body.len())).collect();
+    assert_eq!(received, [(200, 13), (200, 27), (404, 9)]);
 }
 
-/// One connection with one stream, so that nothing but the writes decides how many segments an
-/// answer is.
+/// Runs a load over one connection with one stream, so that only the writes determine the segments
+/// per response.
 fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
     let shared = SharedFields::from_requests(std::slice::from_ref(&list));
@@ -223,9 +229,14 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
         page_connections: None,
         pipeline: 1,
         streams: 1,
-        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &Arrivals::Closed,
+            &Arc::from([]),
+            1,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: Some(requests),
-        traffic: Arc::new(Traffic::one(request).sharing(shared.table_bytes())),
+        traffic: Arc::new(Traffic::single(request).with_shared_bytes(shared.table_bytes())),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         policy: Policy {
@@ -258,7 +269,7 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
 }
 
 #[test]
-fn writes_decide_how_many_segments_an_answer_is() {
+fn write_mode_sets_segments_per_response() {
     const REQUESTS: u64 = 300;
     for (writes, frames, segments) in
         [(Writes::Batch, 2, 1), (Writes::Response, 3, 1), (Writes::Frame, 3, 3)]
@@ -266,11 +277,10 @@ fn writes_decide_how_many_segments_an_answer_is() {
         let report = load(serve(writes), REQUESTS);
         assert_eq!(report.books.completed, REQUESTS);
         let used = report.http2.unwrap();
-        let seen = used.received.frames["DATA"] + used.received.frames["HEADERS"];
-        assert_eq!(seen, frames * REQUESTS, "{writes:?}");
-        // A few more for the server's settings, and fewer where the machine was too busy to send
-        // each at once; but never so few, or so many, that it could be mistaken for one segment
-        // more or less a response.
+        let frame_count = used.received.frames["DATA"] + used.received.frames["HEADERS"];
+        assert_eq!(frame_count, frames * REQUESTS, "{writes:?}");
+        // The settings of the server add some segments, and a busy machine may merge some. The
+        // tolerance is half a segment per response.
         let counted = report.tcp.unwrap().data_segments_in;
         let expected = segments * REQUESTS;
         let half = REQUESTS / 2;

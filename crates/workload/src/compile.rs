@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
-use dyno_engine::expect::{BodyBudget, Deep, ExpectedValue};
+use dyno_engine::expect::{BodyBudget, ExpectedValue, FullChecks};
 use dyno_engine::traffic::{FieldPiece, RequestPart, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
@@ -101,7 +101,7 @@ fn compile_located(
         check_headers(request, protocol).map_err(with_request)?;
         let mut compiled_request =
             compile_request(request, host, &mut templates).map_err(with_request)?;
-        compiled_request.expect.room = body_budget.clone();
+        compiled_request.expect.budget = body_budget.clone();
         compiled.push((compiled_request, request.weight));
         if !protocol.is_h1() {
             let scheme = if protocol.is_tls() { "https" } else { "http" };
@@ -124,7 +124,7 @@ fn compile_located(
     }
     let traffic =
         Traffic::new(compiled).map_err(|message| CompileError { location: None, message })?;
-    Ok(traffic.sharing(shared.table_bytes()))
+    Ok(traffic.with_shared_bytes(shared.table_bytes()))
 }
 
 fn request_error(i: usize, request: &plan::Request, (field, error): FieldError) -> CompileError {
@@ -461,18 +461,18 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     let body = expect.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
     let may_be_coded = body.is_some() && request.accepts_codings();
-    let deep = Deep { body: body.clone().filter(|_| may_be_coded), ..deep_expectation(expect)? };
+    let full_checks = FullChecks { body: body.clone().filter(|_| may_be_coded), ..full_checks(expect)? };
     Ok(Expectation {
         status: expect.status,
         body,
-        may_be_coded,
-        deep: Arc::new(deep),
-        room: BodyBudget::default(),
+        may_be_encoded,
+        full_checks: Arc::new(full_checks),
+        budget: BodyBudget::default(),
     })
 }
 
 /// Compiles the parts of an expectation that only a full check compares.
-fn deep_expectation(expect: &plan::Expect) -> Result<Deep, FieldError> {
+fn full_checks(expect: &plan::Expect) -> Result<FullChecks, FieldError> {
     let exact = expect.headers.iter().map(|(name, value)| {
         (name.clone(), value.clone().map_or(ExpectedValue::Any, ExpectedValue::Is))
     });
@@ -491,7 +491,7 @@ fn deep_expectation(expect: &plan::Expect) -> Result<Deep, FieldError> {
     }
     let sha256 = expect.body_sha256.as_deref().map(parse_sha256).transpose();
     let body_matches = expect.body_matches.as_deref().map(expression).transpose();
-    Ok(Deep {
+    Ok(FullChecks {
         headers: exact.map(Ok).chain(matches).collect::<Result<_, FieldError>>()?,
         sha256: sha256.map_err(|error| (Field::Sha256, error))?,
         body: None,

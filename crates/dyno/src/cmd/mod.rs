@@ -40,7 +40,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Doctor(subjects) => doctor::run(&subjects),
         Command::Explain(args) => explain::run(&args),
         Command::ServeClosed { port } => {
-            dyno_responder::hold_closed(port)?;
+            dyno_responder::reserve_port(port)?;
             Ok(Exit::Valid)
         }
         Command::ServeNull { port, while_stdin, write, answer, answer_type, work } => {

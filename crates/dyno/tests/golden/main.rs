@@ -205,9 +205,14 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         pipeline: step.pipeline,
         streams: step.streams,
         worker: 0,
-        schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(
+            &step.arrivals,
+            &Arc::from([]),
+            1,
+            Stripe { worker: 0, workers: 1 },
+        ),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
+        traffic: Arc::new(Traffic::single(CompiledRequest::from_bytes(
             bytes,
             RequestKind::Other,
             Expectation {
@@ -235,7 +240,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
             drain_ns: plan.load.drain_ns,
         },
     };
-    let played = sim::play(World::new(plan.seed + index as u64, model), config);
+    let played = sim::simulate(World::new(plan.seed + index as u64, model), config);
     let busy = if trial.arm == 0 { 300 } else { 480 };
     TrialRecord {
         trial: index,

@@ -1,9 +1,8 @@
-//! The simulated world: a virtual clock, a network and servers with a known model, all driven by a
-//! seed.
+//! A simulated world: a virtual clock, a network and servers with a known model, all driven by a
+//! seed. Tests compare the measured times with the true ones (`tests/truth.rs`).
 //!
 //! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take
-//! moments, and the same seed gives the same run. Because the world is ours, the truth is known:
-//! see `tests/truth.rs`.
+//! moments. The same seed gives the same run.
 
 mod server;
 
@@ -14,44 +13,48 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
 
 pub use server::{
-    Answered, Expecting, Fault, Pause, Queue, RequestIdentity, ServerModel, ServiceTime, Truth,
+    AcceptedResponse, ExpectBehavior, Fault, Pause, Queue, RequestIdentity, ServerModel,
+    ServiceTime, Truth,
 };
 use server::{NextConnectionState, ServerAction, SimulatedConnection, SimulatedServer};
 
-use crate::driver::{Completion, CompletionKind, ConnId, ConnectError, Driver, Queued, Turn, Wait};
+use crate::driver::{
+    Completion, CompletionKind, ConnId, ConnectError, Driver, QueuedBytes, Turn, Wait,
+};
 use crate::rng::Rng;
 use crate::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
 
-/// The network between generator and server.
+/// Network between generator and server.
 #[derive(Clone, Copy, Debug)]
 pub struct Net {
-    /// One way.
+    /// One-way delay.
     pub delay_ns: u64,
-    /// Probability that a delivery is cut into two at a random place.
+    /// Probability that a delivery is split in two at a random position.
     pub cut: f64,
     /// Probability that an attempt to connect is refused.
     pub refuse: f64,
 }
 
-/// Time taken from the generator by another program on its CPU.
+/// Time during which another program uses the CPU of the generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Theft {
-    /// When it may begin, nanoseconds on the world's clock.
+    /// Earliest start, nanoseconds on the clock of the world.
     pub at_ns: u64,
-    /// Its length, nanoseconds.
+    /// Length, nanoseconds.
     pub for_ns: u64,
     pub when: TheftTime,
 }
 
+/// Activity of the generator that a theft interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TheftTime {
-    /// While the generator sleeps: it wakes late.
+    /// A sleep: the generator wakes late.
     Asleep,
-    /// Between waking and handing over: it is busy for longer.
+    /// Work between wake-up and hand-over: the generator is busy for longer.
     Working,
 }
 
-/// Everything that decides a simulated run.
+/// All inputs of a simulated run.
 #[derive(Clone, Debug)]
 pub struct World {
     pub seed: u64,
@@ -72,25 +75,25 @@ impl World {
     }
 }
 
-/// The results of one simulated run.
+/// Results of one simulated run.
 #[derive(Debug)]
 pub struct SimulationResult {
     pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
     pub truth: Truth,
-    /// When the load began, on the world's clock.
+    /// Start of the load, on the clock of the world.
     pub began: Instant,
 }
 
 /// Runs one worker in a world, from its first connection to its end.
 #[must_use]
-pub fn play(world: World, config: WorkerConfig) -> SimulationResult {
-    play_until(world, config, || Stop::No)
+pub fn simulate(world: World, config: WorkerConfig) -> SimulationResult {
+    simulate_until(world, config, || Stop::No)
 }
 
-/// As [`play`], asking `stop` every turn.
+/// Like [`simulate`], but polls `stop` every turn.
 #[must_use]
-pub fn play_until(
+pub fn simulate_until(
     world: World,
     config: WorkerConfig,
     mut stop: impl FnMut() -> Stop,
@@ -98,15 +101,15 @@ pub fn play_until(
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
-    // The load begins a millisecond after the connections are up, as the runner does it.
+    // The load begins a millisecond after the connections are up, as in the runner.
     let mut begin = None;
     let clock = std::rc::Rc::new(std::cell::Cell::new(0));
-    let seen = clock.clone();
+    let shared_clock = clock.clone();
     driver.clock = Some(clock);
     crate::run(
         &mut worker,
         &mut driver,
-        || Some(*begin.get_or_insert(Instant(seen.get()).plus(1_000_000))),
+        || Some(*begin.get_or_insert(Instant(shared_clock.get()).plus(1_000_000))),
         |_| stop(),
         |interval| intervals.push(interval),
     );
@@ -130,28 +133,28 @@ pub struct SimDriver {
     completed: VecDeque<(Completion, Delivery)>,
     current: Vec<u8>,
     thefts: VecDeque<Theft>,
-    /// CPU time that thefts took so far.
+    /// CPU time lost to thefts so far, nanoseconds.
     stolen_ns: u64,
-    /// Bytes that have left, on all connections.
+    /// Bytes sent on all connections.
     sent_bytes: u64,
-    /// Lets the outside of a [`crate::run`] read the virtual time.
+    /// Copy of the virtual time for the caller of [`crate::run`].
     clock: Option<std::rc::Rc<std::cell::Cell<u64>>>,
 }
 
-/// Orders events of the same instant by the order in which they were made.
+/// Creation order of an event, which orders events of the same instant.
 type EventKey = u64;
 
 #[derive(Debug)]
 struct Conn {
     generation: u64,
     out: Vec<u8>,
-    /// Bytes that have left.
+    /// Bytes sent.
     taken: u64,
     peer: SimulatedConnection,
-    /// Deliveries to the generator keep their order even if cut.
+    /// Last arrival at the generator: split deliveries keep their order.
     last_arrival: u64,
-    /// Deliveries to the server keep their order, too, over several flushes at one instant.
-    last_departure: u64,
+    /// Last arrival at the server: deliveries of several flushes at one instant keep their order.
+    last_arrival_at_server: u64,
     tcp: TcpCounters,
 }
 
@@ -160,15 +163,15 @@ enum Event {
     Opened { conn: ConnId, generation: u64, outcome: Result<(), ConnectError> },
     AtServer { conn: ConnId, generation: u64, bytes: Vec<u8> },
     WorkDone { conn: ConnId, generation: u64, stream: u32 },
-    AtGenerator { conn: ConnId, generation: u64, what: Arrival },
+    AtGenerator { conn: ConnId, generation: u64, arrival: Arrival },
 }
 
-/// The bytes that come with a completion.
+/// Bytes that come with a completion.
 #[derive(Debug, Default)]
 struct Delivery {
     bytes: Vec<u8>,
-    /// The request whose correct response is complete with these bytes.
-    answers: Option<RequestIdentity>,
+    /// Request whose correct response these bytes complete.
+    completes: Option<RequestIdentity>,
 }
 
 #[derive(Debug)]
@@ -223,8 +226,8 @@ impl SimDriver {
         }
     }
 
-    /// A theft of this kind that falls due by now, taken once.
-    fn theft(&mut self, when: TheftTime) -> u64 {
+    /// Takes a due theft of this kind, and returns its length; 0: none is due.
+    fn take_theft(&mut self, when: TheftTime) -> u64 {
         match self.thefts.front() {
             Some(theft) if theft.when == when && theft.at_ns <= self.now => {
                 let for_ns = self.thefts.pop_front().map_or(0, |t| t.for_ns);
@@ -235,8 +238,8 @@ impl SimDriver {
         }
     }
 
-    /// Takes bytes to the other side, perhaps in two parts.
-    fn cut(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    /// Splits a delivery in two, with the probability of the network.
+    fn split(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         if bytes.len() < 2 || !self.rng.chance(self.world.net.cut) {
             return vec![bytes];
         }
@@ -244,7 +247,7 @@ impl SimDriver {
         vec![a.to_vec(), b.to_vec()]
     }
 
-    /// Everything due by now happens: some of it makes completions, some of it new events.
+    /// Runs the events that are due. They cause completions and further events.
     fn run_due_events(&mut self) {
         while let Some(&Reverse((at, _, key))) = self.events.peek() {
             if at > self.now {
@@ -258,30 +261,32 @@ impl SimDriver {
                     if outcome.is_err() {
                         self.conns.remove(&conn);
                     }
-                    let what = outcome
+                    let kind = outcome
                         .map_or_else(CompletionKind::ConnectFailed, |()| CompletionKind::Connected);
                     let at = Instant(self.now);
-                    self.completed.push_back((Completion { conn, what, at }, Delivery::default()));
+                    self.completed.push_back((Completion { conn, kind, at }, Delivery::default()));
                 }
                 Event::AtServer { conn, generation, bytes }
                     if self.is_current(conn, generation) =>
                 {
-                    let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
-                    let acts = self.server.receive(peer, &bytes, at);
-                    acts.into_iter().for_each(|act| self.act(conn, generation, act));
+                    let peer =
+                        &mut self.conns.get_mut(&conn).expect("the connection is current").peer;
+                    let actions = self.server.receive(peer, &bytes, at);
+                    actions.into_iter().for_each(|action| self.perform(conn, generation, action));
                 }
                 Event::WorkDone { conn, generation, stream }
                     if self.is_current(conn, generation) =>
                 {
-                    let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
-                    if let Some(act) = self.server.finish(peer, stream, at) {
-                        self.act(conn, generation, act);
+                    let peer =
+                        &mut self.conns.get_mut(&conn).expect("the connection is current").peer;
+                    if let Some(action) = self.server.finish(peer, stream, at) {
+                        self.perform(conn, generation, action);
                     }
                 }
-                Event::AtGenerator { conn, generation, what }
+                Event::AtGenerator { conn, generation, arrival }
                     if self.is_current(conn, generation) =>
                 {
-                    self.arrive(conn, what);
+                    self.arrive(conn, arrival);
                 }
                 _ => {}
             }
@@ -292,41 +297,46 @@ impl SimDriver {
         self.conns.get(&conn).is_some_and(|c| c.generation == generation)
     }
 
-    fn act(&mut self, conn: ConnId, generation: u64, act: ServerAction) {
-        let (at_ns, bytes, then, answers) = match act {
-            ServerAction::Say { at_ns, bytes, then, answers } => (at_ns, bytes, then, answers),
+    /// Schedules the effects of an action of the server.
+    fn perform(&mut self, conn: ConnId, generation: u64, action: ServerAction) {
+        let (at_ns, bytes, next_state, completes) = match action {
+            ServerAction::Send { at_ns, bytes, next_state, completes } => {
+                (at_ns, bytes, next_state, completes)
+            }
             ServerAction::Work { until_ns, stream } => {
                 return self.schedule(until_ns, Event::WorkDone { conn, generation, stream });
             }
         };
-        let mut arrival = at_ns + self.world.net.delay_ns;
-        let parts = if bytes.is_empty() { Vec::new() } else { self.cut(bytes) };
+        let mut arrival_ns = at_ns + self.world.net.delay_ns;
+        let parts = if bytes.is_empty() { Vec::new() } else { self.split(bytes) };
         let last = parts.len().saturating_sub(1);
         for (i, bytes) in parts.into_iter().enumerate() {
-            arrival = self.arrival_after(conn, arrival);
-            let what = Arrival::Bytes(Delivery { bytes, answers: answers.filter(|_| i == last) });
-            self.schedule(arrival, Event::AtGenerator { conn, generation, what });
+            arrival_ns = self.arrival_after(conn, arrival_ns);
+            let arrival =
+                Arrival::Bytes(Delivery { bytes, completes: completes.filter(|_| i == last) });
+            self.schedule(arrival_ns, Event::AtGenerator { conn, generation, arrival });
         }
-        let what = match then {
+        let arrival = match next_state {
             NextConnectionState::KeepOpen => return,
             NextConnectionState::Close => Arrival::Eof,
             NextConnectionState::Reset => Arrival::Reset,
         };
-        let arrival = self.arrival_after(conn, arrival);
-        self.schedule(arrival, Event::AtGenerator { conn, generation, what });
+        let arrival_ns = self.arrival_after(conn, arrival_ns);
+        self.schedule(arrival_ns, Event::AtGenerator { conn, generation, arrival });
     }
 
-    /// No delivery overtakes an earlier one of its connection.
+    /// Returns the arrival of a delivery, after all earlier ones of its connection.
     fn arrival_after(&mut self, conn: ConnId, at: u64) -> u64 {
-        let connection = self.conns.get_mut(&conn).expect("is current");
+        let connection = self.conns.get_mut(&conn).expect("the connection is current");
         connection.last_arrival = at.max(connection.last_arrival + 1);
         connection.last_arrival
     }
 
-    fn arrive(&mut self, conn: ConnId, what: Arrival) {
-        let (what, delivery) = match what {
+    /// Reports an arrival at the generator.
+    fn arrive(&mut self, conn: ConnId, arrival: Arrival) {
+        let (kind, delivery) = match arrival {
             Arrival::Bytes(delivery) => {
-                let tcp = &mut self.conns.get_mut(&conn).expect("is current").tcp;
+                let tcp = &mut self.conns.get_mut(&conn).expect("the connection is current").tcp;
                 tcp.data_segments_in += 1;
                 tcp.segments_in += 1;
                 (CompletionKind::Received, delivery)
@@ -334,7 +344,7 @@ impl SimDriver {
             Arrival::Eof => (CompletionKind::Eof, Delivery::default()),
             Arrival::Reset => (CompletionKind::Reset, Delivery::default()),
         };
-        self.completed.push_back((Completion { conn, what, at: Instant(self.now) }, delivery));
+        self.completed.push_back((Completion { conn, kind, at: Instant(self.now) }, delivery));
     }
 }
 
@@ -352,7 +362,7 @@ impl Driver for SimDriver {
             taken: 0,
             peer: SimulatedConnection::default(),
             last_arrival: 0,
-            last_departure: 0,
+            last_arrival_at_server: 0,
             tcp: TcpCounters::default(),
         };
         self.conns.insert(conn, connection);
@@ -361,13 +371,13 @@ impl Driver for SimDriver {
         } else {
             Ok(())
         };
-        // A connection takes a round trip.
+        // Connecting takes a round trip.
         let at = self.now + 2 * self.world.net.delay_ns;
         self.schedule(at, Event::Opened { conn, generation, outcome });
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
-        let connection = self.conns.get_mut(&conn).expect("only open connections are sent on");
+        let connection = self.conns.get_mut(&conn).expect("the connection is open");
         if connection.out.is_empty() {
             self.queued.push(conn);
         }
@@ -379,8 +389,8 @@ impl Driver for SimDriver {
         self.completed.retain(|(c, _)| c.conn != conn);
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.conns.get(&conn).map_or_else(Queued::default, |c| Queued {
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.conns.get(&conn).map_or_else(QueuedBytes::default, |c| QueuedBytes {
             taken: c.taken,
             waiting: c.out.len() as u64,
         })
@@ -390,15 +400,15 @@ impl Driver for SimDriver {
         self.sent_bytes
     }
 
-    fn unsent(&self, _: ConnId) -> u64 {
+    fn unsent_bytes(&self, _: ConnId) -> u64 {
         0
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.queued) {
             let Some(connection) = self.conns.get_mut(&conn) else { continue };
             if self.world.server.reads.is_some_and(|most| connection.taken >= most) {
-                // Behind what the server does not read; so is all that will be queued.
+                // The server does not read these bytes, nor any queued later.
                 continue;
             }
             let generation = connection.generation;
@@ -406,28 +416,31 @@ impl Driver for SimDriver {
             connection.taken += bytes.len() as u64;
             self.sent_bytes += bytes.len() as u64;
             connection.tcp.segments_out += 1;
-            handed(conn, Instant(self.now));
-            let arrives = (self.now + self.world.net.delay_ns).max(connection.last_departure + 1);
-            let parts = self.cut(bytes);
-            self.conns.get_mut(&conn).expect("was there above").last_departure =
-                arrives + parts.len() as u64;
+            on_handed_over(conn, Instant(self.now));
+            let arrives =
+                (self.now + self.world.net.delay_ns).max(connection.last_arrival_at_server + 1);
+            let parts = self.split(bytes);
+            self.conns
+                .get_mut(&conn)
+                .expect("the connection was found above")
+                .last_arrival_at_server = arrives + parts.len() as u64;
             for (at, part) in (arrives..).zip(parts) {
                 self.schedule(at, Event::AtServer { conn, generation, bytes: part });
             }
         }
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         let until = wait.until;
-        let stolen = self.theft(TheftTime::Working);
+        let stolen = self.take_theft(TheftTime::Working);
         self.set_now(self.now + stolen);
         let entered = Instant(self.now);
-        self.flush(handed);
+        self.flush(on_handed_over);
         while self.completed.is_empty() {
             let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
             assert!(
                 next.min(until.0) < u64::MAX,
-                "the world has stopped: nothing will ever happen"
+                "the simulation is stuck: no events and no deadline"
             );
             self.set_now(next.min(until.0));
             self.run_due_events();
@@ -435,34 +448,33 @@ impl Driver for SimDriver {
                 break;
             }
         }
-        let stolen = self.theft(TheftTime::Asleep);
+        let stolen = self.take_theft(TheftTime::Asleep);
         self.set_now(self.now + stolen);
         self.run_due_events();
-        // Polling and sleeping are the same here: the simulated generator wakes on time.
+        // Polling makes no difference: the simulated generator wakes on time.
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
 
     fn next(&mut self) -> Option<Completion> {
         let (completion, delivery) = self.completed.pop_front()?;
         self.current = delivery.bytes;
-        if let Some(to) = delivery.answers {
-            // Taken at the completion's instant: the worker reads it before time goes on.
-            self.server.truth.answered.push(Answered { to, at_ns: completion.at.0 });
+        if let Some(request) = delivery.completes {
+            // Recorded here: the worker reads it before virtual time advances.
+            self.server.truth.accepted.push(AcceptedResponse { request, at_ns: completion.at.0 });
         }
         Some(completion)
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    fn received_bytes(&mut self) -> &mut [u8] {
         &mut self.current
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
         self.conns.get(&conn).map(|c| c.tcp)
     }
 
     fn thread_use(&self) -> ThreadUse {
-        // The simulated generator uses no CPU time at all, and waits for a CPU while a program
-        // has stolen it.
+        // The simulated generator uses no CPU time. It waits for the CPU during thefts.
         ThreadUse { run_delay_ns: Some(self.stolen_ns), ..ThreadUse::default() }
     }
 

@@ -1,4 +1,5 @@
-//! Simulated servers: how long they take, and how they misbehave.
+//! Simulated servers with a known service time, queue and faults, which tests compare with the
+//! results of the generator.
 
 use std::collections::BTreeMap;
 
@@ -20,55 +21,57 @@ pub enum ServiceTime {
 /// Queueing discipline of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// One request at a time, first come, first served: with Poisson arrivals and exponential
-    /// service, M/M/1.
+    /// One request at a time, first come, first served. With Poisson arrivals and exponential
+    /// service this is M/M/1.
     Single,
-    /// Each connection has a server of its own; with HTTP/2, each stream, so that responses may
-    /// overtake each other.
+    /// No queue: each connection is served separately and, over HTTP/2, each stream, so responses
+    /// may overtake each other.
     PerConnection,
 }
 
-/// The server does no work from `at_ns`, on the world's clock, for `for_ns`, both in nanoseconds.
+/// A pause of the server: no work from `at_ns`, on the clock of the world, for `for_ns`, both in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub at_ns: u64,
     pub for_ns: u64,
 }
 
-/// A way to answer wrongly.
+/// Fault of a simulated response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Status 500.
     Status,
-    /// A right head and a wrong body.
+    /// A correct head and a wrong body.
     Body,
-    /// No answer, the connection is reset.
+    /// No response: the connection is reset.
     Reset,
     /// The connection is closed in the middle of the body.
     CloseInBody,
-    /// Bytes that are no HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
-    /// No answer, ever: on this connection of HTTP/1.1, or on this stream of HTTP/2.
+    /// No response: on the rest of an HTTP/1.1 connection, or on this HTTP/2 stream.
     Silence,
-    /// HTTP/1.1: a correct response with `Connection: close`, and the close.
+    /// HTTP/1.1: a correct response with `Connection: close`, then a close.
     PoliteClose,
-    /// HTTP/1.1: a correct response, and the close, which nothing announced.
+    /// HTTP/1.1: a correct response, then an unannounced close.
     QuietClose,
-    /// HTTP/1.1: a correct response, and the same again.
+    /// HTTP/1.1: a correct response, sent twice.
     Twice,
     /// HTTP/2: the stream is reset.
     StreamReset,
-    /// HTTP/2: the stream is refused, so that it may be asked for again.
+    /// HTTP/2: the stream is refused, so it may be retried.
     Refuse,
-    /// HTTP/2: this stream is the last that is dealt with. Once all are answered the connection is
-    /// closed.
+    /// HTTP/2: GOAWAY with this stream as the last. The connection is closed once all streams are
+    /// answered.
     GoAway,
-    /// HTTP/2: a field's name has upper-case letters.
+    /// HTTP/2: a field name with upper-case letters.
     Malformed,
 }
 
 impl Fault {
-    pub const OF_HTTP1: [Fault; 7] = [
+    /// Faults of HTTP/1.1 responses.
+    pub const HTTP1: [Fault; 7] = [
         Fault::Status,
         Fault::Body,
         Fault::Reset,
@@ -78,7 +81,8 @@ impl Fault {
         Fault::PoliteClose,
     ];
 
-    pub const OF_HTTP2: [Fault; 10] = [
+    /// Faults of HTTP/2 responses.
+    pub const HTTP2: [Fault; 10] = [
         Fault::Status,
         Fault::Body,
         Fault::Reset,
@@ -91,7 +95,7 @@ impl Fault {
         Fault::Malformed,
     ];
 
-    /// The outcome with which the exchange must be counted.
+    /// Returns the outcome that the exchange must have.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
@@ -102,7 +106,7 @@ impl Fault {
             Fault::Garbage | Fault::Malformed => Outcome::ProtocolError,
             Fault::Silence => Outcome::Timeout,
             Fault::StreamReset => Outcome::StreamReset,
-            // The next try, or the last response, is a right one.
+            // The retry or the response itself succeeds.
             Fault::PoliteClose
             | Fault::QuietClose
             | Fault::Twice
@@ -112,37 +116,37 @@ impl Fault {
     }
 }
 
-/// A server of the simulated world. A connection that begins with the preface of HTTP/2 speaks
-/// that.
+/// Model of a simulated server. It speaks HTTP/2 on connections that begin with its preface.
 #[derive(Clone, Debug)]
 pub struct ServerModel {
     pub service: ServiceTime,
     pub queue: Queue,
     pub pauses: Vec<Pause>,
-    /// Each with its probability per request.
+    /// Faults, each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
-    /// Bytes of a connection that the server reads before it stops reading: what is flushed later
-    /// never leaves. `None`: all.
+    /// Bytes that the server reads from a connection before it stops reading: later flushes never
+    /// leave. `None`: unlimited.
     pub reads: Option<u64>,
-    /// Streams that a connection of HTTP/2 may have open at once; `None`: any number.
+    /// Limit of open streams per HTTP/2 connection; `None`: unlimited.
     pub max_streams: Option<u32>,
-    /// Bytes of a request's body that a stream of HTTP/2 takes without a WINDOW_UPDATE.
+    /// Bytes of a request body that an HTTP/2 stream takes without a WINDOW_UPDATE.
     pub request_window: u32,
-    /// Probability that a connection of HTTP/2 is sent away before its first stream.
+    /// Probability that an HTTP/2 connection receives GOAWAY before its first stream.
     pub turn_away: f64,
-    pub expecting: Expecting,
+    pub expecting: ExpectBehavior,
 }
 
-/// The answer to `Expect: 100-continue` over HTTP/1.1, as soon as the head has come.
+/// Behaviour of an HTTP/1.1 server on `Expect: 100-continue`, once the head has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expecting {
+pub enum ExpectBehavior {
+    /// Sends nothing before the final response.
     Nothing,
-    /// 100.
+    /// Sends 100 (Continue).
     Continue,
-    /// 417.
+    /// Sends 417 (Expectation Failed).
     Refuse,
-    /// 100 and 200 at once, without a look at the body.
+    /// Sends 100 and 200 at once, before the body.
     Both,
 }
 
@@ -159,7 +163,7 @@ impl ServerModel {
             max_streams: None,
             request_window: DEFAULT_WINDOW,
             turn_away: 0.0,
-            expecting: Expecting::Nothing,
+            expecting: ExpectBehavior::Nothing,
         }
     }
 }
@@ -167,30 +171,30 @@ impl ServerModel {
 /// Ground truth of the simulated server, for comparison with the generator's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Bodies that came before the 100 that they should have waited for.
+    /// Bodies that arrived before the 100 (Continue) that they should have waited for.
     pub early_bodies: u64,
-    /// Requests that arrived whole.
+    /// Requests that arrived completely.
     pub requests: u64,
     pub faults: BTreeMap<Fault, u64>,
-    /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
+    /// Request bodies that arrived completely over HTTP/2, with the number of times.
     pub bodies: BTreeMap<Vec<u8>, u64>,
-    /// Correct responses that the generator took, in that order, to requests that carry an
+    /// Correct responses that the generator received, in order, to requests with a
     /// [`RequestIdentity`].
-    pub answered: Vec<Answered>,
-    /// Requests that the generator has given up by a reset of their streams. An answer may have
-    /// come meanwhile where the generator lost its CPU between the decision and the reset.
+    pub accepted: Vec<AcceptedResponse>,
+    /// Requests whose streams the generator has reset. A response may still have arrived if the
+    /// generator lost its CPU between the decision and the reset.
     pub given_up: Vec<RequestIdentity>,
 }
 
-/// A correct response that the generator took.
+/// A correct response that the generator received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
-    pub to: RequestIdentity,
-    /// When the last of its bytes was taken, on the world's clock.
+pub struct AcceptedResponse {
+    pub request: RequestIdentity,
+    /// When its last byte was received, on the clock of the world.
     pub at_ns: u64,
 }
 
-/// The identity of a request, which it carries in its path: `/INTENDED/NUMBER`.
+/// Identity of a request, which its path carries: `/INTENDED/NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestIdentity {
     /// Its intended start, nanoseconds since the load began.
@@ -206,17 +210,18 @@ impl RequestIdentity {
     }
 }
 
-/// An action of the server, and when it happens.
+/// Action of the server, with its time.
 #[derive(Clone, Debug)]
 pub(super) enum ServerAction {
-    Say {
+    /// Sends bytes, then changes the state of the connection.
+    Send {
         at_ns: u64,
         bytes: Vec<u8>,
-        then: NextConnectionState,
-        /// The request whose correct response is complete with these bytes.
-        answers: Option<RequestIdentity>,
+        next_state: NextConnectionState,
+        /// Request whose correct response these bytes complete.
+        completes: Option<RequestIdentity>,
     },
-    /// Work on a stream of HTTP/2. [`SimulatedServer::finish`] must be called at its end.
+    /// Works on an HTTP/2 stream until `until_ns`, when [`SimulatedServer::finish`] must be called.
     Work { until_ns: u64, stream: u32 },
 }
 
@@ -227,64 +232,64 @@ pub(super) enum NextConnectionState {
     Reset,
 }
 
-/// The server's half of one connection.
+/// Server side of one connection.
 #[derive(Debug, Default)]
 pub(super) struct SimulatedConnection {
-    talk: ServerProtocol<Streams>,
-    /// The identity of the request that is being read.
-    asking: Option<RequestIdentity>,
+    protocol: ServerProtocol<Streams>,
+    /// Identity of the request that is being read.
+    request: Option<RequestIdentity>,
     free_at_ns: u64,
-    /// Whether the server has decided to answer no more on this connection.
-    done: bool,
-    /// When 100 or 417 is said to the request that is being read.
+    /// Whether the server sends no further responses on this connection.
+    is_finished: bool,
+    /// When the server sends 100 or 417 for the request that is being read.
     continues_at_ns: Option<u64>,
 }
 
-/// A connection of HTTP/2.
+/// State of an HTTP/2 connection.
 #[derive(Debug)]
 struct Streams {
     wire: h2::Server,
-    /// Bodies of requests in flight.
+    /// Bodies of requests that are being received, by stream.
     bodies: BTreeMap<u32, Vec<u8>>,
-    /// The identities of the requests by stream, answered ones among them.
-    asking: BTreeMap<u32, RequestIdentity>,
-    /// The requests that are being worked on, by stream, and the fault with which each will be
-    /// answered.
+    /// Identities of requests by stream, including answered ones.
+    requests: BTreeMap<u32, RequestIdentity>,
+    /// Requests that the server works on, by stream, with the fault of the response.
     working: BTreeMap<u32, Option<Fault>>,
-    /// GOAWAY has been sent.
-    leaving: bool,
+    /// Whether GOAWAY was sent.
+    has_sent_go_away: bool,
 }
 
+/// A simulated server.
 #[derive(Debug)]
 pub(super) struct SimulatedServer {
     model: ServerModel,
     rng: Rng,
     free_at_ns: u64,
-    answers: Answers,
+    responses: EncodedResponses,
     pub(super) truth: Truth,
 }
 
-/// Answers over HTTP/2.
+/// Encoded HTTP/2 responses.
 #[derive(Debug)]
-struct Answers {
+struct EncodedResponses {
     ok: h2::EncodedResponse,
     failed: h2::EncodedResponse,
     wrong: h2::EncodedResponse,
     malformed: h2::EncodedResponse,
 }
 
-impl Answers {
-    fn new(body: &[u8]) -> Answers {
+impl EncodedResponses {
+    fn new(body: &[u8]) -> EncodedResponses {
         let length = body.len().to_string();
-        let answer = |status: &str, name: &str, length: &str, body: &[u8]| {
+        let response = |status: &str, name: &str, length: &str, body: &[u8]| {
             let fields = [(":status", status), (name, "text/plain"), ("content-length", length)];
             h2::EncodedResponse::new(&fields, body, h2::FrameLayout::Two)
         };
-        Answers {
-            ok: answer("200", "content-type", &length, body),
-            failed: answer("500", "content-type", "4", b"oops"),
-            wrong: answer("200", "content-type", &length, &vec![b'?'; body.len()]),
-            malformed: answer("200", "Content-Type", &length, body),
+        EncodedResponses {
+            ok: response("200", "content-type", &length, body),
+            failed: response("500", "content-type", "4", b"oops"),
+            wrong: response("200", "content-type", &length, &vec![b'?'; body.len()]),
+            malformed: response("200", "Content-Type", &length, body),
         }
     }
 }
@@ -293,28 +298,28 @@ const GARBAGE: &[u8] = b"\x15\x03\x01\x00\x02\x02\x46 no http\r\n\r\n";
 
 impl SimulatedServer {
     pub(super) fn new(model: ServerModel, rng: Rng) -> Self {
-        let answers = Answers::new(&model.body);
-        SimulatedServer { model, rng, free_at_ns: 0, answers, truth: Truth::default() }
+        let responses = EncodedResponses::new(&model.body);
+        SimulatedServer { model, rng, free_at_ns: 0, responses, truth: Truth::default() }
     }
 
-    /// Bytes arrive at `now_ns`; says what will be done, and when.
+    /// Handles bytes that arrive at `now_ns`. Returns the actions that follow.
     pub(super) fn receive(
         &mut self,
         peer: &mut SimulatedConnection,
         bytes: &[u8],
         now_ns: u64,
     ) -> Vec<ServerAction> {
-        match &mut peer.talk {
+        match &mut peer.protocol {
             ServerProtocol::H1(_) => self.receive_messages(peer, bytes, now_ns),
             ServerProtocol::H2(_) => self.receive_frames(peer, bytes, now_ns, Vec::new()),
             ServerProtocol::Unknown(_) => {
                 let mut out = Vec::new();
                 let begin_h2 = || Streams::begin(&self.model, &mut self.rng, &mut out);
-                match peer.talk.begin(bytes, begin_h2) {
-                    Some(first) if matches!(peer.talk, ServerProtocol::H2(_)) => {
-                        self.receive_frames(peer, &first, now_ns, out)
+                match peer.protocol.begin(bytes, begin_h2) {
+                    Some(bytes) if matches!(peer.protocol, ServerProtocol::H2(_)) => {
+                        self.receive_frames(peer, &bytes, now_ns, out)
                     }
-                    Some(first) => self.receive_messages(peer, &first, now_ns),
+                    Some(bytes) => self.receive_messages(peer, &bytes, now_ns),
                     None => Vec::new(),
                 }
             }
@@ -336,7 +341,7 @@ impl SimulatedServer {
     }
 }
 
-// HTTP/1.1: answers leave in the order of the requests.
+// HTTP/1.1: responses leave in the order of the requests.
 impl SimulatedServer {
     fn receive_messages(
         &mut self,
@@ -344,19 +349,19 @@ impl SimulatedServer {
         mut bytes: &[u8],
         now_ns: u64,
     ) -> Vec<ServerAction> {
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         loop {
-            let ServerProtocol::H1(reader) = &mut peer.talk else { return acts };
+            let ServerProtocol::H1(reader) = &mut peer.protocol else { return actions };
             let (used, event) = reader.next(bytes).expect("the generator writes valid requests");
             bytes = &bytes[used..];
             match event {
-                request::RequestEvent::NeedMore => return acts,
+                request::RequestEvent::NeedMore => return actions,
                 request::RequestEvent::Head(head) => {
-                    peer.asking = RequestIdentity::from_path(head.target);
+                    peer.request = RequestIdentity::from_path(head.target);
                     let expects = head.fields().get("expect").is_some();
                     peer.continues_at_ns = None;
-                    if expects && let Some(act) = self.continue_or_refuse(peer, now_ns) {
-                        acts.push(act);
+                    if expects && let Some(action) = self.continue_or_refuse(peer, now_ns) {
+                        actions.push(action);
                     }
                 }
                 request::RequestEvent::Body(_) => {
@@ -364,11 +369,11 @@ impl SimulatedServer {
                     self.truth.early_bodies += u64::from(is_early);
                 }
                 request::RequestEvent::End => {
-                    if peer.done {
+                    if peer.is_finished {
                         continue;
                     }
                     self.truth.requests += 1;
-                    acts.extend(self.serve(peer, now_ns));
+                    actions.extend(self.serve(peer, now_ns));
                 }
             }
         }
@@ -380,24 +385,29 @@ impl SimulatedServer {
         now_ns: u64,
     ) -> Option<ServerAction> {
         /// Time until the server has read the head.
-        const READS_NS: u64 = 50_000;
-        let at_ns = now_ns + READS_NS;
+        const READ_NS: u64 = 50_000;
+        let at_ns = now_ns + READ_NS;
         let bytes = match self.model.expecting {
-            Expecting::Nothing => return None,
-            Expecting::Continue => b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
-            Expecting::Refuse => {
-                peer.done = true;
+            ExpectBehavior::Nothing => return None,
+            ExpectBehavior::Continue => b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+            ExpectBehavior::Refuse => {
+                peer.is_finished = true;
                 encode::response(417, "Expectation Failed", "text/plain", 0, false, b"")
             }
-            Expecting::Both => {
-                peer.done = true;
+            ExpectBehavior::Both => {
+                peer.is_finished = true;
                 let mut both = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
                 both.extend(encode::response(200, "OK", "text/plain", 0, false, &self.model.body));
                 both
             }
         };
         peer.continues_at_ns = Some(at_ns);
-        Some(ServerAction::Say { at_ns, bytes, then: NextConnectionState::KeepOpen, answers: None })
+        Some(ServerAction::Send {
+            at_ns,
+            bytes,
+            next_state: NextConnectionState::KeepOpen,
+            completes: None,
+        })
     }
 
     fn serve(&mut self, peer: &mut SimulatedConnection, now_ns: u64) -> Option<ServerAction> {
@@ -409,19 +419,20 @@ impl SimulatedServer {
         let at_ns = after_pauses(&self.model.pauses, now_ns.max(*free_at), work);
         *free_at = at_ns;
         let fault = self.draw_fault();
-        peer.done = fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body | Fault::Twice));
-        self.reply(fault, peer.asking, at_ns)
+        peer.is_finished =
+            fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body | Fault::Twice));
+        self.reply(fault, peer.request, at_ns)
     }
 
     fn reply(
         &self,
         fault: Option<Fault>,
-        asking: Option<RequestIdentity>,
+        request: Option<RequestIdentity>,
         at_ns: u64,
     ) -> Option<ServerAction> {
         let body = &self.model.body[..];
         let ok = |close: bool| encode::response(200, "OK", "text/plain", body.len(), close, body);
-        let (bytes, then) = match fault {
+        let (bytes, next_state) = match fault {
             None => (ok(false), NextConnectionState::KeepOpen),
             Some(Fault::PoliteClose) => (ok(true), NextConnectionState::Close),
             Some(Fault::QuietClose) => (ok(false), NextConnectionState::Close),
@@ -447,15 +458,15 @@ impl SimulatedServer {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        let answers =
-            asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
-        Some(ServerAction::Say { at_ns, bytes, then, answers })
+        let completes = request
+            .filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
+        Some(ServerAction::Send { at_ns, bytes, next_state, completes })
     }
 }
 
-// HTTP/2: each stream is answered when its work is done.
+// HTTP/2: the response of each stream leaves when its work is done.
 impl SimulatedServer {
-    /// `out`: bytes to send first.
+    /// Handles bytes of an HTTP/2 connection. `out`: bytes to send first.
     fn receive_frames(
         &mut self,
         peer: &mut SimulatedConnection,
@@ -463,10 +474,10 @@ impl SimulatedServer {
         now_ns: u64,
         mut out: Vec<u8>,
     ) -> Vec<ServerAction> {
-        let mut acts = Vec::new();
-        let ServerProtocol::H2(streams) = &mut peer.talk else { return acts };
-        if peer.done {
-            return acts;
+        let mut actions = Vec::new();
+        let ServerProtocol::H2(streams) = &mut peer.protocol else { return actions };
+        if peer.is_finished {
+            return actions;
         }
         loop {
             let (used, event) =
@@ -478,38 +489,41 @@ impl SimulatedServer {
                 h2::ServerEvent::Request { stream, end, .. } => {
                     let path = streams.wire.fields().iter().find(|(name, _)| *name == b":path");
                     let identity = path.and_then(|(_, path)| RequestIdentity::from_path(path));
-                    streams.asking.extend(identity.map(|identity| (stream, identity)));
+                    streams.requests.extend(identity.map(|identity| (stream, identity)));
                     if !end {
                         streams.bodies.insert(stream, Vec::new());
                         continue;
                     }
-                    acts.extend(self.begin(streams, stream, now_ns, &mut out));
+                    actions.extend(self.begin(streams, stream, now_ns, &mut out));
                 }
                 h2::ServerEvent::Body { stream, data, end } => {
                     let Some(body) = streams.bodies.get_mut(&stream) else { continue };
                     body.extend_from_slice(data);
                     if end && let Some(body) = streams.bodies.remove(&stream) {
                         *self.truth.bodies.entry(body).or_default() += 1;
-                        acts.extend(self.begin(streams, stream, now_ns, &mut out));
+                        actions.extend(self.begin(streams, stream, now_ns, &mut out));
                     }
                 }
                 h2::ServerEvent::Reset { stream } => {
                     streams.bodies.remove(&stream);
                     streams.working.remove(&stream);
-                    self.truth.given_up.extend(streams.asking.remove(&stream));
+                    self.truth.given_up.extend(streams.requests.remove(&stream));
                 }
             }
         }
-        let then = streams.next_state();
-        peer.done = then != NextConnectionState::KeepOpen;
-        if !out.is_empty() || peer.done {
-            // Before what is still being worked on.
-            acts.insert(0, ServerAction::Say { at_ns: now_ns, bytes: out, then, answers: None });
+        let next_state = streams.next_state();
+        peer.is_finished = next_state != NextConnectionState::KeepOpen;
+        if !out.is_empty() || peer.is_finished {
+            // Sent before the responses that are still being worked on.
+            actions.insert(
+                0,
+                ServerAction::Send { at_ns: now_ns, bytes: out, next_state, completes: None },
+            );
         }
-        acts
+        actions
     }
 
-    /// A request has come whole.
+    /// Begins work on a complete request.
     fn begin(
         &mut self,
         streams: &mut Streams,
@@ -543,58 +557,59 @@ impl SimulatedServer {
         Some(ServerAction::Work { until_ns, stream })
     }
 
-    /// The work for a stream is done at `now_ns`.
+    /// Sends the response of a stream whose work is done at `now_ns`.
     pub(super) fn finish(
         &mut self,
         peer: &mut SimulatedConnection,
         stream: u32,
         now_ns: u64,
     ) -> Option<ServerAction> {
-        let ServerProtocol::H2(streams) = &mut peer.talk else { return None };
-        if peer.done {
+        let ServerProtocol::H2(streams) = &mut peer.protocol else { return None };
+        if peer.is_finished {
             return None;
         }
-        // Otherwise the client has given up on it.
+        // The entry is missing if the client has reset the stream.
         let fault = streams.working.remove(&stream)?;
-        let asking = streams.asking.get(&stream).copied();
+        let request = streams.requests.get(&stream).copied();
         let mut bytes = Vec::new();
-        let mut then = NextConnectionState::KeepOpen;
+        let mut next_state = NextConnectionState::KeepOpen;
         let wire = &mut streams.wire;
         match fault {
-            None | Some(Fault::GoAway) => wire.respond(stream, &self.answers.ok, &mut bytes),
-            Some(Fault::Status) => wire.respond(stream, &self.answers.failed, &mut bytes),
-            Some(Fault::Body) => wire.respond(stream, &self.answers.wrong, &mut bytes),
-            Some(Fault::Malformed) => wire.respond(stream, &self.answers.malformed, &mut bytes),
+            None | Some(Fault::GoAway) => wire.respond(stream, &self.responses.ok, &mut bytes),
+            Some(Fault::Status) => wire.respond(stream, &self.responses.failed, &mut bytes),
+            Some(Fault::Body) => wire.respond(stream, &self.responses.wrong, &mut bytes),
+            Some(Fault::Malformed) => wire.respond(stream, &self.responses.malformed, &mut bytes),
             Some(Fault::StreamReset) => wire.reset(stream, ErrorCode::InternalError, &mut bytes),
-            Some(Fault::Reset) => then = NextConnectionState::Reset,
+            Some(Fault::Reset) => next_state = NextConnectionState::Reset,
             Some(Fault::CloseInBody) => {
-                wire.respond(stream, &self.answers.ok, &mut bytes);
+                wire.respond(stream, &self.responses.ok, &mut bytes);
                 bytes.truncate(bytes.len().saturating_sub(self.model.body.len() / 2 + 1));
-                then = NextConnectionState::Close;
+                next_state = NextConnectionState::Close;
             }
             Some(Fault::Garbage) => bytes.extend_from_slice(GARBAGE),
-            Some(fault) => panic!("{fault:?} does not end in an answer of HTTP/2"),
+            Some(fault) => panic!("{fault:?} does not end in an HTTP/2 response"),
         }
-        if then == NextConnectionState::KeepOpen {
-            then = streams.next_state();
+        if next_state == NextConnectionState::KeepOpen {
+            next_state = streams.next_state();
         }
-        peer.done = then != NextConnectionState::KeepOpen || fault == Some(Fault::Garbage);
-        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::GoAway)));
-        Some(ServerAction::Say { at_ns: now_ns, bytes, then, answers })
+        peer.is_finished =
+            next_state != NextConnectionState::KeepOpen || fault == Some(Fault::Garbage);
+        let completes = request.filter(|_| matches!(fault, None | Some(Fault::GoAway)));
+        Some(ServerAction::Send { at_ns: now_ns, bytes, next_state, completes })
     }
 }
 
 impl Streams {
-    /// Begins a connection, and closes it immediately in a random share of cases.
+    /// Begins a connection. A random share of connections receives GOAWAY immediately.
     fn begin(model: &ServerModel, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
         let settings =
             ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
         let mut streams = Streams {
             wire: h2::Server::new(settings, out),
             bodies: BTreeMap::new(),
-            asking: BTreeMap::new(),
+            requests: BTreeMap::new(),
             working: BTreeMap::new(),
-            leaving: false,
+            has_sent_go_away: false,
         };
         if rng.chance(model.turn_away) {
             streams.go_away(out);
@@ -602,14 +617,15 @@ impl Streams {
         streams
     }
 
+    /// Sends GOAWAY.
     fn go_away(&mut self, out: &mut Vec<u8>) {
         self.wire.go_away(ErrorCode::NoError, out);
-        self.leaving = true;
+        self.has_sent_go_away = true;
     }
 
     /// Returns the next state of the connection.
     fn next_state(&self) -> NextConnectionState {
-        if self.leaving && self.wire.open_streams() == 0 {
+        if self.has_sent_go_away && self.wire.open_streams() == 0 {
             NextConnectionState::Close
         } else {
             NextConnectionState::KeepOpen
@@ -617,17 +633,17 @@ impl Streams {
     }
 }
 
-/// When work of `work_ns` that may begin at `from_ns` is done, given the pauses.
+/// Returns when work of `work_ns` that may begin at `from_ns` is done, given the pauses.
 fn after_pauses(pauses: &[Pause], from_ns: u64, work_ns: u64) -> u64 {
     let mut start = from_ns;
-    let mut left = work_ns;
+    let mut remaining = work_ns;
     for pause in pauses {
         let pause_ends = pause.at_ns + pause.for_ns;
-        if pause_ends <= start || pause.at_ns >= start + left {
+        if pause_ends <= start || pause.at_ns >= start + remaining {
             continue;
         }
-        left -= pause.at_ns.saturating_sub(start);
+        remaining -= pause.at_ns.saturating_sub(start);
         start = pause_ends;
     }
-    start + left
+    start + remaining
 }

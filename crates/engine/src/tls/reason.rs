@@ -1,35 +1,35 @@
-//! Reasons of failed TLS in words, without rustls's own debug forms.
+//! Messages for TLS failures. The debug forms of rustls are not written for users.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InconsistentKeys};
 
-/// The server closed or reset the connection during the handshake.
+/// Messages for a close and a reset by the server during the handshake.
 pub(crate) const CLOSED: &str =
     "closed by the server during the handshake (if that port does not speak TLS, use http://)";
 pub(crate) const RESET: &str =
     "reset by the server during the handshake (if that port does not speak TLS, use http://)";
 
-/// The first bytes from the server were not TLS.
-pub(crate) const NO_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
+/// Message for a server whose first bytes were not TLS.
+pub(crate) const NOT_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
                                  TLS (use http://, or another port)";
 
-/// Returns a short text of an error, by which errors are grouped: the name of the alert (RFC 8446
-/// §6) or the reason, and an action if one is known.
+/// Returns a short message for an error, by which errors are grouped: the name of the alert (RFC
+/// 8446 §6) or the reason, and an action if one is known.
 #[must_use]
 pub fn error_text(error: &Error) -> String {
     match error {
-        Error::AlertReceived(alert) => alert_words(*alert),
+        Error::AlertReceived(alert) => alert_text(*alert),
         Error::InvalidCertificate(reason) => {
-            format!("certificate not accepted: {}", certificate_words(reason))
+            format!("certificate not accepted: {}", certificate_text(reason))
         }
-        Error::InvalidMessage(why) => {
-            format!("malformed TLS from the server: {}", spaced_words(&variant(why)))
+        Error::InvalidMessage(error) => {
+            format!("malformed TLS from the server: {}", split_words(&variant_name(error)))
         }
-        Error::PeerIncompatible(why) => {
-            format!("no common TLS settings: {}", spaced_words(&variant(why)))
+        Error::PeerIncompatible(error) => {
+            format!("no common TLS settings: {}", split_words(&variant_name(error)))
         }
-        Error::PeerMisbehaved(why) => {
-            format!("the server broke TLS: {}", spaced_words(&variant(why)))
+        Error::PeerMisbehaved(error) => {
+            format!("the server broke TLS: {}", split_words(&variant_name(error)))
         }
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
             "the server broke TLS: an unexpected message".into()
@@ -44,17 +44,17 @@ pub fn error_text(error: &Error) -> String {
         Error::NoApplicationProtocol => {
             "the server speaks none of the offered protocols (ALPN)".into()
         }
-        Error::InvalidCertRevocationList(why) => {
-            format!("revocation list: {}", spaced_words(&variant(why)))
+        Error::InvalidCertRevocationList(error) => {
+            format!("revocation list: {}", split_words(&variant_name(error)))
         }
-        Error::InvalidEncryptedClientHello(why) => {
-            format!("encrypted client hello: {}", spaced_words(&variant(why)))
+        Error::InvalidEncryptedClientHello(error) => {
+            format!("encrypted client hello: {}", split_words(&variant_name(error)))
         }
         other => other.to_string(),
     }
 }
 
-fn alert_words(alert: AlertDescription) -> String {
+fn alert_text(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     let hint = match alert {
         Alert::CertificateRequired => " (the server wants a client certificate: --cert and --key)",
@@ -77,10 +77,10 @@ fn alert_words(alert: AlertDescription) -> String {
         }
         _ => "",
     };
-    format!("alert {}{hint}", snake_case(&variant(&alert)))
+    format!("alert {}{hint}", snake_case(&variant_name(&alert)))
 }
 
-fn certificate_words(reason: &CertificateError) -> String {
+fn certificate_text(reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => {
             "unknown issuer (trust its authority with --cacert, or let the server send its whole \
@@ -110,20 +110,21 @@ fn certificate_words(reason: &CertificateError) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "it may not be used by servers (extendedKeyUsage)".into()
         }
-        CertificateError::Other(_) if variant_of_other(reason, "CaUsedAsEndEntity") => {
+        CertificateError::Other(_) if is_other_variant(reason, "CaUsedAsEndEntity") => {
             "it is the certificate of an authority, not of a server (basicConstraints CA:TRUE)"
                 .into()
         }
-        CertificateError::Other(other) => spaced_words(&inner(&format!("{:?}", other.0))),
-        other => spaced_words(&variant(other)),
+        CertificateError::Other(other) => split_words(&innermost_name(&format!("{:?}", other.0))),
+        other => split_words(&variant_name(other)),
     }
 }
 
-fn variant_of_other(reason: &CertificateError, name: &str) -> bool {
+/// Whether an error of the `Other` kind has this variant name.
+fn is_other_variant(reason: &CertificateError, name: &str) -> bool {
     format!("{reason:?}").contains(name)
 }
 
-/// Whole days between two instants, in words.
+/// Returns the whole days between two instants as text.
 fn days(later: UnixTime, earlier: UnixTime) -> String {
     match later.as_secs().saturating_sub(earlier.as_secs()) / 86_400 {
         0 => "less than a day".into(),
@@ -132,40 +133,40 @@ fn days(later: UnixTime, earlier: UnixTime) -> String {
     }
 }
 
-/// `DnsName("a.test")` → `a.test`, `IpAddress(127.0.0.1)` → `127.0.0.1`.
+/// Strips the type: `DnsName("a.test")` → `a.test`, `IpAddress(127.0.0.1)` → `127.0.0.1`.
 fn bare_name(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest);
     inner.trim_end_matches(')').trim_matches('"')
 }
 
-/// The name of an error's variant, without its fields.
-fn variant(error: &dyn std::fmt::Debug) -> String {
+/// Returns the name of the variant of an error, without its fields.
+fn variant_name(error: &dyn std::fmt::Debug) -> String {
     let text = format!("{error:?}");
     text.split(['(', ' ', '{']).next().unwrap_or_default().to_string()
 }
 
-/// The innermost word of `Outer(Inner)`.
-fn inner(text: &str) -> String {
+/// Returns the innermost name of `Outer(Inner)`.
+fn innermost_name(text: &str) -> String {
     let text = text.trim_end_matches(')');
     text.rsplit('(').next().unwrap_or(text).split([' ', '{']).next().unwrap_or_default().to_string()
 }
 
-/// `HandshakeFailure` → `handshake_failure`.
+/// Converts a name: `HandshakeFailure` → `handshake_failure`.
 fn snake_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
-    let mut before = '_';
+    let mut previous = '_';
     for c in name.chars() {
-        if c.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
+        if c.is_ascii_uppercase() && (previous.is_ascii_lowercase() || previous.is_ascii_digit()) {
             out.push('_');
         }
         out.push(c.to_ascii_lowercase());
-        before = c;
+        previous = c;
     }
     out
 }
 
-/// `BadEncoding` → `bad encoding`.
-fn spaced_words(name: &str) -> String {
+/// Splits a name into words: `BadEncoding` → `bad encoding`.
+fn split_words(name: &str) -> String {
     snake_case(name).replace('_', " ")
 }
 
@@ -180,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn certificate_errors_are_sentences() {
+    fn certificate_error_messages_are_plain() {
         let at = |days: u64| UnixTime::since_unix_epoch(Duration::from_secs(days * 86_400));
-        let named = CertificateError::NotValidForNameContext {
+        let wrong_name = CertificateError::NotValidForNameContext {
             expected: "127.0.0.1".try_into().unwrap(),
             presented: vec!["DnsName(\"other.test\")".into(), "IpAddress(10.0.0.1)".into()],
         };
-        let all = [
-            (certificate(named), "it is for other.test, 10.0.0.1, not for 127.0.0.1"),
+        let cases = [
+            (certificate(wrong_name), "it is for other.test, 10.0.0.1, not for 127.0.0.1"),
             (
                 certificate(CertificateError::ExpiredContext { time: at(12), not_after: at(10) }),
                 "it expired 2 days ago",
@@ -204,15 +205,15 @@ mod tests {
             (certificate(CertificateError::BadSignature), "bad signature"),
             (certificate(CertificateError::InvalidPurpose), "extendedKeyUsage"),
         ];
-        for (text, wanted) in all {
-            assert!(text.contains(wanted), "{text}");
+        for (text, expected) in cases {
+            assert!(text.contains(expected), "{text}");
             assert_is_plain(&text);
         }
     }
 
     #[test]
-    fn other_errors_are_words() {
-        for (error, wanted) in [
+    fn other_error_messages_are_plain() {
+        for (error, expected) in [
             (Error::AlertReceived(AlertDescription::UnknownCA), "alert unknown_ca ("),
             (Error::AlertReceived(AlertDescription::CertificateRequired), "--cert and --key"),
             (Error::AlertReceived(AlertDescription::InternalError), "alert internal_error"),
@@ -224,12 +225,12 @@ mod tests {
             (Error::InvalidMessage(InvalidMessage::MessageTooLarge), "message too large"),
         ] {
             let text = error_text(&error);
-            assert!(text.contains(wanted), "{text}");
+            assert!(text.contains(expected), "{text}");
             assert_is_plain(&text);
         }
     }
 
-    /// Debug forms have braces, quotes or words that begin in the middle of others.
+    /// Debug forms contain braces, quotes or camel case.
     fn assert_is_plain(text: &str) {
         let has_camel = text.split(' ').any(|word| {
             let mut letters = word.chars().zip(word.chars().skip(1));

@@ -1,4 +1,5 @@
-//! Opening, securing, losing and reopening connections.
+//! Opens connections, handles their failures, and replaces them. Includes the choice of the
+//! protocol after a TLS handshake.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,20 +15,21 @@ use crate::slot::{ConnectionState, ProtocolState, Upgrade};
 use crate::tls::{TlsSession, reason};
 use crate::{Instant, limits};
 
-/// Kind of the peer's close.
+/// Kind of a close by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeerClose {
-    /// In good order: the close may end a body.
+    /// Orderly: the close may mark the end of a body.
     Clean,
-    /// Perhaps too early: bytes may be missing before it.
-    Cut,
+    /// Perhaps truncated: bytes may be missing before it.
+    Truncated,
 }
 
 impl Worker {
+    /// Handles a completion of the driver.
     pub fn complete<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
-        // The completion's own instant: everything that follows from it happened then.
+        // All effects of a completion happened at its instant.
         let Completion { conn, at: now, .. } = completion;
-        match completion.what {
+        match completion.kind {
             CompletionKind::Connected => self.on_connected(conn, now, driver),
             CompletionKind::ConnectFailed(error) => {
                 let outcome = connect_outcome(error);
@@ -37,11 +39,12 @@ impl Worker {
             CompletionKind::Eof if self.is_securing(conn) => {
                 self.handshake_failed(conn, reason::CLOSED, now, driver);
             }
-            // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
+            // Without a close notify, the end may have been truncated by an attacker or a failure
+            // (RFC 8446 §6.1).
             CompletionKind::Eof if self.slots[conn as usize].tls.is_some() => {
-                self.eof(conn, PeerClose::Cut, now, driver);
+                self.on_eof(conn, PeerClose::Truncated, now, driver);
             }
-            CompletionKind::Eof => self.eof(conn, PeerClose::Clean, now, driver),
+            CompletionKind::Eof => self.on_eof(conn, PeerClose::Clean, now, driver),
             CompletionKind::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
@@ -53,8 +56,9 @@ impl Worker {
         }
     }
 
+    /// Starts an attempt to connect.
     pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        // The attempt begins here; what the kernel and the peer take is the connect time.
+        // The connect time counts from here.
         self.slots[conn as usize].state = ConnectionState::Connecting { since: now };
         self.next_timeout_check =
             self.next_timeout_check.min(now.plus(self.config.policy.connect_timeout_ns));
@@ -70,19 +74,21 @@ impl Worker {
         };
         self.recorder.distributions.connect.record(now.ns_since(connecting_since));
         slot.tcp_base = TcpCounters::default();
-        let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
-        // The handshake begins with the connection being there.
+        let Some(tls) = &self.config.tls else {
+            return self.begin_protocol(conn, None, now, driver);
+        };
+        // The TLS handshake time counts from the completed connect.
         slot.state = ConnectionState::Securing { since: now, connecting_since };
         match TlsSession::new(tls) {
             Ok(session) => slot.tls = Some(Box::new(session)),
-            Err(words) => return self.handshake_failed(conn, &words, now, driver),
+            Err(reason) => return self.handshake_failed(conn, &reason, now, driver),
         }
-        // An empty read makes the session say what it wants to send first.
-        self.read_secured(conn, &mut [], now, driver);
+        // An empty read makes the session produce its first records.
+        self.read_tls(conn, &mut [], now, driver);
     }
 
-    /// The connection is there, and what is spoken on it is settled: by ALPN, or by what was asked.
-    fn begin_talk<D: Driver>(
+    /// Begins the protocol of a new connection, which ALPN or the configuration has determined.
+    fn begin_protocol<D: Driver>(
         &mut self,
         conn: ConnId,
         alpn: Option<&str>,
@@ -91,27 +97,27 @@ impl Worker {
     ) {
         let protocol = self.config.protocol;
         if protocol == Protocol::H2c || alpn == Some("h2") {
-            return self.greet(conn, now, driver);
+            return self.begin_http2(conn, now, driver);
         }
-        // The server was asked for HTTP/2 and chose something else. That is always reported.
+        // ALPN chose HTTP/1.1 although HTTP/2 was requested. That is always reported.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
         self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
-        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk {
-            h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
+        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol {
+            h1.reset(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }
         self.on_established(conn, now, driver);
     }
 
-    /// The connection can carry requests: those that waited for it leave now.
+    /// Handles a connection that can now carry requests: sends those that waited for it.
     pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.count_attempt();
-        self.up += 1;
+        self.connections_up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = ConnectionState::Up;
-        // After an upgrade the first request is on its way.
+        // After an upgrade the first request is already in flight.
         slot.served = slot.in_flight() as u64;
-        self.place_assigned(conn, now, driver);
-        self.push_out(conn, driver);
+        self.send_assigned(conn, now, driver);
+        self.queue_output(conn, driver);
         self.refill(conn, now, driver);
     }
 
@@ -122,20 +128,20 @@ impl Worker {
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {
-            let agreed = session.parameters();
-            alpn.clone_from(&agreed.alpn);
-            if agreed.resumed {
+            let parameters = session.parameters();
+            alpn.clone_from(&parameters.alpn);
+            if parameters.is_resumed {
                 self.tls.handshakes_resumed += 1;
             } else {
                 self.tls.handshakes_full += 1;
             }
             if self.tls.version.is_none() {
-                self.tls.version = agreed.version;
-                self.tls.cipher_suite = agreed.cipher_suite;
-                self.tls.alpn = agreed.alpn;
+                self.tls.version = parameters.version;
+                self.tls.cipher_suite = parameters.cipher_suite;
+                self.tls.alpn = parameters.alpn;
             }
         }
-        self.begin_talk(conn, alpn.as_deref(), now, driver);
+        self.begin_protocol(conn, alpn.as_deref(), now, driver);
     }
 
     fn is_securing(&self, conn: ConnId) -> bool {
@@ -145,25 +151,25 @@ impl Worker {
     pub(super) fn handshake_failed<D: Driver>(
         &mut self,
         conn: ConnId,
-        words: &str,
+        reason: &str,
         now: Instant,
         driver: &mut D,
     ) {
-        count_kind(&mut self.tls.errors, words, limits::PROTOCOL_ERROR_KINDS);
+        count_kind(&mut self.tls.errors, reason, limits::PROTOCOL_ERROR_KINDS);
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
     fn count_attempt(&mut self) {
-        self.untried = self.untried.saturating_sub(1);
+        self.untried_slots = self.untried_slots.saturating_sub(1);
     }
 
-    /// Ends a connection that is of no more use. Of the exchanges in flight on it the oldest ends
-    /// as `first`, the others as `rest`.
+    /// Ends a failed connection. The oldest exchange in flight on it ends as `first`, the others as
+    /// `others`.
     pub(super) fn fail<D: Driver>(
         &mut self,
         conn: ConnId,
         first: Outcome,
-        rest: Outcome,
+        others: Outcome,
         now: Instant,
         driver: &mut D,
     ) {
@@ -175,9 +181,9 @@ impl Worker {
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
-        self.end_stalls(conn, now);
+        self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
-        let was_in_vain = slot.is_unused();
+        let was_unused = slot.is_unused();
         let mut lost = slot.take_in_flight();
         if failed_to_connect {
             lost.extend(slot.assigned.drain(..));
@@ -185,86 +191,89 @@ impl Worker {
         if failed_to_connect || !lost.is_empty() {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
-        // Assigned requests go to the next connection, but not in a tight loop.
+        // The next connection takes the assigned requests, so a failure counts for the back-off
+        // even if only they are left.
         let slot = &mut self.slots[conn as usize];
         slot.failures +=
             u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
         for (i, exchange) in lost.iter().enumerate() {
-            // Done: the failure had happened at the completion's instant, or is our own decision at
+            // The failure had happened at the instant of the completion, or is our own decision at
             // this instant.
-            self.on_exchange_end(conn, exchange, if i == 0 { first } else { rest }, now, None);
+            self.on_exchange_end(conn, exchange, if i == 0 { first } else { others }, now, None);
         }
-        if was_in_vain {
-            self.count_try(conn, first, now);
+        if was_unused {
+            self.count_failed_try(conn, first, now);
         }
         self.retry(conn, now, driver);
     }
 
-    /// Gives a connection up, which counts as failed by `why`. The exchanges in flight on it end as
-    /// `rest`.
+    /// Closes a connection that failed with `reason`. The exchanges in flight on it end as
+    /// `outcome`.
     pub(super) fn give_up<D: Driver>(
         &mut self,
         conn: ConnId,
-        why: Outcome,
-        rest: Outcome,
+        reason: Outcome,
+        outcome: Outcome,
         now: Instant,
         driver: &mut D,
     ) {
         self.connections.closed_by_us += 1;
-        *self.connection_failures.entry(why.name().into()).or_default() += 1;
-        self.end_stalls(conn, now);
+        *self.connection_failures.entry(reason.name().into()).or_default() += 1;
+        self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
         let lost = slot.take_in_flight();
         slot.failures += 1;
         self.drop_connection(conn, driver);
         for exchange in &lost {
-            // Done: our own decision at this instant.
-            self.on_exchange_end(conn, exchange, rest, now, None);
+            // Our own decision at this instant.
+            self.on_exchange_end(conn, exchange, outcome, now, None);
         }
         self.retry(conn, now, driver);
     }
 
+    /// Closes a connection and resets its slot.
     pub(super) fn drop_connection<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if self.slots[conn as usize].state == ConnectionState::Up {
-            self.up -= 1;
+            self.connections_up -= 1;
             if self.stage == Stage::Measured {
-                self.add_tcp(conn, driver);
+                self.add_tcp_counters(conn, driver);
             }
         }
         driver.close(conn);
-        // Queued bytes of this connection must not go to another one, and its broken session must
-        // not count against the next one.
-        self.out.clear();
-        self.broken.retain(|broken| *broken != conn);
+        // Output of this connection must not go to another one, and its failed TLS session must not
+        // count against the next one.
+        self.output.clear();
+        self.broken_tls.retain(|failed| *failed != conn);
         self.slots[conn as usize].disconnect();
     }
 
-    /// Continues with a connection after responses, or replaces it if it has served its share.
+    /// Refills a connection after responses, or replaces it if it has carried its share of
+    /// requests.
     pub(super) fn continue_or_replace<D: Driver>(
         &mut self,
         conn: ConnId,
         now: Instant,
         driver: &mut D,
     ) {
-        self.see_room(conn);
+        self.check_stream_room(conn);
         let slot = &self.slots[conn as usize];
-        let (served, answered) = (slot.served, slot.answered);
-        let was_in_vain = slot.is_unused();
+        let (served, has_responded) = (slot.served, slot.has_responded);
+        let was_unused = slot.is_unused();
         let most = self.config.policy.requests_per_connection;
         let has_served_all = most.is_some_and(|most| served >= most);
         let is_over = slot.state == ConnectionState::Up && slot.in_flight() == 0;
         let is_closed = is_over && (has_served_all || slot.is_draining());
         if is_closed {
-            self.say_go_away(conn, h2::ErrorCode::NoError, driver);
+            self.send_go_away(conn, h2::ErrorCode::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
-            if was_in_vain {
-                self.count_try(conn, Outcome::StreamRefused, now);
+            if was_unused {
+                self.count_failed_try(conn, Outcome::StreamRefused, now);
             }
-            if !answered {
-                // A server that sends connections away before their first response is not asked in
-                // an endless hurry.
+            if !has_responded {
+                // A server that ends connections before their first response is retried with
+                // back-off, not in a tight loop.
                 self.slots[conn as usize].failures += 1;
                 return self.retry(conn, now, driver);
             }
@@ -272,15 +281,15 @@ impl Worker {
         self.refill(conn, now, driver);
         let is_down = self.slots[conn as usize].state == ConnectionState::Down;
         if is_closed && has_served_all && is_down && self.has_arrivals_to_come(now) {
-            // Our own close is no reason for the next request to wait for a connection.
+            // Reconnect now, so that the next request does not wait because of our own close.
             self.connect(conn, now, driver);
         }
-        self.push_out(conn, driver);
+        self.queue_output(conn, driver);
     }
 
-    /// Uses the slot again: at once after its first failure, and after a longer wait with each
-    /// further one. Where failures are what is asked for it waits for the next turn alone, so that
-    /// a driver which fails at once does not make this one endless.
+    /// Retries a slot: immediately after its first failure, after longer waits for consecutive
+    /// ones. Without back-off it waits only for the next turn, so that a driver whose attempts fail
+    /// immediately cannot keep this turn from ending.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
@@ -293,18 +302,18 @@ impl Worker {
         } else {
             0
         };
-        if !slot.backing_off {
-            slot.backing_off = true;
+        if !slot.is_backing_off {
+            slot.is_backing_off = true;
             self.retries.push(Reverse((now.plus(wait), conn)));
         }
         if self.pages.is_some() {
-            // The visitor's other connections go on.
+            // The other connections of the visitor continue.
             self.refill_page(conn, now, driver);
         }
     }
 }
 
-/// Counts a kind of failure by name, and as `other` if there are too many names already.
+/// Counts a failure by name, or as `other` if there are too many names.
 pub(super) fn count_kind(kinds: &mut BTreeMap<String, u64>, name: &str, most: usize) {
     if let Some(n) = kinds.get_mut(name) {
         *n += 1;

@@ -1,5 +1,5 @@
-//! Requests with `Expect: 100-continue`: their bodies wait for the server's 100, at most as long as
-//! curl waits (RFC 9110 §10.1.1).
+//! Requests with `Expect: 100-continue`. Their bodies wait for 100 (Continue) from the server, at
+//! most as long as in curl (RFC 9110 §10.1.1).
 
 use dyno_archive::load::Continues;
 use dyno_archive::times::Recording;
@@ -10,7 +10,7 @@ use crate::driver::{ConnId, Driver};
 use crate::slot::{HeldBody, ProtocolState};
 use crate::{Instant, limits};
 
-/// Counts and times of bodies that waited.
+/// Counts and waits of bodies that waited for 100 (Continue).
 #[derive(Debug, Default)]
 pub(super) struct ContinueBooks {
     counts: Continues,
@@ -23,42 +23,42 @@ impl ContinueBooks {
     }
 }
 
-/// Length of the head of an HTTP/1.1 request.
+/// Returns the length of the head of an HTTP/1.1 request.
 pub(super) fn head_bytes(request: &[u8]) -> usize {
-    request.windows(4).position(|w| w == b"\r\n\r\n").map_or(request.len(), |at| at + 4)
+    request.windows(4).position(|w| w == b"\r\n\r\n").map_or(request.len(), |start| start + 4)
 }
 
 impl Worker {
-    /// A body is held back.
-    pub(super) fn count_held(&mut self) {
+    /// Counts a body that waits for 100 (Continue).
+    pub(super) fn count_held_body(&mut self) {
         if let Some(books) = &mut self.continues {
             books.counts.asked += 1;
         }
     }
 
-    /// The server has sent 100 for a request whose head left at `sent`.
+    /// Counts a 100 (Continue) for a request whose head left at `sent`.
     fn count_continued(&mut self, sent: Instant, now: Instant) {
         if let Some(books) = &mut self.continues {
             books.counts.continued += 1;
-            // The 100 had arrived at the completion's instant.
+            // The 100 had arrived at the instant of the completion.
             books.wait.record(now.ns_since(sent));
         }
     }
 
-    /// A final response began on an HTTP/1.1 connection. A body that it found waiting is not sent
-    /// any more, and only a new connection shows the server that (RFC 9110 §10.1.1). That is so
-    /// also if the 100 came just before it, and its request was not sent in full.
+    /// Drops a waiting body when a final response begins on an HTTP/1.1 connection. The body is not
+    /// sent, so the connection must be closed (RFC 9110 §10.1.1). The same applies if 100 came just
+    /// before the response: the body had no time to leave.
     #[inline]
-    pub(super) fn drop_held(&mut self, conn: ConnId, status: u16) {
-        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
-        if h1.held.is_some()
+    pub(super) fn drop_held_body(&mut self, conn: ConnId, status: u16) {
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
+        if h1.held_body.is_some()
             && h1.in_flight.len() == 1
-            && let Some(held) = h1.held.take()
+            && let Some(held) = h1.held_body.take()
         {
-            h1.said_close = true;
-            self.count_answered_instead(status);
-            self.count_early(held.bytes.len() as u64, status);
-            if held.is_wanted
+            h1.has_sent_close = true;
+            self.count_final_response(status);
+            self.count_early_response(held.bytes.len() as u64, status);
+            if held.is_requested
                 && let Some(books) = &mut self.continues
             {
                 books.counts.continued -= 1;
@@ -66,86 +66,88 @@ impl Worker {
         }
     }
 
-    /// The server has sent a final response instead.
-    pub(super) fn count_answered_instead(&mut self, status: u16) {
+    /// Counts a final response in place of 100 (Continue).
+    pub(super) fn count_final_response(&mut self, status: u16) {
         if let Some(books) = &mut self.continues {
             books.counts.answered_instead += 1;
             books.counts.refused += u64::from(status == 417);
         }
     }
 
-    fn count_waited_in_vain(&mut self) {
+    /// Counts a body that was sent after the longest wait.
+    fn count_expired_wait(&mut self) {
         if let Some(books) = &mut self.continues {
             books.counts.waited_in_vain += 1;
         }
     }
 
-    /// An interim response came on an HTTP/1.1 connection, to its oldest request.
+    /// Handles an interim response to the oldest request of an HTTP/1.1 connection.
     #[cold]
-    pub(super) fn see_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
-        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
-        // Only the youngest request can wait, for nothing follows it before its body.
-        let (Some(held), [exchange]) = (&mut h1.held, h1.in_flight.make_contiguous()) else {
+    pub(super) fn on_interim(&mut self, conn: ConnId, status: u16, now: Instant) {
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
+        // Only the latest request can have a waiting body, and no request follows it before its
+        // body.
+        let (Some(held), [exchange]) = (&mut h1.held_body, h1.in_flight.make_contiguous()) else {
             return;
         };
-        if status != 100 || held.is_wanted {
+        if status != 100 || held.is_requested {
             return;
         }
-        held.is_wanted = true;
+        held.is_requested = true;
         let sent = exchange.sent;
         self.count_continued(sent, now);
     }
 
-    /// Sends a body that the server has asked for.
-    pub(super) fn send_wanted_body<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
-        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else { return };
-        if let Some(held) = h1.held.take_if(|held| held.is_wanted) {
-            self.send_held(conn, &held, driver);
+    /// Sends the waiting body if the server has sent 100 (Continue).
+    pub(super) fn send_requested_body<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else { return };
+        if let Some(held) = h1.held_body.take_if(|held| held.is_requested) {
+            self.send_held_body(conn, &held, driver);
         }
     }
 
-    fn send_held<D: Driver>(&mut self, conn: ConnId, held: &HeldBody, driver: &mut D) {
+    fn send_held_body<D: Driver>(&mut self, conn: ConnId, held: &HeldBody, driver: &mut D) {
         if let Some(session) = &mut self.slots[conn as usize].tls {
             self.encrypted.clear();
             if session.write(&held.bytes, &mut self.encrypted).is_err() {
-                return self.broken.push(conn);
+                return self.broken_tls.push(conn);
             }
             driver.send(conn, &self.encrypted);
         } else {
             driver.send(conn, &held.bytes);
         }
         if held.bytes.len() >= limits::LARGE_REQUEST_BYTES {
-            self.mark_end(conn, driver);
+            self.record_request_end(conn, driver);
         }
     }
 
-    /// Sends the body of an HTTP/1.1 connection that has waited for long enough. Returns when one
-    /// that still waits is due.
+    /// Sends the waiting body of an HTTP/1.1 connection if its wait is over. Returns when it is due
+    /// otherwise.
     pub(super) fn send_overdue_body<D: Driver>(
         &mut self,
         conn: ConnId,
         now: Instant,
         driver: &mut D,
     ) -> Instant {
-        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk else {
+        let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol else {
             return Instant::NEVER;
         };
-        let (Some(held), Some(exchange)) = (&h1.held, h1.in_flight.back()) else {
+        let (Some(held), Some(exchange)) = (&h1.held_body, h1.in_flight.back()) else {
             return Instant::NEVER;
         };
         let due = exchange.continue_due();
-        if due > now || held.is_wanted {
+        if due > now || held.is_requested {
             return due;
         }
-        if let Some(held) = h1.held.take() {
-            self.count_waited_in_vain();
-            self.send_held(conn, &held, driver);
+        if let Some(held) = h1.held_body.take() {
+            self.count_expired_wait();
+            self.send_held_body(conn, &held, driver);
         }
         Instant::NEVER
     }
 
-    /// An interim response came on a stream.
-    pub(super) fn see_interim_on_stream(
+    /// Handles an interim response on a stream.
+    pub(super) fn on_stream_interim(
         &mut self,
         conn: ConnId,
         key: StreamKey,
@@ -159,14 +161,14 @@ impl Worker {
         }
     }
 
-    /// Queues the bodies of an HTTP/2 connection that have waited for long enough. Returns when the
-    /// next is due.
+    /// Queues the waiting bodies of an HTTP/2 connection whose wait is over. Returns when the next
+    /// one is due.
     pub(super) fn send_overdue_streams(&mut self, conn: ConnId, now: Instant) -> Instant {
         let mut next = Instant::NEVER;
         if self.continues.is_none() {
             return next;
         }
-        let ProtocolState::H2(h2) = &self.slots[conn as usize].talk else { return next };
+        let ProtocolState::H2(h2) = &self.slots[conn as usize].protocol else { return next };
         let mut overdue = Vec::new();
         for (key, stream) in h2.client.iter().filter(|(_, stream)| stream.holds_body) {
             match stream.exchange.continue_due() {
@@ -176,26 +178,25 @@ impl Worker {
         }
         for key in overdue {
             if self.release_stream(conn, key, now).is_some() {
-                self.count_waited_in_vain();
+                self.count_expired_wait();
             }
         }
         next
     }
 
-    /// Queues the body of a stream that waits. Returns when its head left; `None`: it does not
-    /// wait.
+    /// Queues the waiting body of a stream. Returns when its head left; `None`: no body waits.
     fn release_stream(&mut self, conn: ConnId, key: StreamKey, now: Instant) -> Option<Instant> {
-        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk else { return None };
+        let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol else { return None };
         let stream = h2.client.data(key)?;
         if !std::mem::replace(&mut stream.holds_body, false) {
             return None;
         }
         let sent = stream.exchange.sent;
-        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let mut io = Io { out: &mut self.output, counts: &mut self.frames.counts };
         if !h2.client.release_body(key, &mut io)
             && let Some(stream) = h2.client.data(key)
         {
-            // The windows hold the rest up from here on.
+            // Flow-control windows block the remaining bytes from now on.
             stream.blocked_since = now;
         }
         Some(sent)

@@ -1,4 +1,5 @@
-//! Requests and responses.
+//! Sends requests and reads responses. Works on HTTP/1.1 and TLS itself, and passes HTTP/2 frames
+//! to `streams`.
 
 use dyno_archive::outcome::Outcome;
 use dyno_wire::h1;
@@ -10,16 +11,16 @@ use super::connections::{PeerClose, count_kind};
 use super::continues;
 use super::unsolicited::is_idle_notice;
 use crate::driver::{ConnId, Driver};
-use crate::expect::AnswerVerdict;
+use crate::expect::ResponseVerdict;
 use crate::slot::{ConnectionState, Exchange, HeldBody, ProtocolState, Upgrade};
 use crate::tls::{Broken, TlsProgress};
 use crate::{Instant, limits};
 
-/// The state of a connection after a read.
+/// State of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionAfterRead {
     Open,
-    /// The server announced the end of the connection with its last response.
+    /// The server announced the close of the connection with its last response.
     ServerEnds,
     /// Bytes arrived that answer no request.
     Unsolicited,
@@ -29,7 +30,7 @@ impl ConnectionAfterRead {
     /// Classifies bytes that arrive without a request in flight. `is_alone`: no response was read
     /// together with them. A server that closes an idle connection may send a notice (RFC 9110
     /// §15.5.9).
-    fn from_unasked(bytes: &[u8], is_alone: bool) -> ConnectionAfterRead {
+    fn from_unsolicited(bytes: &[u8], is_alone: bool) -> ConnectionAfterRead {
         if is_alone && is_idle_notice(bytes) {
             ConnectionAfterRead::ServerEnds
         } else {
@@ -39,7 +40,7 @@ impl ConnectionAfterRead {
 
     /// Classifies the bytes after the last response of a connection.
     #[inline]
-    const fn from_rest(bytes: &[u8]) -> ConnectionAfterRead {
+    const fn from_trailing(bytes: &[u8]) -> ConnectionAfterRead {
         if bytes.is_empty() {
             ConnectionAfterRead::ServerEnds
         } else {
@@ -58,27 +59,33 @@ pub(super) enum WireError {
     #[error("the server sends a TLS record: that port speaks TLS (use https://)")]
     TlsRecord,
     #[error("the server switched protocols (101), as requested, and dyno speaks only HTTP")]
-    SwitchedAsAsked,
+    SwitchedAsRequested,
 }
 
 impl WireError {
-    fn from_http1(error: h1::Http1Error, has_asked_upgrade: impl FnOnce() -> bool) -> WireError {
+    fn from_http1(
+        error: h1::Http1Error,
+        has_requested_upgrade: impl FnOnce() -> bool,
+    ) -> WireError {
         match error {
-            h1::Http1Error::UnexpectedUpgrade if has_asked_upgrade() => WireError::SwitchedAsAsked,
+            h1::Http1Error::UnexpectedUpgrade if has_requested_upgrade() => {
+                WireError::SwitchedAsRequested
+            }
             error => error.into(),
         }
     }
 }
 
-/// Whether bytes begin as a TLS record does: its type, and 3 as the major version (RFC 8446 §5.1).
-/// No message of HTTP/1.1 and no SETTINGS frame begins so.
+/// Whether bytes begin like a TLS record: its type, and 3 as the major version (RFC 8446 §5.1). No
+/// HTTP/1.1 message and no SETTINGS frame begins like that.
 fn is_tls_record(bytes: &[u8]) -> bool {
     matches!(bytes, [20..=23, 3, ..])
 }
 
 // Requests.
 impl Worker {
-    /// Bytes were handed to the kernel at `at`, which the driver read just before.
+    /// Records the hand-over of queued requests to the kernel at `at`, which the driver read just
+    /// before.
     #[inline]
     pub fn on_handed_over(&mut self, conn: ConnId, at: Instant) {
         let slot = &mut self.slots[conn as usize];
@@ -92,66 +99,69 @@ impl Worker {
                 recorder.record_hand_over(exchange);
             }
         });
-        self.last_handed = at;
+        self.last_hand_over = at;
     }
 
-    /// Fills the slot's free capacity with its assigned exchanges, with waiting arrivals or, in a
-    /// closed loop, with new exchanges.
+    /// Fills the free capacity of a slot: with its assigned exchanges, then with waiting arrivals
+    /// or, in a closed loop, with new exchanges.
     pub(super) fn refill<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn)
+        if self.stage == super::Stage::Opening
+            || now < self.began
+            || self.is_pipeline_over_half_full(conn)
         {
             return;
         }
         if self.pages.is_some() {
             return self.refill_page(conn, now, driver);
         }
-        self.place_assigned(conn, now, driver);
+        self.send_assigned(conn, now, driver);
         while self.has_room(conn) {
             if let Some(intended) = self.waiting.pop_front() {
-                self.assign(conn, intended, now, driver);
-            } else if self.takes_next(now) {
-                // In a closed loop the intended time is the instant at which the slot became free.
-                self.begun += 1;
+                self.assign_next(conn, intended, now, driver);
+            } else if self.takes_next_request(now) {
+                // In a closed loop the intended start is the instant at which the slot became free.
+                self.started += 1;
                 self.recorder.record_scheduled(now);
                 self.recorder.record_start(now, now);
-                self.assign(conn, now, now, driver);
+                self.assign_next(conn, now, now, driver);
             } else {
                 break;
             }
         }
-        self.push_out(conn, driver);
-        self.offer(conn);
+        self.queue_output(conn, driver);
+        self.list_if_idle(conn);
     }
 
-    /// In a closed loop a pipeline is filled again only when half of it is free: filling each place
-    /// as it falls free would make a segment of every request (docs/internals/timing.md).
-    fn is_batch_under_way(&self, conn: ConnId) -> bool {
-        let ProtocolState::H1(h1) = &self.slots[conn as usize].talk else { return false };
+    /// Whether a pipeline of a closed loop is more than half full. It is refilled only when half of
+    /// it is free: refilling each place at once would put each request into a segment of its own
+    /// (docs/internals/timing.md).
+    fn is_pipeline_over_half_full(&self, conn: ConnId) -> bool {
+        let ProtocolState::H1(h1) = &self.slots[conn as usize].protocol else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
     }
 
     /// Whether a free slot of a closed loop takes another request.
-    pub(super) fn takes_next(&self, now: Instant) -> bool {
-        let is_its_time = self.slice.0 <= now && now < self.slice.1.min(self.recorder.closes());
-        is_its_time && self.config.schedule.is_closed() && self.is_loading()
+    pub(super) fn takes_next_request(&self, now: Instant) -> bool {
+        let is_in_slice = self.slice.0 <= now && now < self.slice.1.min(self.recorder.window_end());
+        is_in_slice && self.config.schedule.is_closed() && self.is_loading()
     }
 
-    /// Lists the slot as idle if it has room and an open-loop arrival could use it.
-    pub(super) fn offer(&mut self, conn: ConnId) {
-        let wanted = !self.config.schedule.is_closed() && self.has_room(conn);
+    /// Lists the slot as idle if it has room for an arrival of an open loop.
+    pub(super) fn list_if_idle(&mut self, conn: ConnId) {
+        let is_idle = !self.config.schedule.is_closed() && self.has_room(conn);
         let slot = &mut self.slots[conn as usize];
-        if wanted && !slot.idle {
-            slot.idle = true;
-            self.idle.push_back(conn);
+        if is_idle && !slot.is_listed_idle {
+            slot.is_listed_idle = true;
+            self.idle_slots.push_back(conn);
         }
     }
 
-    /// The slot that has been idle for the longest and still has room. One that was listed may have
-    /// lost it since: a server can end a connection, or allow fewer streams, and a connection can
-    /// fail.
+    /// Removes and returns the slot that has been idle for the longest and still has room. A listed
+    /// slot may have lost its room: the server can end a connection or allow fewer streams, and a
+    /// connection can fail.
     pub(super) fn take_idle(&mut self) -> Option<ConnId> {
-        while let Some(conn) = self.idle.pop_front() {
-            self.slots[conn as usize].idle = false;
+        while let Some(conn) = self.idle_slots.pop_front() {
+            self.slots[conn as usize].is_listed_idle = false;
             if self.has_room(conn) {
                 return Some(conn);
             }
@@ -159,24 +169,24 @@ impl Worker {
         None
     }
 
-    /// Whether the slot may be given another exchange.
+    /// Whether the slot can take another exchange.
     pub(super) fn has_room(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
-        if slot.backing_off {
+        if slot.is_backing_off {
             return false;
         }
         let assigned = slot.assigned.len();
         if slot.state == ConnectionState::Up {
-            return assigned == 0 && self.takes_request(conn);
+            return assigned == 0 && self.can_take_request(conn);
         }
-        let most = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
-            // No more than a connection is likely to take: the rest would wait on it while others
-            // have room.
+        let capacity = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
+            // At most what a connection is likely to allow: further exchanges would wait on it
+            // while other slots have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
             self.config.pipeline
         };
-        assigned < most as usize
+        assigned < capacity as usize
             && self
                 .config
                 .policy
@@ -184,28 +194,27 @@ impl Worker {
                 .is_none_or(|most| (assigned as u64) < most)
     }
 
-    /// Whether the connection, which is up, takes another request now.
+    /// Whether the connection, which is up, can take a request now.
     #[inline]
-    fn takes_request(&self, conn: ConnId) -> bool {
+    fn can_take_request(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
-        let has_place = match &slot.talk {
+        let has_room = match &slot.protocol {
             ProtocolState::H1(h1) if h1.upgrade == Upgrade::No => {
                 h1.in_flight.len() < self.config.pipeline as usize
-                    && !h1.said_close
-                    && h1.held.is_none()
+                    && !h1.has_sent_close
+                    && h1.held_body.is_none()
             }
-            // The connection's protocol is not known before the first response.
+            // The protocol is not known before the first response.
             ProtocolState::H1(h1) => h1.in_flight.is_empty(),
             ProtocolState::H2(h2) => {
                 h2.client.open_streams() < self.config.streams as usize && h2.client.room() > 0
             }
         };
-        has_place
-            && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
+        has_room && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
     }
 
-    /// Gives an exchange to a slot that has room.
-    pub(super) fn assign<D: Driver>(
+    /// Assigns an exchange of the next request to a slot that has room.
+    pub(super) fn assign_next<D: Driver>(
         &mut self,
         conn: ConnId,
         intended: Instant,
@@ -213,12 +222,12 @@ impl Worker {
         driver: &mut D,
     ) {
         let request = self.config.traffic.choose(&mut self.config.draws);
-        self.give(conn, request, intended, now, driver);
+        self.assign_request(conn, request, intended, now, driver);
     }
 
-    /// Gives an exchange of this request to a slot that has room.
+    /// Assigns an exchange of this request to a slot that has room.
     #[inline]
-    pub(super) fn give<D: Driver>(
+    pub(super) fn assign_request<D: Driver>(
         &mut self,
         conn: ConnId,
         request: u16,
@@ -226,12 +235,13 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
-        let in_full = !self.config.traffic.request(request).expect.deep.is_empty()
-            && self.config.draws.is_sampled(self.config.check_one_in);
-        let exchange = Exchange { in_full, ..Exchange::new(intended, request) };
+        let is_checked_in_full =
+            !self.config.traffic.request(request).expect.full_checks.is_empty()
+                && self.config.draws.is_sampled(self.config.check_one_in);
+        let exchange = Exchange { is_checked_in_full, ..Exchange::new(intended, request) };
         let slot = &mut self.slots[conn as usize];
         if slot.state == ConnectionState::Up {
-            return self.ask(conn, exchange, now, driver);
+            return self.send_request(conn, exchange, now, driver);
         }
         slot.assigned.push_back(exchange);
         if slot.state == ConnectionState::Down {
@@ -239,47 +249,48 @@ impl Worker {
         }
     }
 
-    /// Sends what was assigned to the slot as far as its connection takes it, or opens one for it.
-    pub(super) fn place_assigned<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    /// Sends the exchanges assigned to the slot as far as its connection can take them, or opens a
+    /// connection for them.
+    pub(super) fn send_assigned<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         loop {
             let slot = &self.slots[conn as usize];
-            if slot.assigned.is_empty() || slot.backing_off {
+            if slot.assigned.is_empty() || slot.is_backing_off {
                 return;
             }
             match slot.state {
                 ConnectionState::Down => return self.connect(conn, now, driver),
-                ConnectionState::Up if self.takes_request(conn) => {
+                ConnectionState::Up if self.can_take_request(conn) => {
                     let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else {
                         return;
                     };
-                    self.ask(conn, exchange, now, driver);
+                    self.send_request(conn, exchange, now, driver);
                 }
                 _ => return,
             }
         }
     }
 
-    /// Queues the request of an exchange on a connection that takes it.
+    /// Queues the request of an exchange on a connection that can take it.
     #[inline]
-    fn ask<D: Driver>(
+    fn send_request<D: Driver>(
         &mut self,
         conn: ConnId,
         mut exchange: Exchange,
         now: Instant,
         driver: &mut D,
     ) {
-        // The request leaves with the coming turn, whose wait is decided before.
-        self.last_handed = now;
-        // The request's wait to leave begins here; deadlines after its leaving are due no sooner.
+        // Set before the next wait is chosen: the request leaves at the start of that turn.
+        self.last_hand_over = now;
+        // The wait for the hand-over begins here. All other deadlines of the request are later.
         exchange.queued = now;
-        let mut soonest = self.config.policy.soonest_answer_timeout_ns();
+        let mut timeout_ns = self.config.policy.shortest_response_timeout_ns();
         if self.config.traffic.expects_continue(exchange.request) {
-            soonest = soonest.min(limits::CONTINUE_NS);
+            timeout_ns = timeout_ns.min(limits::CONTINUE_NS);
         }
-        self.next_timeout_check = self.next_timeout_check.min(now.plus(soonest));
+        self.next_timeout_check = self.next_timeout_check.min(now.plus(timeout_ns));
         let slot = &mut self.slots[conn as usize];
         slot.served += 1;
-        let h1 = match &mut slot.talk {
+        let h1 = match &mut slot.protocol {
             ProtocolState::H1(h1) => h1,
             ProtocolState::H2(_) => return self.open_stream(conn, exchange, now),
         };
@@ -290,81 +301,82 @@ impl Worker {
                 template
             }
             _ => {
-                h1.said_close = self.config.traffic.closes(exchange.request);
+                h1.has_sent_close = self.config.traffic.closes(exchange.request);
                 &request.template
             }
         };
-        // The request carries the same intended start from which its response time counts.
+        // Requests that carry their intended start carry the one from which their response time
+        // counts.
         self.config.draws.intended_ns = exchange.intended.ns_since(self.began);
         let mut bytes =
-            template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
+            template.bytes_for(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
-        // A request that asks for an upgrade is sent whole: it goes on as a stream whose body has
-        // been sent.
+        // A request that asks for an upgrade is sent complete: it continues as a stream whose body
+        // has been sent.
         let holds_body =
             h1.upgrade == Upgrade::No && self.config.traffic.expects_continue(exchange.request);
         if holds_body {
             let (head, body) = bytes.split_at(continues::head_bytes(bytes));
-            h1.held = Some(HeldBody { bytes: body.to_vec(), is_wanted: false });
+            h1.held_body = Some(HeldBody { bytes: body.to_vec(), is_requested: false });
             bytes = head;
         }
         let is_large = bytes.len() >= limits::LARGE_REQUEST_BYTES;
         if let Some(session) = &mut slot.tls {
             self.encrypted.clear();
             if session.write(bytes, &mut self.encrypted).is_err() {
-                return self.broken.push(conn);
+                return self.broken_tls.push(conn);
             }
             driver.send(conn, &self.encrypted);
         } else {
             driver.send(conn, bytes);
         }
         if is_large {
-            self.mark_end(conn, driver);
+            self.record_request_end(conn, driver);
         }
         if holds_body {
-            self.count_held();
+            self.count_held_body();
         }
     }
 
-    /// Queues the bytes that an HTTP/2 connection has written into `out`.
+    /// Passes the bytes that an HTTP/2 connection has written to the driver.
     #[inline]
-    pub(super) fn push_out<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
-        if self.out.is_empty() {
+    pub(super) fn queue_output<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        if self.output.is_empty() {
             return;
         }
-        if self.out.len() >= limits::LARGE_REQUEST_BYTES {
-            self.mark_ends(conn, driver);
+        if self.output.len() >= limits::LARGE_REQUEST_BYTES {
+            self.record_stream_ends(conn, driver);
         }
         match &mut self.slots[conn as usize].tls {
-            None => driver.send(conn, &self.out),
+            None => driver.send(conn, &self.output),
             Some(session) => {
                 self.encrypted.clear();
-                if session.write(&self.out, &mut self.encrypted).is_ok() {
+                if session.write(&self.output, &mut self.encrypted).is_ok() {
                     driver.send(conn, &self.encrypted);
                 } else {
-                    self.broken.push(conn);
+                    self.broken_tls.push(conn);
                 }
             }
         }
-        self.out.clear();
+        self.output.clear();
     }
 }
 
-// Answers.
+// Responses.
 impl Worker {
     #[inline]
     pub(super) fn on_received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        assert!(self.out.is_empty(), "what one connection has to say must not leave on another");
+        assert!(self.output.is_empty(), "output of one connection must not be sent on another");
         let received_at = driver.received_at();
-        self.recorder.current().bytes_received += driver.bytes().len() as u64;
+        self.recorder.current().bytes_received += driver.received_bytes().len() as u64;
         self.frames.receives +=
-            u64::from(matches!(self.slots[conn as usize].talk, ProtocolState::H2(_)));
-        self.note_left(conn, driver);
-        let bytes = driver.bytes();
+            u64::from(matches!(self.slots[conn as usize].protocol, ProtocolState::H2(_)));
+        self.update_sent_bytes(conn, driver);
+        let bytes = driver.received_bytes();
         if self.slots[conn as usize].tls.is_none() {
-            let is_new = !self.slots[conn as usize].answered;
-            let read = if is_new
+            let is_before_response = !self.slots[conn as usize].has_responded;
+            let read = if is_before_response
                 && is_tls_record(bytes)
                 && self.slots[conn as usize].is_between_messages()
             {
@@ -374,16 +386,17 @@ impl Worker {
             };
             return self.after_read(conn, read, now, driver);
         }
-        // Copied out: the session works in place, and what it answers goes back through the driver.
+        // Copied, because the session decrypts in place and its own records go out through the
+        // driver.
         let mut bytes = std::mem::take(&mut self.received);
         bytes.clear();
-        bytes.extend_from_slice(driver.bytes());
-        self.read_secured(conn, &mut bytes, now, driver);
+        bytes.extend_from_slice(driver.received_bytes());
+        self.read_tls(conn, &mut bytes, now, driver);
         self.received = bytes;
     }
 
-    /// Decrypts and reads; sends the session's own records.
-    pub(super) fn read_secured<D: Driver>(
+    /// Decrypts and reads received bytes, and sends the records of the TLS session itself.
+    pub(super) fn read_tls<D: Driver>(
         &mut self,
         conn: ConnId,
         bytes: &mut [u8],
@@ -393,11 +406,11 @@ impl Worker {
         let received_at = driver.received_at();
         let Some(mut session) = self.slots[conn as usize].tls.take() else { return };
         let mut read = Ok(ConnectionAfterRead::Open);
-        let is_secured = session.is_secured();
-        // Bytes right after the handshake cannot be read before the protocol is known.
+        let was_secured = session.is_secured();
+        // Data right after the handshake, which cannot be parsed before the protocol is known.
         let mut early = Vec::new();
         let progress = session.read(bytes, &mut |plain| {
-            if !is_secured {
+            if !was_secured {
                 early.extend_from_slice(plain);
                 return Ok(());
             }
@@ -421,23 +434,24 @@ impl Worker {
                 }
             }
             Ok(TlsProgress::Closed) => {
-                // Bytes before the notice may have answered requests.
-                self.push_out(conn, driver);
-                self.eof(conn, PeerClose::Clean, now, driver);
+                // Responses before the close notice may have freed slots.
+                self.queue_output(conn, driver);
+                self.on_eof(conn, PeerClose::Clean, now, driver);
             }
-            Ok(TlsProgress::Open) | Err(Broken::Reader(())) => {
+            Ok(TlsProgress::Open) | Err(Broken::Consumer(())) => {
                 self.after_read(conn, read, now, driver);
             }
-            Err(Broken::Tls(words)) => {
-                self.out.clear();
-                // The alert for the peer leaves before the connection is closed.
+            Err(Broken::Tls(reason)) => {
+                self.output.clear();
+                // The alert must leave before the connection is closed.
                 driver.flush(&mut |conn, at| self.on_handed_over(conn, at));
                 self.connections.closed_by_us += 1;
-                self.handshake_failed(conn, &words, now, driver);
+                self.handshake_failed(conn, &reason, now, driver);
             }
         }
     }
 
+    /// Handles the state of a connection after a read.
     fn after_read<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -454,28 +468,28 @@ impl Worker {
         match read {
             Ok(ConnectionAfterRead::Open) => {
                 if self.continues.is_some() {
-                    self.send_wanted_body(conn, driver);
+                    self.send_requested_body(conn, driver);
                 }
-                self.continue_after_answers(conn, now, driver);
+                self.continue_after_responses(conn, now, driver);
             }
             Ok(ConnectionAfterRead::ServerEnds) => {
                 self.connections.closed_by_server += 1;
-                self.ask_lost_again(conn);
+                self.requeue_lost(conn);
                 self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
             }
             Ok(ConnectionAfterRead::Unsolicited) => {
                 self.count_unsolicited(conn);
-                self.name_error(&"bytes that answer no request");
+                self.count_protocol_error(&"bytes that answer no request");
                 self.connections.closed_by_us += 1;
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
             }
             Err(error) => {
-                self.name_error(&error);
+                self.count_protocol_error(&error);
                 if let WireError::H2(error) = error {
                     if matches!(error, h2::Http2Error::IdleStream | h2::Http2Error::StreamClosed) {
                         self.count_unsolicited(conn);
                     }
-                    self.say_go_away(conn, error.code(), driver);
+                    self.send_go_away(conn, error.code(), driver);
                 }
                 self.connections.closed_by_us += 1;
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
@@ -483,7 +497,7 @@ impl Worker {
         }
     }
 
-    /// Reads all of `bytes`, ending exchanges as their responses complete.
+    /// Parses all of `bytes`, and ends exchanges whose responses are complete.
     #[inline]
     fn read(
         &mut self,
@@ -492,13 +506,13 @@ impl Worker {
         received_at: Option<Instant>,
         bytes: &[u8],
     ) -> Result<ConnectionAfterRead, WireError> {
-        match self.slots[conn as usize].talk {
+        match self.slots[conn as usize].protocol {
             ProtocolState::H1(_) => self.read_messages(conn, now, received_at, bytes),
             ProtocolState::H2(_) => {
                 let before = self.frames.counts.replies;
                 let read = self.read_streams(conn, now, received_at, bytes);
                 let replies = self.frames.counts.replies - before;
-                if let ProtocolState::H2(h2) = &mut self.slots[conn as usize].talk {
+                if let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol {
                     h2.replies.add(replies);
                 }
                 read
@@ -506,18 +520,18 @@ impl Worker {
         }
     }
 
-    /// Whether the server floods the generator with control frames and does not read the replies.
+    /// Whether the server floods the connection with control frames and does not read the replies.
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
-        match &mut self.slots[conn as usize].talk {
-            ProtocolState::H2(h2) if h2.replies.are_many(turn) => {
-                h2.replies.are_stuck(driver.queued(conn), turn)
+        match &mut self.slots[conn as usize].protocol {
+            ProtocolState::H2(h2) if h2.replies.needs_check(turn) => {
+                h2.replies.check_stuck(driver.queued_bytes(conn), turn)
             }
             _ => false,
         }
     }
 
-    /// Reads HTTP/1.1.
+    /// Parses HTTP/1.1.
     fn read_messages(
         &mut self,
         conn: ConnId,
@@ -525,39 +539,39 @@ impl Worker {
         received_at: Option<Instant>,
         mut bytes: &[u8],
     ) -> Result<ConnectionAfterRead, WireError> {
-        let whole = bytes.len();
+        let received = bytes.len();
         loop {
             let slot = &mut self.slots[conn as usize];
-            let ProtocolState::H1(h1) = &mut slot.talk else {
+            let ProtocolState::H1(h1) = &mut slot.protocol else {
                 return Ok(ConnectionAfterRead::Open);
             };
             if bytes.is_empty() && h1.reader.is_between_messages() {
                 return Ok(ConnectionAfterRead::Open);
             }
             let Some(exchange) = h1.in_flight.front_mut() else {
-                let is_alone = bytes.len() == whole && h1.reader.is_between_messages();
-                return Ok(ConnectionAfterRead::from_unasked(bytes, is_alone));
+                let is_alone = bytes.len() == received && h1.reader.is_between_messages();
+                return Ok(ConnectionAfterRead::from_unsolicited(bytes, is_alone));
             };
             if exchange.sent == Instant::NEVER {
                 // A response to an unsent request is unsolicited.
                 return Ok(ConnectionAfterRead::Unsolicited);
             }
             if exchange.first_byte == Instant::NEVER {
-                // The first bytes of this response had arrived at the completion's instant.
+                // Its first byte had arrived at the instant of the completion.
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
-            let has_asked = || self.config.traffic.asks_upgrade(exchange.request);
+            let requested = || self.config.traffic.requests_upgrade(exchange.request);
             let read = h1.reader.next_with_cache(bytes, kind, &mut self.head_cache);
-            let (used, event) = read.map_err(|error| WireError::from_http1(error, has_asked))?;
+            let (used, event) = read.map_err(|error| WireError::from_http1(error, requested))?;
             bytes = &bytes[used..];
             match event {
                 ResponseEvent::NeedMore => return Ok(ConnectionAfterRead::Open),
                 ResponseEvent::Informational(head) => {
                     let status = head.status;
                     self.recorder.current().outcomes.count_status(status);
-                    self.see_interim(conn, status, now);
+                    self.on_interim(conn, status, now);
                 }
                 ResponseEvent::Upgraded(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
@@ -569,27 +583,27 @@ impl Worker {
                         self.frames.declined += 1;
                         slot.may_speak_h2 = false;
                     }
-                    let status = head.status;
+                    let (status, in_full) = (head.status, exchange.is_checked_in_full);
                     let fields = || head.fields();
-                    h1.answer.see_head(status, fields, &request.expect, exchange.in_full);
-                    self.cookies.look(fields);
-                    self.drop_held(conn, status);
+                    h1.response.on_head(status, fields, &request.expect, in_full);
+                    self.cookies.search(fields);
+                    self.drop_held_body(conn, status);
                 }
                 ResponseEvent::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
-                    h1.answer.see_body(data, &request.expect);
+                    h1.response.on_body(data, &request.expect);
                 }
                 ResponseEvent::End(end) => {
                     self.end_message(conn, now, received_at);
                     if end == End::Final {
-                        return Ok(ConnectionAfterRead::from_rest(bytes));
+                        return Ok(ConnectionAfterRead::from_trailing(bytes));
                     }
                 }
             }
         }
     }
 
-    /// Reads what came behind the response with which the server changed over to HTTP/2.
+    /// Parses bytes after the 101 response with which the server switched to HTTP/2.
     #[cold]
     fn read_upgraded(
         &mut self,
@@ -605,33 +619,36 @@ impl Worker {
         }
     }
 
-    /// The oldest exchange of an HTTP/1.1 connection has its whole response.
+    /// Ends the oldest exchange of an HTTP/1.1 connection, whose response is complete.
     #[inline]
     fn end_message(&mut self, conn: ConnId, now: Instant, received_at: Option<Instant>) {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
-        slot.answered = true;
-        let ProtocolState::H1(h1) = &mut slot.talk else { return };
+        slot.has_responded = true;
+        let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
-        let verdict = h1.answer.judge(&self.config.traffic.request(exchange.request).expect);
-        if exchange.ends_at > self.left {
-            self.count_early(exchange.ends_at - self.left, verdict.status);
+        let verdict = h1.response.check(&self.config.traffic.request(exchange.request).expect);
+        if exchange.end_offset > self.current_sent_bytes {
+            self.count_early_response(
+                exchange.end_offset - self.current_sent_bytes,
+                verdict.status,
+            );
         }
         self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
-    /// An exchange has its whole response.
+    /// Ends an exchange whose response is complete.
     #[inline]
     pub(super) fn end_exchange(
         &mut self,
         conn: ConnId,
         exchange: &Exchange,
-        verdict: AnswerVerdict,
+        verdict: ResponseVerdict,
         now: Instant,
         received_at: Option<Instant>,
     ) {
         self.recorder.count_status(exchange, verdict.status);
-        self.recorder.current().checked += u64::from(exchange.in_full);
+        self.recorder.current().checked += u64::from(exchange.is_checked_in_full);
         if verdict.outcome == Outcome::UnexpectedStatus
             && let Some(reason) = self.cookies.reason(verdict.status)
         {
@@ -640,11 +657,11 @@ impl Worker {
         if let Some(fault) = verdict.fault {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
-        // Done: the last byte had arrived at the completion's instant.
+        // Its last byte had arrived at the instant of the completion.
         self.on_exchange_end(conn, exchange, verdict.outcome, now, received_at);
     }
 
-    /// Records the end of an exchange, whatever its outcome.
+    /// Records the end of an exchange with any outcome.
     #[inline]
     pub(super) fn on_exchange_end(
         &mut self,
@@ -656,17 +673,18 @@ impl Worker {
     ) {
         self.recorder.record_end(exchange, outcome, now, received_at);
         if let Some(pages) = &mut self.pages {
-            pages.see(conn, exchange, outcome);
+            pages.record_end(conn, exchange, outcome);
         }
     }
 
-    /// After answers were read.
-    fn continue_after_answers<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.settle_streams(conn, now, driver);
+    /// Continues after responses were read.
+    fn continue_after_responses<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.establish_if_ready(conn, now, driver);
         self.continue_or_replace(conn, now, driver);
     }
 
-    pub(super) fn eof<D: Driver>(
+    /// Handles the end of the stream of the peer.
+    pub(super) fn on_eof<D: Driver>(
         &mut self,
         conn: ConnId,
         ending: PeerClose,
@@ -674,50 +692,51 @@ impl Worker {
         driver: &mut D,
     ) {
         self.connections.closed_by_server += 1;
-        self.note_left(conn, driver);
-        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].talk {
+        self.update_sent_bytes(conn, driver);
+        if let ProtocolState::H1(h1) = &mut self.slots[conn as usize].protocol {
             match h1.reader.eof() {
                 Ok(Closed::BetweenMessages) => {}
-                // The close, which ends this body, had arrived at the completion's instant.
-                Ok(Closed::EndsMessage) if ending == PeerClose::Cut => {}
+                // The close, which ends this body, had arrived at the instant of the completion.
+                Ok(Closed::EndsMessage) if ending == PeerClose::Truncated => {}
                 Ok(Closed::EndsMessage) => {
                     self.end_message(conn, now, driver.received_at());
-                    self.ask_lost_again(conn);
+                    self.requeue_lost(conn);
                 }
-                Err(error) => self.name_error(&error),
+                Err(error) => self.count_protocol_error(&error),
             }
         }
-        self.take_back_unsent(conn);
+        self.requeue_unsent(conn);
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    /// Moves requests that were queued on a connection, and had not left when it ended, to the next
-    /// one. This ends by itself: each connection has brought one response at least.
-    fn take_back_unsent(&mut self, conn: ConnId) {
+    /// Moves requests that had not left when their connection ended to the next one. This cannot
+    /// repeat forever: each connection has brought at least one response.
+    fn requeue_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
-        let ProtocolState::H1(h1) = &mut slot.talk else { return };
-        if !slot.answered {
+        let ProtocolState::H1(h1) = &mut slot.protocol else { return };
+        if !slot.has_responded {
             return;
         }
         for _ in 0..std::mem::take(&mut h1.unsent) {
-            // From the youngest on, each to the front: they keep their order.
+            // From the latest to the oldest, each to the front, which preserves the order.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
             slot.assigned.push_front(exchange.to_unsent());
         }
     }
 
-    /// Sends again what was lost when the server ended a pipeline in good order: the last response
-    /// said so, or had no other end. Requests behind it go to the next connection if they are
-    /// idempotent (RFC 9112 §9.3.2), and keep their intended times. This ends by itself: each
-    /// connection has brought one response at least.
-    fn ask_lost_again(&mut self, conn: ConnId) {
+    /// Requeues idempotent requests that were pipelined after the last response of a connection
+    /// (RFC 9112 §9.3.2). Only for orderly ends: the server announced the close with that response,
+    /// or the close itself ended its body. The requests keep their intended starts. This cannot
+    /// repeat forever: each connection has brought at least one response.
+    fn requeue_lost(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
-        let ProtocolState::H1(h1) = &mut slot.talk else { return };
+        let ProtocolState::H1(h1) = &mut slot.protocol else { return };
         h1.unsent = 0;
         for _ in 0..h1.in_flight.len() {
-            // From the youngest on, each to the front of its list: both keep their order.
+            // From the latest to the oldest, each to the front of its list, which preserves the
+            // order.
             let Some(exchange) = h1.in_flight.pop_back() else { return };
-            if self.config.traffic.may_repeat(exchange.request) {
+            if self.config.traffic.is_idempotent(exchange.request) {
                 self.connections.asked_again += 1;
                 slot.assigned.push_front(exchange.to_unsent());
             } else {
@@ -726,7 +745,8 @@ impl Worker {
         }
     }
 
-    pub(super) fn name_error(&mut self, error: &dyn std::fmt::Display) {
+    /// Counts a protocol error by its message.
+    pub(super) fn count_protocol_error(&mut self, error: &dyn std::fmt::Display) {
         count_kind(&mut self.protocol_errors, &error.to_string(), limits::PROTOCOL_ERROR_KINDS);
     }
 }

@@ -1,4 +1,4 @@
-//! Counts that only HTTP/2 has.
+//! Counts that exist only for HTTP/2, such as frames and receives.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use dyno_wire::h2::{ErrorCode, frame::Kind};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames {
     pub(super) counts: FrameCounts,
-    /// Connections that came to speak HTTP/2.
+    /// Connections that use HTTP/2.
     pub(super) connections: u64,
-    /// Connections that were to speak it, and on which ALPN chose something else.
+    /// Connections on which ALPN chose another protocol although HTTP/2 was requested.
     pub(super) fallen_back: u64,
-    /// Requests to upgrade that the server answered without doing so.
+    /// Requests for an upgrade that the server answered without upgrading.
     pub(super) declined: u64,
     /// Number of receives on these connections.
     pub(super) receives: u64,
-    /// Whole answers on these connections.
+    /// Complete responses on these connections.
     pub(super) responses: u64,
-    /// TLS records with data in them.
+    /// TLS records with application data.
     pub(super) tls_records: u64,
-    /// Requests that were sent again because the server had not processed them.
+    /// Requests retried because the server had not processed them.
     pub(super) retried: u64,
-    /// The fewest streams that a server allowed on a connection; `None`: no limit was announced.
+    /// Fewest streams that a server allowed on a connection; `None`: no limit was announced.
     pub(super) granted: Option<u32>,
 }
 
 impl Frames {
-    /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the
+    /// Returns the counts since `earlier`, an older copy. Counts of connections are those of the
     /// whole time.
     pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
         Frames {
@@ -43,7 +43,7 @@ impl Frames {
         }
     }
 
-    /// For the record of the trial: `used` is what went over in its measured window.
+    /// Returns the record of a trial. `used`: the counts of its measured window.
     pub(super) fn report(&self, used: &Frames, protocol: Protocol, asked: u32) -> Option<Http2Use> {
         if self.connections == 0 && !protocol.is_h2() {
             return None;
@@ -67,14 +67,14 @@ impl Frames {
 }
 
 fn direction(counts: &DirectionCounts) -> Http2Direction {
-    let named = |all: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
-        all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
+    let by_name = |counts: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
+        counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
     };
-    let by_code = |of: &[u64; ErrorCode::COUNT]| {
-        named(ErrorCode::all().map(|c| (c.name(), of[c as usize])).collect())
+    let by_code = |codes: &[u64; ErrorCode::COUNT]| {
+        by_name(ErrorCode::all().map(|c| (c.name(), codes[c as usize])).collect())
     };
     Http2Direction {
-        frames: named(Kind::all().map(|kind| (kind.name(), counts.frames(kind))).collect()),
+        frames: by_name(Kind::all().map(|kind| (kind.name(), counts.frames(kind))).collect()),
         resets: by_code(&counts.resets),
         go_aways: by_code(&counts.go_aways),
         block_bytes: counts.block_bytes,

@@ -1,10 +1,11 @@
-//! One worker: its connections, its share of the schedule, its books.
+//! A worker: its connections, its share of the schedule and its counters. Each generator thread
+//! runs one.
 //!
-//! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and
-//! reopens them; `exchanges` sends requests and reads answers, `streams` does so over HTTP/2,
-//! `continues` holds bodies back, and `frames` counts what only HTTP/2 has; `pages` loads documents
-//! with their resources; `uploads` knows which requests have left in full, and `unsolicited` deals
-//! with bytes that answer no request.
+//! The module is split by task. `time`: phases, deadlines and due work. `connections`: connecting,
+//! TLS, failures and reconnects. `exchanges`: requests and responses. `streams`: the same over
+//! HTTP/2. `continues`: bodies that wait for 100 (Continue). `frames`: counts specific to HTTP/2.
+//! `pages`: documents with their resources. `uploads`: requests that leave in several pieces.
+//! `unsolicited`: bytes that answer no request.
 
 mod connections;
 mod continues;
@@ -44,33 +45,31 @@ use frames::Frames;
 use pages::Pages;
 pub use streams::upgrade_settings;
 
-/// The configuration of a worker: what it sends, over which connections, and when.
+/// Configuration of a worker: requests, connections and schedule.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
-    /// Number of this worker among those of the load, from 0.
+    /// Index of this worker among those of the load, from 0.
     pub worker: u32,
     /// Connections of this worker, at least 1.
     pub connections: u32,
     pub protocol: Protocol,
     pub http2: Http2,
-    /// Requests in flight per connection of HTTP/1.1 without waiting for responses, at least 1.
+    /// Pipeline depth: requests in flight per HTTP/1.1 connection, at least 1.
     pub pipeline: u32,
-    /// Streams open at once per connection of HTTP/2, at least 1; fewer where the server allows no
-    /// more.
+    /// Open streams per HTTP/2 connection, at least 1; fewer if the server allows fewer.
     pub streams: u32,
     pub schedule: Schedule,
-    /// Requests to start in all; `None`: as many as the window allows.
+    /// Total number of requests to start; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
-    /// Connections that load a page together: the traffic is the page, its first request the
-    /// document and the others its resources. `None`: no pages; requests are independent of each
-    /// other.
+    /// Connections per visitor. The traffic is one page: its first request is the document, the
+    /// others are its resources. `None`: no pages, requests are independent.
     pub page_connections: Option<u32>,
     pub draws: Draws,
-    /// One in this many responses is checked in full; 1: every one, 0: none.
+    /// One in this many responses is checked in full; 1: all, 0: none.
     pub check_one_in: u64,
     pub policy: Policy,
-    /// `None`: plain connections.
+    /// `None`: no TLS.
     pub tls: Option<Tls>,
     pub spin: SpinPolicy,
     pub window: Window,
@@ -79,60 +78,58 @@ pub struct WorkerConfig {
 /// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Longest time from the hand-over of a request to the end of its response, and from its being
-    /// queued on a connection to the hand-over.
+    /// Time-out from the hand-over of a request to the end of its response. The same limit applies
+    /// from queueing a request on a connection to its hand-over.
     pub timeout_ns: u64,
-    /// Longest time from the hand-over of a request to the first byte of its response; `None`: only
-    /// the whole response has a limit.
+    /// Time-out from the hand-over of a request to the first byte of its response; `None`: none.
     pub first_byte_timeout_ns: Option<u64>,
-    /// Longest time for a connection to come about, the TLS handshake included.
+    /// Connect time-out, TLS handshake included.
     pub connect_timeout_ns: u64,
-    /// After this many requests a connection is closed and a new one opened; `None`: never.
+    /// Number of requests after which a connection is closed and a new one opened; `None`: never.
     pub requests_per_connection: Option<u64>,
-    /// Time over which the connections are opened one by one, from the beginning of the load;
-    /// `None`: all of them before it begins.
+    /// Time from the beginning of the load over which the connections are opened one by one;
+    /// `None`: all are opened before it begins.
     pub ramp_ns: Option<u64>,
-    /// Whether a slot whose connections fail one after the other waits ever longer before it opens
-    /// the next.
+    /// Whether a slot waits longer after each consecutive connection failure.
     pub backs_off: bool,
 }
 
 impl Policy {
-    /// The shortest of the time-outs.
-    fn soonest_timeout_ns(&self) -> u64 {
-        self.soonest_answer_timeout_ns().min(self.connect_timeout_ns)
+    /// Returns the shortest of all time-outs.
+    fn shortest_timeout_ns(&self) -> u64 {
+        self.shortest_response_timeout_ns().min(self.connect_timeout_ns)
     }
 
-    /// When an exchange that is on a connection times out, and as what.
-    fn due(&self, exchange: &Exchange) -> (Instant, Outcome) {
+    /// Returns when an exchange on a connection times out, and its outcome then.
+    fn exchange_timeout(&self, exchange: &Exchange) -> (Instant, Outcome) {
         if exchange.sent == Instant::NEVER {
-            // Bytes that do not leave stand behind others that the server does not read: their wait
-            // has the same limit.
+            // The request is queued after bytes that the server does not read. This wait has the
+            // same limit.
             return (exchange.queued.plus(self.timeout_ns), Outcome::Timeout);
         }
-        let whole = (exchange.sent.plus(self.timeout_ns), Outcome::Timeout);
+        let response = (exchange.sent.plus(self.timeout_ns), Outcome::Timeout);
         let first_byte =
             self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
         let first_byte = first_byte.map(|ns| (exchange.sent.plus(ns), Outcome::TimeoutFirstByte));
-        first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
+        first_byte.map_or(response, |f| if f.0 < response.0 { f } else { response })
     }
 
-    /// The shortest of the time-outs that count from a hand-over, or from when it should have been.
-    fn soonest_answer_timeout_ns(&self) -> u64 {
+    /// Returns the shorter of the time-outs that count from a hand-over or from queueing.
+    fn shortest_response_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }
 }
 
-/// Whether to poll instead of sleeping where waking late would blur times.
+/// Whether to poll instead of sleeping, where a late wake-up would distort times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinPolicy {
     Never,
-    /// Close to a deadline, and while a response is due any moment.
+    /// Near a deadline, and while a response is expected soon.
     Near,
     Always,
 }
 
-/// The report of a worker at its end, besides its intervals.
+/// Results of a worker, apart from its intervals.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
     pub books: Books,
@@ -140,7 +137,7 @@ pub struct WorkerReport {
     pub tcp: Option<TcpCounters>,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// `None` unless HTTP/2 was asked for, or spoken.
+    /// `None` unless HTTP/2 was requested or used.
     pub http2: Option<Http2Use>,
     /// CPU use within the measured window.
     pub cpu: ThreadUse,
@@ -148,55 +145,56 @@ pub struct WorkerReport {
     pub unanswered: UnansweredAges,
     /// Number of protocol violations in responses, by kind.
     pub protocol_errors: BTreeMap<String, u64>,
-    /// Number of faults found by full checks, by the fault in words.
+    /// Number of differences found by full checks, by message.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on
-    /// them.
+    /// Number of failed connections, by the outcome of the oldest exchange on them.
     pub connection_failures: BTreeMap<String, u64>,
     /// Progress of the responses that timed out.
     pub timeouts: Timeouts,
     /// `None` unless requests expect 100 (Continue).
     pub continues: Option<Continues>,
-    /// Edges of the measured window, nanoseconds since the load began.
+    /// Start and end of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
     /// Stretches without a complete response, in order of time.
     pub silences: Vec<Silence>,
 }
 
-/// Whether the server sets cookies. The first responses are searched, so that a load is not slowed.
+/// Detection of servers that set cookies. Only the first responses are searched, so that the load
+/// is not slowed.
 #[derive(Clone, Copy, Debug)]
 struct CookieWatch {
-    looks_left: u32,
-    are_set: bool,
+    searches_left: u32,
+    has_set_cookie: bool,
 }
 
 impl CookieWatch {
     const fn new() -> CookieWatch {
-        CookieWatch { looks_left: limits::COOKIE_LOOKS, are_set: false }
+        CookieWatch { searches_left: limits::COOKIE_SEARCHES, has_set_cookie: false }
     }
 
     #[inline]
-    const fn is_looking(self) -> bool {
-        self.looks_left > 0 && !self.are_set
+    const fn is_searching(self) -> bool {
+        self.searches_left > 0 && !self.has_set_cookie
     }
 
     #[inline]
-    fn look<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(&mut self, fields: impl FnOnce() -> F) {
-        if !self.is_looking() {
+    fn search<'a, F: Iterator<Item = (&'a [u8], &'a [u8])>>(&mut self, fields: impl FnOnce() -> F) {
+        if !self.is_searching() {
             return;
         }
-        self.looks_left -= 1;
-        self.are_set = fields().any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+        self.searches_left -= 1;
+        self.has_set_cookie = fields().any(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
     }
 
-    /// Why a response with this status may be due to cookies, in words; `None`: it is not.
+    /// Returns the reason why a response with this status may be due to cookies, for users; `None`:
+    /// it is not.
     fn reason(self, status: u16) -> Option<&'static str> {
         match status {
-            401 if self.are_set => Some(
+            401 if self.has_set_cookie => Some(
                 "status 401, and dyno does not send back the cookies that responses set (send one \
                  with -H 'Cookie: NAME=VALUE')",
             ),
-            403 if self.are_set => Some(
+            403 if self.has_set_cookie => Some(
                 "status 403, and dyno does not send back the cookies that responses set (send one \
                  with -H 'Cookie: NAME=VALUE')",
             ),
@@ -205,9 +203,10 @@ impl CookieWatch {
     }
 }
 
+/// Stage of a worker's life, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Stage {
-    /// The first connections are being made.
+    /// The first connections are being opened.
     Opening,
     Warmup,
     Measured,
@@ -215,92 +214,94 @@ enum Stage {
     Finished,
 }
 
-/// Time that this thread waited for a CPU in other loads' slices: it wakes there now and then while
-/// the load whose turn it is uses that CPU. Such waits are not due to its own load. The counter is
-/// read when the thread has run again. So the wait for the first wake-up in an own slice is left
-/// out, and the wait for the wake-up that ends the slice is included.
+/// Run-queue wait of this thread during the slices of other loads. There the thread wakes
+/// occasionally while another load uses its CPU, and such waits are not due to its own load.
+///
+/// The kernel updates the counter only when the thread has run again. Therefore the wait for the
+/// first wake-up in an own slice is left out, and the wait for the wake-up that ends the slice is
+/// included.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rest {
-    /// All its waiting up to when the present rest began; `None`: the slice is its own, or the
-    /// kernel does not report it.
+struct OffSliceWait {
+    /// Total wait at the start of the current foreign slice; `None`: the slice is an own one, or
+    /// the kernel does not report waits.
     since_ns: Option<u64>,
-    /// Waiting of the rests of the measured window that are over.
+    /// Wait in the foreign slices of the measured window that are over.
     waited_ns: u64,
 }
 
-impl Rest {
-    /// The slice is another's from now on. `waited_ns`: all waiting of this thread so far.
-    fn begin(&mut self, waited_ns: Option<u64>) {
-        self.since_ns = waited_ns;
+impl OffSliceWait {
+    /// Starts a foreign slice. `total_wait_ns`: total wait of this thread so far.
+    fn begin(&mut self, total_wait_ns: Option<u64>) {
+        self.since_ns = total_wait_ns;
     }
 
-    /// It is its own again, or the window is over.
-    fn end(&mut self, waited_ns: Option<u64>) {
-        let rested = waited_ns.zip(self.since_ns.take()).map(|(now, then)| now - then);
-        self.waited_ns += rested.unwrap_or(0);
+    /// Ends a foreign slice, or the window.
+    fn end(&mut self, total_wait_ns: Option<u64>) {
+        let waited_ns = total_wait_ns.zip(self.since_ns.take()).map(|(now, then)| now - then);
+        self.waited_ns += waited_ns.unwrap_or(0);
     }
 }
 
-/// A pure state machine that turns a schedule into operations and completions into exchanges.
-/// Driven by [`crate::run`].
+/// The state machine of a generator thread. It turns a schedule into operations, and completions
+/// into exchanges. Run it with [`crate::run`].
 #[derive(Debug)]
 pub struct Worker {
     config: WorkerConfig,
     stage: Stage,
     slots: Vec<Slot>,
-    /// Slots with room, in the order in which they fell free. Open loop only.
-    idle: VecDeque<ConnId>,
-    /// Arrivals that found no slot with room; each keeps its own intended time.
+    /// Slots with room, in the order in which they became free. Open loop only.
+    idle_slots: VecDeque<ConnId>,
+    /// Intended starts of arrivals that found no slot with room.
     waiting: VecDeque<Instant>,
-    /// Slots that try again at an instant.
+    /// Slots to retry, by the instant of the retry.
     retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
-    /// No time-out can be due before this instant.
+    /// Earliest instant at which a time-out can be due.
     next_timeout_check: Instant,
     /// When the load began; `NEVER` before.
     began: Instant,
-    /// Until when what is in flight may end.
+    /// End of the drain.
     drain_ends: Instant,
-    /// Requests started, against `config.total`.
-    begun: u64,
-    /// Slots that have not been tried while opening.
-    untried: usize,
-    /// From when until when slots may take work in a closed loop: all the time, or the own slice
-    /// that comes next.
+    /// Number of requests started, compared with `config.total`.
+    started: u64,
+    /// Slots that have not been tried in stage `Opening`.
+    untried_slots: usize,
+    /// Start and end of the time in which slots of a closed loop may take requests: unlimited, or
+    /// the current or next own slice.
     slice: (Instant, Instant),
-    /// Whether the slots have been offered their first work of the slice.
-    offered: bool,
+    /// Whether the slots have been filled for the current slice.
+    is_slice_offered: bool,
     recorder: Recorder,
     connections: Connections,
-    /// Connections that are up.
-    up: u64,
+    /// Number of connections that are up.
+    connections_up: u64,
     tcp: Option<TcpCounters>,
     tls: TlsUse,
-    /// `None` unless pages are loaded.
+    /// `None` unless the load has pages.
     pages: Option<Pages>,
-    /// Counts of HTTP/2 since this worker began.
+    /// HTTP/2 counts since this worker began.
     frames: Frames,
-    /// A copy of `frames` from when the measured window began.
+    /// Copy of `frames` from the start of the measured window.
     frames_base: Frames,
-    /// The counts of the measured window, once it is over.
+    /// HTTP/2 counts of the measured window, once it is over.
     frames_used: Frames,
-    /// Our settings, which are announced to HTTP/2 servers.
+    /// Our settings for HTTP/2 servers.
     settings: ClientSettings,
-    /// CPU use of this thread up to the beginning of the measured window.
+    /// CPU use of this thread at the start of the measured window.
     cpu_base: ThreadUse,
-    rest: Rest,
+    off_slice_wait: OffSliceWait,
     /// CPU use of this thread in the measured window, once it is over.
     cpu: ThreadUse,
-    /// Bytes that had left when the present interval began.
-    sent_settled: u64,
-    /// How many bytes of the connection that is being read had left. Only of connections with large
-    /// requests.
-    left: u64,
-    /// CPU time of this thread when the present interval began.
-    cpu_settled_ns: u64,
-    /// When control was last handed to the worker.
+    /// Sent bytes at the start of the current interval.
+    counted_sent_bytes: u64,
+    /// Bytes that have left the machine on the connection that is being read. Only valid for
+    /// connections with large requests.
+    current_sent_bytes: u64,
+    /// CPU time of this thread at the start of the current interval.
+    counted_cpu_ns: u64,
+    /// When the driver last returned control to the worker.
     woke: Instant,
-    /// When a request was last handed over, or queued to be.
-    last_handed: Instant,
+    /// When a request was last handed over or queued.
+    last_hand_over: Instant,
     protocol_errors: BTreeMap<String, u64>,
     unexpected: BTreeMap<String, u64>,
     connection_failures: BTreeMap<String, u64>,
@@ -308,19 +309,19 @@ pub struct Worker {
     cookies: CookieWatch,
     /// `None` unless requests expect 100 (Continue).
     continues: Option<Box<ContinueBooks>>,
-    /// Connections whose TLS session has failed while sending.
-    broken: Vec<ConnId>,
-    /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
+    /// Connections whose TLS session failed to encrypt.
+    broken_tls: Vec<ConnId>,
+    /// The last HTTP/1.1 response head on any connection, and its parsed form.
     head_cache: HeadCache,
-    /// Bytes that an HTTP/2 connection has written, until they go to the driver. Empty whenever
-    /// another connection's turn comes.
-    out: Vec<u8>,
-    // The rest is memory that is kept from one use to the next, so that no exchange allocates.
-    /// For requests of HTTP/2.
+    /// Bytes that an HTTP/2 connection has written, before they go to the driver. Empty whenever
+    /// another connection is handled.
+    output: Vec<u8>,
+    // Reused memory, so that no exchange allocates.
+    /// For HTTP/2 requests.
     scratch: RequestScratch,
-    /// For the bytes of a request of HTTP/1.1.
+    /// For the bytes of an HTTP/1.1 request.
     request: Vec<u8>,
-    /// For TLS records to be sent.
+    /// For TLS records to send.
     encrypted: Vec<u8>,
     /// For received TLS records, which are decrypted in place.
     received: Vec<u8>,
@@ -333,52 +334,54 @@ impl Worker {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
         let has_streams = config.traffic.requests().iter().all(|request| request.stream.is_some());
-        assert!(config.protocol.is_h1() || has_streams, "requests are compiled for their protocol");
-        // Behind a request that ends its connection there is no place in a pipeline.
+        assert!(config.protocol.is_h1() || has_streams, "requests are compiled for HTTP/2");
+        // A pipeline is impossible if every request closes its connection.
         let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
         let config = WorkerConfig { pipeline, ..config };
-        let asked = config.connections;
-        let kinds = config.traffic.requests().len();
+        let connections = config.connections;
+        let requests = config.traffic.requests().len();
         Worker {
             stage: Stage::Opening,
-            slots: (0..asked).map(|_| Slot::new()).collect(),
-            idle: VecDeque::new(),
+            slots: (0..connections).map(|_| Slot::new()).collect(),
+            idle_slots: VecDeque::new(),
             waiting: VecDeque::new(),
             retries: BinaryHeap::new(),
             next_timeout_check: Instant::NEVER,
             began: Instant::NEVER,
             drain_ends: Instant::NEVER,
-            begun: 0,
-            untried: if config.policy.ramp_ns.is_some() { 0 } else { asked as usize },
+            started: 0,
+            untried_slots: if config.policy.ramp_ns.is_some() { 0 } else { connections as usize },
             slice: (Instant(0), Instant::NEVER),
-            offered: false,
-            recorder: Recorder::new(Instant(0), config.window, kinds),
-            connections: Connections { asked: u64::from(asked), ..Connections::default() },
-            up: 0,
+            is_slice_offered: false,
+            recorder: Recorder::new(Instant(0), config.window, requests),
+            connections: Connections { asked: u64::from(connections), ..Connections::default() },
+            connections_up: 0,
             tcp: None,
             tls: TlsUse::default(),
-            pages: config.page_connections.map(|each| Pages::new(asked, each, kinds)),
+            pages: config
+                .page_connections
+                .map(|per_visitor| Pages::new(connections, per_visitor, requests)),
             frames: Frames::default(),
             frames_base: Frames::default(),
             frames_used: Frames::default(),
             settings: streams::client_settings(&config.http2),
             cpu_base: ThreadUse::default(),
-            rest: Rest::default(),
+            off_slice_wait: OffSliceWait::default(),
             cpu: ThreadUse::default(),
-            sent_settled: 0,
-            left: 0,
-            cpu_settled_ns: 0,
+            counted_sent_bytes: 0,
+            current_sent_bytes: 0,
+            counted_cpu_ns: 0,
             woke: Instant::default(),
-            last_handed: Instant::default(),
+            last_hand_over: Instant::default(),
             protocol_errors: BTreeMap::new(),
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
             timeouts: Timeouts::default(),
             cookies: CookieWatch::new(),
-            continues: config.traffic.some_expect().then(Box::default),
-            broken: Vec::new(),
+            continues: config.traffic.has_expect_continue().then(Box::default),
+            broken_tls: Vec::new(),
             head_cache: HeadCache::new(),
-            out: Vec::new(),
+            output: Vec::new(),
             scratch: RequestScratch::default(),
             request: Vec::new(),
             encrypted: Vec::new(),
@@ -387,48 +390,48 @@ impl Worker {
         }
     }
 
-    /// Begins to open all connections, so that the load begins with them in place, unless they are
-    /// to be opened one by one during it.
+    /// Begins to open all connections before the load, unless they are to be opened one by one
+    /// during it.
     pub fn open<D: Driver>(&mut self, driver: &mut D) {
-        self.cpu_settled_ns = driver.thread_run_ns();
-        self.sent_settled = driver.sent_bytes();
+        self.counted_cpu_ns = driver.thread_run_ns();
+        self.counted_sent_bytes = driver.sent_bytes();
         if self.config.policy.ramp_ns.is_some() {
             return;
         }
-        // All first connections are asked for in one go, from this instant.
+        // All first attempts count from this instant.
         let now = driver.now();
         for conn in 0..self.config.connections {
             self.connect(conn, now, driver);
         }
     }
 
-    /// Whether every connection has been tried once.
+    /// Whether every connection was tried once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.stage != Stage::Opening || self.untried == 0
+        self.stage != Stage::Opening || self.untried_slots == 0
     }
 
-    /// The load begins at `at`.
+    /// Begins the load at `at`.
     pub fn begin(&mut self, at: Instant) {
-        assert!(self.stage == Stage::Opening, "a load begins once");
+        assert!(self.stage == Stage::Opening, "a load must begin only once");
         self.stage = Stage::Warmup;
         self.began = at;
-        self.await_slice(at);
+        self.select_slice(at);
         self.recorder.begin(at, self.config.window);
         if let Some(ramp_ns) = self.config.policy.ramp_ns {
-            // Evenly, the first one at once. Until its turn a slot waits like one that tries again
-            // later.
+            // Evenly spaced, the first one immediately. Until then a slot is treated like one that
+            // waits for a retry.
             for conn in 0..self.config.connections {
                 let share =
                     u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
-                self.slots[conn as usize].backing_off = true;
+                self.slots[conn as usize].is_backing_off = true;
                 self.retries.push(Reverse((at.plus(share as u64), conn)));
             }
         }
     }
 
     /// Ends the measured window at `at`, or as planned if that is earlier.
-    pub fn cut(&mut self, at: Instant) {
+    pub fn end_window(&mut self, at: Instant) {
         match self.stage {
             Stage::Opening => self.stage = Stage::Finished,
             Stage::Warmup | Stage::Measured => self.recorder.close_window(at),
@@ -436,14 +439,14 @@ impl Worker {
         }
     }
 
-    /// As [`cut`](Self::cut). What is in flight may end only within [`limits::CUT_DRAIN_NS`] from
-    /// now, also if the window is over.
-    pub fn hurry(&mut self, at: Instant) {
+    /// Like [`end_window`](Self::end_window), but exchanges in flight may end only within
+    /// [`limits::CUT_DRAIN_NS`] from now, also if the window is already over.
+    pub fn end_window_soon(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
-        // From the first wake-up at which it is known; later ones do not put the end off.
+        // Counts from the first wake-up that knows of it: later ones do not postpone the end.
         self.drain_ends = self.drain_ends.min(self.woke.plus(*drain_ns));
-        self.cut(at);
+        self.end_window(at);
     }
 
     #[must_use]
@@ -451,7 +454,7 @@ impl Worker {
         self.stage == Stage::Finished
     }
 
-    /// Closes what is still open. The driver may be used for another worker afterwards.
+    /// Closes all open connections. The driver can then be used for another worker.
     pub fn close<D: Driver>(&mut self, driver: &mut D) {
         for conn in 0..self.config.connections {
             if self.slots[conn as usize].state != ConnectionState::Down {
@@ -460,18 +463,17 @@ impl Worker {
         }
     }
 
-    /// How long to look for bytes that answer no request once everything has been answered; `None`:
-    /// there is nothing to look at, or the load never began.
-    pub(crate) fn last_look(&self) -> Option<Instant> {
-        let is_quiet = |slot: &Slot| slot.is_quiet();
-        (self.began != Instant::NEVER && self.slots.iter().any(is_quiet))
-            .then(|| self.woke.plus(limits::LAST_LOOK_NS))
+    /// Returns until when to check for bytes that answer no request, after the last response;
+    /// `None`: no connection to check, or the load never began.
+    pub(crate) fn late_bytes_until(&self) -> Option<Instant> {
+        (self.began != Instant::NEVER && self.slots.iter().any(Slot::is_quiet))
+            .then(|| self.woke.plus(limits::LATE_BYTES_NS))
     }
 
-    /// Complete responses so far, right or wrong.
+    /// Returns the number of complete responses so far, correct or not.
     #[must_use]
-    pub fn answers(&self) -> u64 {
-        self.recorder.answers
+    pub fn responses(&self) -> u64 {
+        self.recorder.responses
     }
 
     #[must_use]
@@ -487,7 +489,7 @@ impl Worker {
     pub fn report(mut self) -> WorkerReport {
         let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.ns_since(self.began) };
         WorkerReport {
-            window_ns: (since(self.recorder.window_start()), since(self.recorder.closes())),
+            window_ns: (since(self.recorder.window_start()), since(self.recorder.window_end())),
             unanswered: self.recorder.take_unanswered(),
             silences: self.recorder.take_silences(),
             books: self.recorder.books,

@@ -1,9 +1,9 @@
-//! Pages: a document and, once it is there, everything it refers to, as a browser loads them.
+//! Page loads as in a browser: a document and, once it is complete, its resources.
 //!
-//! A *visitor* loads page after page over connections of its own: one of HTTP/2, or several of
-//! HTTP/1.1. The resources of a page are all intended at the instant at which the document was
-//! complete; what waits for a free connection or stream waits in its visitor, and the wait is part
-//! of its response time.
+//! A *visitor* loads page after page over its own connections: one HTTP/2 connection, or several
+//! HTTP/1.1 connections. The resources of a page are intended when its document is complete. A
+//! resource that waits for a free connection or stream waits in its visitor, and its response time
+//! includes the wait.
 
 use super::Worker;
 use crate::Instant;
@@ -11,150 +11,165 @@ use crate::driver::{ConnId, Driver};
 use crate::slot::Exchange;
 use dyno_archive::outcome::Outcome;
 
-/// The first request of the traffic is the document, the others are its resources.
+/// Index of the document in the traffic. The other requests are its resources.
 const DOCUMENT: u16 = 0;
 
+/// The page loads of a worker.
 #[derive(Debug)]
 pub(super) struct Pages {
-    /// Connections of each visitor.
-    each: u32,
-    /// Number of resources of a page.
+    /// Connections per visitor.
+    per_visitor: u32,
+    /// Number of resources per page.
     resources: u16,
     visitors: Vec<Visitor>,
-    /// Exchanges that ended and have not been looked at: the connection, the request, and whether
-    /// it ended well.
+    /// Ended exchanges that have not been processed: the connection, the index of the request, and
+    /// whether the response was correct.
     ended: Vec<(ConnId, u16, bool)>,
 }
 
+/// A visitor and the page that it loads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Visitor {
-    /// Intended start of the present page; `None`: no page is loading.
-    began: Option<Instant>,
-    /// When the page's resources were intended.
-    continued: Instant,
-    /// Index of the request for the next resource; 0 until the document is complete. It and those
-    /// after it have not been given to a connection.
-    next: u16,
-    /// Exchanges of the page that have been scheduled and have not ended.
-    open: u16,
-    failed: bool,
+    /// Intended start of the current page; `None`: no page is loading.
+    page_start: Option<Instant>,
+    /// Intended start of the resources of the page.
+    resources_start: Instant,
+    /// Index of the next resource to assign to a connection; 0 until the document is complete.
+    next_resource: u16,
+    /// Exchanges of the page that have started and not ended.
+    open_exchanges: u16,
+    has_failed: bool,
 }
 
 impl Pages {
-    pub(super) fn new(connections: u32, each: u32, requests: usize) -> Pages {
-        assert!(connections.is_multiple_of(each), "visitors have equally many connections");
+    pub(super) fn new(connections: u32, per_visitor: u32, requests: usize) -> Pages {
+        assert!(connections.is_multiple_of(per_visitor), "all visitors have as many connections");
         Pages {
-            each,
+            per_visitor,
             resources: (requests - 1) as u16,
-            visitors: vec![Visitor::default(); (connections / each) as usize],
+            visitors: vec![Visitor::default(); (connections / per_visitor) as usize],
             ended: Vec::new(),
         }
     }
 
-    /// An exchange has ended.
-    pub(super) fn see(&mut self, conn: ConnId, exchange: &Exchange, outcome: Outcome) {
+    /// Queues an ended exchange for the next refill.
+    pub(super) fn record_end(&mut self, conn: ConnId, exchange: &Exchange, outcome: Outcome) {
         self.ended.push((conn, exchange.request, outcome == Outcome::Ok));
     }
 
-    /// The intended instants of the pages that are not complete.
+    /// Returns the intended starts of incomplete pages.
     pub(super) fn unfinished_pages(&self) -> impl Iterator<Item = Instant> + '_ {
-        self.visitors.iter().filter_map(|visitor| visitor.began)
+        self.visitors.iter().filter_map(|visitor| visitor.page_start)
     }
 
-    /// The resources that no connection has been given yet: the intended instant and the request's
-    /// index of each.
+    /// Returns the resources that were not assigned to a connection: the intended start and the
+    /// request index of each.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Instant, u16)> + '_ {
         let last = self.resources;
-        let of = move |v: &Visitor| {
-            let continued = v.continued;
-            (v.next..=last).map(move |request| (continued, request))
+        let waiting = move |visitor: &Visitor| {
+            let intended = visitor.resources_start;
+            (visitor.next_resource..=last).map(move |request| (intended, request))
         };
-        self.visitors.iter().filter(|v| v.began.is_some() && v.next > DOCUMENT).flat_map(of)
+        self.visitors
+            .iter()
+            .filter(|visitor| visitor.page_start.is_some() && visitor.next_resource > DOCUMENT)
+            .flat_map(waiting)
     }
 }
 
 impl Worker {
-    /// Advances the pages after a change on a connection.
+    /// Advances the pages of a visitor after a change on a connection.
     pub(super) fn refill_page<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.place_assigned(conn, now, driver);
-        self.push_out(conn, driver);
+        self.send_assigned(conn, now, driver);
+        self.queue_output(conn, driver);
         while let Some((conn, request, is_ok)) =
             self.pages.as_mut().and_then(|pages| pages.ended.pop())
         {
-            self.settle_page(conn, request, is_ok, now);
-            self.feed(conn, now, driver);
+            self.advance_page(conn, request, is_ok, now);
+            self.fill_visitor(conn, now, driver);
         }
-        self.feed(conn, now, driver);
+        self.fill_visitor(conn, now, driver);
     }
 
-    /// One exchange of a page has ended: its resources follow the document, and the last of them
-    /// ends the page.
-    fn settle_page(&mut self, conn: ConnId, request: u16, is_ok: bool, now: Instant) {
-        let may_go_on = self.is_loading_at(now);
+    /// Advances a page after one of its exchanges ended: starts the resources after the document,
+    /// and ends the page after the last resource.
+    fn advance_page(&mut self, conn: ConnId, request: u16, is_ok: bool, now: Instant) {
+        let can_continue = self.is_loading_at(now);
         let Some(pages) = &mut self.pages else { return };
-        let visitor = &mut pages.visitors[(conn / pages.each) as usize];
-        let Some(began) = visitor.began else { return };
-        visitor.open -= 1;
-        visitor.failed |= !is_ok;
+        let visitor = &mut pages.visitors[(conn / pages.per_visitor) as usize];
+        let Some(page_start) = visitor.page_start else { return };
+        visitor.open_exchanges -= 1;
+        visitor.has_failed |= !is_ok;
         if request == DOCUMENT && is_ok && pages.resources > 0 {
-            if !may_go_on {
-                // The load is over, and the page stays unfinished.
-                visitor.began = None;
-                return self.recorder.page_unfinished(began);
+            if !can_continue {
+                // The load is over, so the page stays incomplete.
+                visitor.page_start = None;
+                return self.recorder.record_unfinished_page(page_start);
             }
-            visitor.next = DOCUMENT + 1;
-            // The document is complete, so what it refers to is wanted from this instant on.
-            visitor.continued = now;
-            visitor.open = pages.resources;
-            self.begun += u64::from(pages.resources);
+            visitor.next_resource = DOCUMENT + 1;
+            // The document is complete: its resources are intended from now on.
+            visitor.resources_start = now;
+            visitor.open_exchanges = pages.resources;
+            self.started += u64::from(pages.resources);
             for _ in 0..pages.resources {
                 self.recorder.record_scheduled(now);
                 self.recorder.record_start(now, now);
             }
-        } else if visitor.open == 0 {
-            visitor.began = None;
-            // The last resource had arrived at the completion's instant.
-            self.recorder.page_ended(began, now, !visitor.failed);
+        } else if visitor.open_exchanges == 0 {
+            visitor.page_start = None;
+            // The last resource had arrived at the instant of the completion.
+            self.recorder.record_page(page_start, now, !visitor.has_failed);
         }
     }
 
-    /// Gives the connections of a visitor what its page still needs, or the next page.
-    fn feed<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    /// Assigns the remaining resources of the page, or the next page, to the connections of a
+    /// visitor.
+    fn fill_visitor<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let Some(pages) = &self.pages else { return };
-        let (each, last) = (pages.each, pages.resources);
-        let number = (conn / each) as usize;
-        let own = number as u32 * each..(number as u32 + 1) * each;
-        for conn in own {
+        let (per_visitor, last) = (pages.per_visitor, pages.resources);
+        let visitor_index = (conn / per_visitor) as usize;
+        let first_conn = visitor_index as u32 * per_visitor;
+        for conn in first_conn..first_conn + per_visitor {
             while self.has_room(conn) {
-                let may_begin = self.takes_next(now);
+                let can_begin = self.takes_next_request(now);
                 let Some(pages) = &mut self.pages else { return };
-                let visitor = &mut pages.visitors[number];
-                match visitor.began {
-                    Some(_) if visitor.next > DOCUMENT && visitor.next <= last => {
-                        let (request, intended) = (visitor.next, visitor.continued);
-                        visitor.next += 1;
-                        self.give(conn, request, intended, now, driver);
+                let visitor = &mut pages.visitors[visitor_index];
+                match visitor.page_start {
+                    Some(_)
+                        if visitor.next_resource > DOCUMENT && visitor.next_resource <= last =>
+                    {
+                        let (request, intended) = (visitor.next_resource, visitor.resources_start);
+                        visitor.next_resource += 1;
+                        self.assign_request(conn, request, intended, now, driver);
                     }
                     Some(_) => break,
-                    None if may_begin => self.begin_page(conn, number, now, driver),
+                    None if can_begin => self.begin_page(conn, visitor_index, now, driver),
                     None => break,
                 }
             }
-            self.push_out(conn, driver);
+            self.queue_output(conn, driver);
         }
     }
 
-    /// In a closed loop a page is intended at the instant at which the visitor fell free.
-    fn begin_page<D: Driver>(&mut self, conn: ConnId, number: usize, now: Instant, driver: &mut D) {
+    /// Begins a page. In a closed loop its intended start is the instant at which the visitor
+    /// became free.
+    fn begin_page<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        visitor_index: usize,
+        now: Instant,
+        driver: &mut D,
+    ) {
         let Some(pages) = &mut self.pages else { return };
-        pages.visitors[number] = Visitor { began: Some(now), open: 1, ..Visitor::default() };
-        self.begun += 1;
+        pages.visitors[visitor_index] =
+            Visitor { page_start: Some(now), open_exchanges: 1, ..Visitor::default() };
+        self.started += 1;
         self.recorder.record_scheduled(now);
         self.recorder.record_start(now, now);
-        self.give(conn, DOCUMENT, now, now, driver);
+        self.assign_request(conn, DOCUMENT, now, now, driver);
     }
 
     fn is_loading_at(&self, now: Instant) -> bool {
-        self.is_loading() && now < self.recorder.closes()
+        self.is_loading() && now < self.recorder.window_end()
     }
 }

@@ -1,32 +1,38 @@
-//! Bytes that answer no request.
+//! Bytes that answer no request. They put earlier responses of the connection in doubt, so they are
+//! counted.
 
 use super::Worker;
 use crate::driver::{Completion, CompletionKind, ConnId, Driver};
 
 impl Worker {
-    /// Bytes came that answer no request. How many before them did not either is not known.
+    /// Counts bytes that answer no request, and the earlier responses of the connection. How many
+    /// of those answered the wrong request is unknown.
     #[cold]
     pub(super) fn count_unsolicited(&mut self, conn: ConnId) {
         let slot = &self.slots[conn as usize];
-        let counted = slot.served.saturating_sub(slot.in_flight() as u64);
+        let responses = slot.served.saturating_sub(slot.in_flight() as u64);
         self.connections.unsolicited += 1;
-        *self.connections.unsolicited_after.get_or_insert(0) += counted;
+        *self.connections.unsolicited_after.get_or_insert(0) += responses;
     }
 
-    /// Everything has been answered: whatever still comes on a connection of HTTP/1.1 answers
-    /// nothing.
-    pub(crate) fn complete_late<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
-        let Completion { conn, what, .. } = completion;
-        if what != CompletionKind::Received || !self.slots[conn as usize].is_quiet() {
+    /// Handles a completion after every request was answered. Any bytes on an HTTP/1.1 connection
+    /// are unsolicited then.
+    pub(crate) fn complete_after_load<D: Driver>(
+        &mut self,
+        completion: Completion,
+        driver: &mut D,
+    ) {
+        let Completion { conn, kind, .. } = completion;
+        if kind != CompletionKind::Received || !self.slots[conn as usize].is_quiet() {
             return;
         }
         let slot = &mut self.slots[conn as usize];
         let has_bytes = match &mut slot.tls {
-            None => !is_idle_notice(driver.bytes()),
+            None => !is_idle_notice(driver.received_bytes()),
             Some(session) => {
                 let mut has_plain = false;
-                // Tickets and closing notices are no bytes of the server's.
-                let _ = session.read(driver.bytes(), &mut |plain| {
+                // Session tickets and close notices do not count.
+                let _ = session.read(driver.received_bytes(), &mut |plain| {
                     has_plain |= !plain.is_empty() && !is_idle_notice(plain);
                     Ok::<(), ()>(())
                 });
@@ -42,7 +48,7 @@ impl Worker {
     }
 }
 
-/// Whether these bytes begin a 408, with which servers close connections that are idle.
+/// Whether these bytes begin a 408 response, which servers send when they close an idle connection.
 pub(super) fn is_idle_notice(bytes: &[u8]) -> bool {
     [&b"HTTP/1.1 408 "[..], b"HTTP/1.0 408 "].iter().any(|notice| bytes.starts_with(notice))
 }

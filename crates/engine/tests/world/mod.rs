@@ -1,9 +1,9 @@
-//! Helpers of the tests in simulated worlds.
-#![allow(dead_code, reason = "each of them uses a part")]
+//! Helpers for tests in simulated worlds.
+#![allow(dead_code, reason = "each test uses some of them")]
 
-pub mod secured;
+pub mod observed;
+pub mod tls;
 mod trust;
-pub mod watched;
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConf
         page_connections: None,
         pipeline: 1,
         streams: 1,
-        schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, workers: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(CompiledRequest::from_bytes(
+        traffic: Arc::new(Traffic::single(CompiledRequest::from_bytes(
             b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
             RequestKind::Other,
             Expectation {
@@ -64,47 +64,48 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> WorkerConf
     }
 }
 
-pub fn count_outcomes(played: &SimulationResult, phases: &[Phase]) -> Outcomes {
+pub fn count_outcomes(result: &SimulationResult, phases: &[Phase]) -> Outcomes {
     let mut sum = Outcomes::default();
-    for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
+    for interval in result.intervals.iter().filter(|i| phases.contains(&i.phase)) {
         sum.add(&interval.outcomes);
     }
     sum
 }
 
-pub fn times(played: &SimulationResult, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merge(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+pub fn times(result: &SimulationResult, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merge(result.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-pub fn response(played: &SimulationResult) -> Times {
-    times(played, |i| &i.times.response)
+pub fn response(result: &SimulationResult) -> Times {
+    times(result, |i| &i.times.response)
 }
 
-/// How long those had waited that ended like this.
-pub fn ages(played: &SimulationResult, outcome: Outcome) -> Times {
-    played.report.unanswered.ages.get(outcome.name()).cloned().unwrap_or_default()
+/// Returns the ages of exchanges that ended with this outcome.
+pub fn ages(result: &SimulationResult, outcome: Outcome) -> Times {
+    result.report.unanswered.ages.get(outcome.name()).cloned().unwrap_or_default()
 }
 
-/// How long those had waited that had not ended when the load did.
-pub fn at_end(played: &SimulationResult) -> Times {
-    played.report.unanswered.ages.get(UnansweredAges::AT_END).cloned().unwrap_or_default()
+/// Returns the ages of exchanges that had not ended when the load did.
+pub fn at_end(result: &SimulationResult) -> Times {
+    result.report.unanswered.ages.get(UnansweredAges::AT_END).cloned().unwrap_or_default()
 }
 
-/// Relative difference of a measured time to the true one.
-pub fn off(measured: Option<u64>, truth: f64) -> f64 {
-    (measured.expect("there are samples") as f64 / truth - 1.0).abs()
+/// Returns the relative error of a measured time.
+pub fn relative_error(measured: Option<u64>, truth: f64) -> f64 {
+    (measured.expect("the distribution has samples") as f64 / truth - 1.0).abs()
 }
 
-/// Half a million response times of a long M/M/1 are exponential with this mean, nanoseconds.
+/// Asserts that half a million response times of a long M/M/1 run are exponential with this mean,
+/// nanoseconds.
 pub fn assert_exponential(response: &Times, mean: f64) {
     assert!(response.count() > 450_000);
     for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
         let truth = -mean * (1.0f64 - q).ln();
-        // Response times of one busy period are correlated: half a million are worth some
-        // thousands.
+        // Response times within a busy period are correlated: half a million are worth some
+        // thousands of independent ones.
         assert!(
-            off(response.quantile(q), truth) < 0.05,
-            "quantile {q}: {:?} against {truth}",
+            relative_error(response.quantile(q), truth) < 0.05,
+            "quantile {q}: {:?}, expected {truth}",
             response.quantile(q)
         );
     }

@@ -331,7 +331,7 @@ fn share(whole: u64, k: u32, of: u32) -> u64 {
 /// Worker `k`'s share of the load that `of` workers divide.
 pub(super) fn config(spec: &LoadSpec, k: u32, of: u32) -> Result<WorkerConfig, String> {
     let share = |whole: u64| share(whole, k, of);
-    let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
+    let stripe = Stripe { worker: u64::from(k), workers: u64::from(of) };
     Ok(WorkerConfig {
         worker: k,
         connections: share(u64::from(spec.step.connections)) as u32
@@ -347,7 +347,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32, of: u32) -> Result<WorkerConfig, S
         },
         total: spec.load.requests.map(share),
         traffic: spec.traffic.clone(),
-        draws: Draws::new(spec.seed, stripe.worker, stripe.of),
+        draws: Draws::new(spec.seed, stripe.worker, stripe.workers),
         check_one_in: spec.load.check_one_in,
         policy: spec.policy(),
         tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,

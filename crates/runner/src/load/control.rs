@@ -259,7 +259,7 @@ mod tests {
         };
         let closes = (1 + rounds) * round;
         for own in 0..3 {
-            let slices = Slices { length_ns: 400, of: 3, own, seed: 5 };
+            let slices = Slices { length_ns: 400, loads: 3, index: own, seed: 5 };
             let mut control = Control::new(window, 1).taking(Some(slices));
             let mut due = Vec::new();
             while let Some((at, _)) = control.next_sample() {
@@ -284,7 +284,7 @@ mod tests {
         let window =
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
-            let slices = Slices { length_ns: 400, of, own: seed as u32 % of, seed };
+            let slices = Slices { length_ns: 400, loads: of, index: seed as u32 % of, seed };
             let control = Control::new(window, 1).taking(Some(slices));
             let turns = slices.slices_between(0, 2 * slices.round_ns());
             let is_seen = |pair: &[(u64, u64)]| {
@@ -373,7 +373,7 @@ mod tests {
     fn drained_load_in_turns_is_sampled_once_more() {
         let window =
             Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
-        let slices = Slices { length_ns: 1000, of: 3, own: 1, seed: 7 };
+        let slices = Slices { length_ns: 1000, loads: 3, index: 1, seed: 7 };
         let mut control = Control::new(window, 1).taking(Some(slices));
         while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
             control.record_sample(None);

@@ -16,11 +16,13 @@ use crate::limits::OTHER_FILES;
 /// full. `Err`: an incorrect response, or none.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
-        if request.expect.deep.is_empty() {
+        if request.expect.full_checks.is_empty() {
             continue;
         }
         let once = LoadSpec {
-            traffic: Arc::new(Traffic::one(request.clone()).sharing(spec.traffic.shared_bytes())),
+            traffic: Arc::new(
+                Traffic::single(request.clone()).with_shared_bytes(spec.traffic.shared_bytes()),
+            ),
             page_connections: None,
             load: Load {
                 check_one_in: 1,

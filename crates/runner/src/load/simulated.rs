@@ -28,7 +28,7 @@ pub fn simulate(
     let mut control = Control::new(spec.window(), workers);
     let mut reports = Vec::new();
     for k in 0..workers {
-        let played = sim::play(world(k), config(spec, k, workers)?);
+        let played = sim::simulate(world(k), config(spec, k, workers)?);
         played.intervals.iter().for_each(|interval| control.merge(k, interval, |_| ()));
         reports.push(played.report);
     }

@@ -1,17 +1,17 @@
-//! A simulated machine around a driver: it counts what is asked of the driver, and uses CPU time.
+//! A driver around another one that counts its calls and simulates CPU use.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, Queued, Turn, Wait};
+use dyno_engine::driver::{Completion, CompletionKind, ConnId, Driver, QueuedBytes, Turn, Wait};
 use dyno_engine::{Instant, Stop, Worker, WorkerConfig, WorkerReport};
 use serde_json::{Value, json};
 
-/// A driver whose calls are counted. Its thread uses a third of all time, and half of each wait is
+/// A driver that counts its calls. Its thread uses a third of all time, and half of each wait is
 /// polling.
-pub struct Watched<D> {
+pub struct ObservedDriver<D> {
     inner: D,
     clock: Rc<Cell<u64>>,
     connects: u64,
@@ -19,23 +19,23 @@ pub struct Watched<D> {
     sends: u64,
     bytes: u64,
     turns: u64,
-    /// Turns that would poll from their beginning, poll close to their end, and sleep throughout.
+    /// Turns that poll from the start, that poll near their end, and that only sleep.
     polling: [u64; 3],
-    /// Sum of how long turns would wait at most, nanoseconds; those without an end not counted.
+    /// Sum of the longest waits of all turns, nanoseconds, except unlimited ones.
     patience_ns: u64,
-    /// Every so many connections one is closed by the server as soon as it is there; `None`: none.
-    hangs_up_every: Option<u64>,
+    /// The server closes every n-th connection as soon as it is up; `None`: none.
+    hang_up_every: Option<u64>,
     connected: u64,
-    /// Connections that are closed next.
-    hung_up: Vec<ConnId>,
+    /// Connections that the server closes next.
+    closing: Vec<ConnId>,
 }
 
-impl<D: Driver> Watched<D> {
-    fn new(inner: D, hangs_up_every: Option<u64>) -> Watched<D> {
+impl<D: Driver> ObservedDriver<D> {
+    fn new(inner: D, hang_up_every: Option<u64>) -> ObservedDriver<D> {
         let clock = Rc::new(Cell::new(0));
         let (connects, closes, sends, bytes, turns, patience_ns) = (0, 0, 0, 0, 0, 0);
-        let (connected, hung_up, polling) = (0, Vec::new(), [0; 3]);
-        Watched {
+        let (connected, closing, polling) = (0, Vec::new(), [0; 3]);
+        ObservedDriver {
             inner,
             clock,
             connects,
@@ -45,9 +45,9 @@ impl<D: Driver> Watched<D> {
             turns,
             polling,
             patience_ns,
-            hangs_up_every,
+            hang_up_every,
             connected,
-            hung_up,
+            closing,
         }
     }
 
@@ -61,7 +61,7 @@ impl<D: Driver> Watched<D> {
     }
 }
 
-impl<D: Driver> Driver for Watched<D> {
+impl<D: Driver> Driver for ObservedDriver<D> {
     fn now(&self) -> Instant {
         self.inner.now()
     }
@@ -79,27 +79,27 @@ impl<D: Driver> Driver for Watched<D> {
 
     fn close(&mut self, conn: ConnId) {
         self.closes += 1;
-        self.hung_up.retain(|of| *of != conn);
+        self.closing.retain(|owner| *owner != conn);
         self.inner.close(conn);
     }
 
-    fn queued(&self, conn: ConnId) -> Queued {
-        self.inner.queued(conn)
+    fn queued_bytes(&self, conn: ConnId) -> QueuedBytes {
+        self.inner.queued_bytes(conn)
     }
 
     fn sent_bytes(&self) -> u64 {
         self.inner.sent_bytes()
     }
 
-    fn unsent(&self, conn: ConnId) -> u64 {
-        self.inner.unsent(conn)
+    fn unsent_bytes(&self, conn: ConnId) -> u64 {
+        self.inner.unsent_bytes(conn)
     }
 
-    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        self.inner.flush(handed);
+    fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
+        self.inner.flush(on_handed_over);
     }
 
-    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, on_handed_over: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.turns += 1;
         self.polling[if wait.spin_from.0 == 0 {
             0
@@ -111,7 +111,7 @@ impl<D: Driver> Driver for Watched<D> {
         if wait.until != Instant::NEVER {
             self.patience_ns += wait.until.ns_since(self.inner.now());
         }
-        let turn = self.inner.turn(wait, handed);
+        let turn = self.inner.turn(wait, on_handed_over);
         self.clock.set(turn.woke.0);
         let spun_ns =
             if wait.spin_from < turn.woke { turn.woke.ns_since(turn.entered) / 2 } else { 0 };
@@ -119,29 +119,29 @@ impl<D: Driver> Driver for Watched<D> {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        if let Some(conn) = self.hung_up.pop() {
-            return Some(Completion { conn, what: CompletionKind::Eof, at: self.inner.now() });
+        if let Some(conn) = self.closing.pop() {
+            return Some(Completion { conn, kind: CompletionKind::Eof, at: self.inner.now() });
         }
         let completion = self.inner.next()?;
-        if completion.what == CompletionKind::Connected {
+        if completion.kind == CompletionKind::Connected {
             self.connected += 1;
             let hangs_up =
-                self.hangs_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
-            self.hung_up.extend(hangs_up.then_some(completion.conn));
+                self.hang_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
+            self.closing.extend(hangs_up.then_some(completion.conn));
         }
         Some(completion)
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        self.inner.bytes()
+    fn received_bytes(&mut self) -> &mut [u8] {
+        self.inner.received_bytes()
     }
 
     fn received_at(&self) -> Option<Instant> {
         Some(Instant(self.inner.now().0 - 3_000))
     }
 
-    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
-        self.inner.tcp(conn)
+    fn tcp_counters(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.inner.tcp_counters(conn)
     }
 
     fn thread_use(&self) -> ThreadUse {
@@ -162,36 +162,36 @@ impl<D: Driver> Driver for Watched<D> {
     }
 }
 
-/// The results of a run under observation.
-pub struct Seen {
+/// Results of an observed run.
+pub struct ObservedRun {
     pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
-    /// When each of them was handed over, nanoseconds since the load began.
+    /// When each interval was sealed, nanoseconds since the load began.
     pub sealed_ns: Vec<u64>,
-    /// Calls of the driver.
+    /// Counts of calls of the driver.
     pub calls: Value,
 }
 
-/// Runs a worker to its end. `stop`: asked every turn, with the time since the load began,
-/// nanoseconds.
-pub fn watch<D: Driver>(
+/// Runs a worker to its end. `stop` is polled every turn, with the start of the load and the time
+/// since, nanoseconds.
+pub fn run_observed<D: Driver>(
     driver: D,
     config: WorkerConfig,
     stop: impl Fn(Instant, u64) -> Stop,
-) -> Seen {
-    play(Watched::new(driver, None), config, stop)
+) -> ObservedRun {
+    run(ObservedDriver::new(driver, None), config, stop)
 }
 
-/// The same, and of every so many connections the server closes one as soon as it is there.
-pub fn watch_hung_up<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> Seen {
-    play(Watched::new(driver, Some(every)), config, |_, _| Stop::No)
+/// The same, with a server that closes every n-th connection as soon as it is up.
+pub fn run_with_hang_ups<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> ObservedRun {
+    run(ObservedDriver::new(driver, Some(every)), config, |_, _| Stop::No)
 }
 
-fn play<D: Driver>(
-    mut driver: Watched<D>,
+fn run<D: Driver>(
+    mut driver: ObservedDriver<D>,
     config: WorkerConfig,
     stop: impl Fn(Instant, u64) -> Stop,
-) -> Seen {
+) -> ObservedRun {
     let clock = driver.clock.clone();
     let begin = Cell::new(None);
     let mut worker = Worker::new(config);
@@ -213,5 +213,5 @@ fn play<D: Driver>(
             sealed_ns.push(clock.get().saturating_sub(begin.get().unwrap_or_default().0));
         },
     );
-    Seen { report: worker.report(), intervals, sealed_ns, calls: driver.counts() }
+    ObservedRun { report: worker.report(), intervals, sealed_ns, calls: driver.counts() }
 }
