@@ -64,14 +64,14 @@ fn config(
     arrivals: &Arrivals,
     window: Window,
 ) -> WorkerConfig {
-    let (connections, per_connection) = shape;
+    let (connections, each) = shape;
     WorkerConfig {
         worker: 0,
         connections,
         protocol,
         http2: Http2::default(),
-        pipeline: if protocol == Protocol::H1 { per_connection } else { 1 },
-        streams: if protocol == Protocol::H1 { 1 } else { per_connection },
+        pipeline: if protocol == Protocol::H1 { each } else { 1 },
+        streams: if protocol == Protocol::H1 { 1 } else { each },
         schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, workers: 1 }),
         total: None,
         traffic: traffic(),
@@ -101,8 +101,8 @@ fn window(warmup_ms: u64, duration_ms: u64) -> Window {
     }
 }
 
-fn record(simulation: &SimulationResult) -> LoadRecord {
-    let report = simulation.report.clone();
+fn record(played: &SimulationResult) -> LoadRecord {
+    let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
         at_once: None,
@@ -118,7 +118,7 @@ fn record(simulation: &SimulationResult) -> LoadRecord {
             driver: plan::DriverKind::Epoll,
             machine: None,
         },
-        intervals: simulation.intervals.clone(),
+        intervals: played.intervals.clone(),
         edges: Some(report.edges),
         unanswered: report.unanswered,
         protocol_errors: report.protocol_errors,
@@ -139,7 +139,7 @@ fn record(simulation: &SimulationResult) -> LoadRecord {
 }
 
 /// Returns the result that `dyno load` would report.
-fn result(simulation: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals) -> LoadResult {
+fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals) -> LoadResult {
     let request = plan::Request {
         weight: 1,
         method: "GET".into(),
@@ -160,7 +160,7 @@ fn result(simulation: &SimulationResult, config: &WorkerConfig, arrivals: &Arriv
         arrivals: arrivals.clone(),
         pass: 1,
     };
-    let requested_load = plan::Load {
+    let asked = plan::Load {
         priority: plan::Priority::Normal,
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
@@ -184,8 +184,8 @@ fn result(simulation: &SimulationResult, config: &WorkerConfig, arrivals: &Arriv
         http2: plan::Http2::default(),
         steps: vec![step.clone()],
     };
-    let requested_load = load::LoadConfig::new(&workload, &requested_load, &step, 1);
-    verdict::load(&record(simulation), requested_load, &verdict::Context::default())
+    let asked = load::LoadConfig::new(&workload, &asked, &step, 1);
+    verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
 /// The simulation's own log of the requests that were due in the window.
@@ -196,21 +196,21 @@ struct Log {
     due: u64,
 }
 
-fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundTruth {
-    let (opens, closes) = simulation.report.window_ns;
+fn log(played: &SimulationResult, config: &WorkerConfig) -> Log {
+    let (opens, closes) = played.report.window_ns;
     let is_closed = config.schedule.is_closed();
     // Bytes that arrive after the drain are read only to find unsolicited responses.
     let drained_ns = played.intervals.last().map_or(0, |interval| interval.end_ns);
     let wait = |answered: &sim::AcceptedResponse| {
-        let arrived_ns = Instant(answered.at_ns).ns_since(simulation.began);
+        let taken = Instant(answered.at_ns).ns_since(played.began);
         let intended = answered.request.intended_ns;
         // A response may arrive while the client cancels its request. It does not count if the time
         // limit was over.
         let is_late = taken - intended >= config.policy.timeout_ns;
-        if is_late && played.truth.given_up.contains(&accepted.request) {
+        if is_late && played.truth.given_up.contains(&answered.request) {
             return None;
         }
-        if arrived_ns > drained_ns {
+        if taken > drained_ns {
             return None;
         }
         // A closed loop sends the next request when it has a response, so requests in flight when
@@ -218,7 +218,7 @@ fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundT
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)
     };
-    let mut waits: Vec<u64> = simulation.truth.accepted.iter().filter_map(wait).collect();
+    let mut waits: Vec<u64> = played.truth.accepted.iter().filter_map(wait).collect();
     waits.sort_unstable();
     let due = if is_closed {
         // Only the generator knows its requests for connections that were never established.
@@ -232,7 +232,7 @@ fn ground_truth(simulation: &SimulationResult, config: &WorkerConfig) -> GroundT
         }
         due
     };
-    GroundTruth { waits, due }
+    Log { waits, due }
 }
 
 impl Log {
@@ -262,12 +262,12 @@ fn percentiles(p: &Percentiles) -> [(f64, Option<f64>); 7] {
 /// Compares the reported numbers with the log.
 fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
     let response = &result.response_time_us;
-    prop_assert_eq!(response.count, ground_truth.waits.len() as u64);
-    prop_assert_eq!(response.unanswered, ground_truth.due - response.count);
+    prop_assert_eq!(response.count, log.waits.len() as u64);
+    prop_assert_eq!(response.unanswered, log.due - response.count);
     prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
     for (q, reported) in percentiles(response) {
-        let expected = ground_truth.quantile(q);
-        match (reported, expected) {
+        let truth = log.quantile(q);
+        match (reported, truth) {
             (None, None) => {}
             // The reported value is the upper end of a bucket that is 0.1 % wide.
             (Some(us), Some(ns)) => {
@@ -345,9 +345,9 @@ proptest! {
         let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
         config.policy.timeout_ns = timeout_ms * MS;
         config.policy.requests_per_connection = per_connection;
-        let simulation = sim::simulate(world, config.clone());
-        prop_assert!(simulation.report.books.balance(), "{:?}", simulation.report.books);
-        compare(&result(&simulation, &config, &arrivals), &ground_truth(&simulation, &config))?;
+        let played = sim::simulate(world, config.clone());
+        prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
+        compare(&result(&played, &config, &arrivals), &log(&played, &config))?;
     }
 
     /// A request that fails, or one more failed request, lowers no percentile.
@@ -355,20 +355,20 @@ proptest! {
     fn failure_never_lowers_percentile(
         values in proptest::collection::vec(1u64..10_000_000_000, 1..3000),
         failures in 0u64..300,
-        converted in 1usize..200,
+        turned in 1usize..200,
     ) {
         let times = |values: &[u64]| -> Times {
             let mut recording = Recording::new();
             values.iter().for_each(|ns| recording.record(*ns));
             recording.seal()
         };
-        let unanswered = |count| UnansweredRequests { count, longest_ns: Some(1) };
-        let before = Percentiles::from_due(&times(&values), unanswered(failures));
-        let converted = converted.min(values.len());
-        let one_more = Percentiles::from_due(&times(&values), unanswered(failures + 1));
-        let lost = unanswered(failures + converted as u64);
-        let converted = Percentiles::from_due(&times(&values[converted..]), lost);
-        for after in [one_more, converted] {
+        let missing = |count| UnansweredRequests { count, longest_ns: Some(1) };
+        let before = Percentiles::from_due(&times(&values), missing(failures));
+        let turned = turned.min(values.len());
+        let one_more = Percentiles::from_due(&times(&values), missing(failures + 1));
+        let lost = missing(failures + turned as u64);
+        let turned = Percentiles::from_due(&times(&values[turned..]), lost);
+        for after in [one_more, turned] {
             let pairs = percentiles(&before).into_iter().zip(percentiles(&after));
             for ((q, before), (_, after)) in pairs {
                 // `None` ranks above any number, or too few requests ranked above the percentile.
@@ -396,8 +396,8 @@ fn stall_from_warm_up_counts_in_window() {
             if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 },
             "{carried_in}"
         );
-        let result = result(&simulation, &config, &Arrivals::Closed);
-        let slow: u64 = simulation
+        let result = result(&played, &config, &Arrivals::Closed);
+        let slow: u64 = played
             .intervals
             .iter()
             .filter(|i| i.phase != Phase::Warmup)
@@ -408,7 +408,7 @@ fn stall_from_warm_up_counts_in_window() {
         assert_eq!(slow, carried_in, "{protocol:?}");
         assert!(result.response_time_us.max.unwrap() > 600_000.0);
         assert_eq!(result.exchanges.carried_in, carried_in);
-        compare(&result, &ground_truth(&simulation, &config)).unwrap();
+        compare(&result, &log(&played, &config)).unwrap();
     }
 }
 
@@ -422,8 +422,8 @@ fn stall_longer_than_time_out_counts_in_percentiles() {
     let arrivals = Arrivals::Constant { rate: 1000.0 };
     let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
     config.policy.timeout_ns = SECOND;
-    let simulation = sim::simulate(World::new(1, model), config.clone());
-    let result = result(&simulation, &config, &arrivals);
+    let played = sim::simulate(World::new(1, model), config.clone());
+    let result = result(&played, &config, &arrivals);
     let response = &result.response_time_us;
     assert!(response.unanswered > 900, "{response:?}");
     assert_eq!(response.count + response.unanswered, 20_000);
@@ -432,7 +432,7 @@ fn stall_longer_than_time_out_counts_in_percentiles() {
     assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
     assert!(response.longest_wait.unwrap() >= 999_000.0);
     assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);
-    compare(&result, &ground_truth(&simulation, &config)).unwrap();
+    compare(&result, &log(&played, &config)).unwrap();
 }
 
 /// Little's law compares two separate records, times and counts. If the ages of unanswered requests
@@ -464,8 +464,8 @@ fn median_longer_than_window_refuses_step() {
         let model =
             ServerModel::new(ServiceTime::Fixed { ns: service_ms * MS }, Queue::PerConnection);
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
-        let simulation = sim::simulate(World::new(1, model), config.clone());
-        let result = result(&simulation, &config, &Arrivals::Closed);
+        let played = sim::simulate(World::new(1, model), config.clone());
+        let result = result(&played, &config, &Arrivals::Closed);
         let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
         assert_eq!(is_refused, should_refuse, "{:?}", result.response_time_us);
     }

@@ -125,7 +125,7 @@ fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > MAX_LINE_WIDTH {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
             lines.push(word.into());
         } else {
             line.push_str(if line.is_empty() { "" } else { " " });

@@ -460,8 +460,9 @@ pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, Strin
     // The response to a HEAD has no body to compare.
     let body = expect.body.as_ref().filter(|_| request.method != "HEAD");
     let body: Option<Arc<[u8]>> = body.map(|body| Arc::from(&body.0[..]));
-    let may_be_coded = body.is_some() && request.accepts_codings();
-    let full_checks = FullChecks { body: body.clone().filter(|_| may_be_coded), ..full_checks(expect)? };
+    let may_be_encoded = body.is_some() && request.accepts_codings();
+    let full_checks =
+        FullChecks { body: body.clone().filter(|_| may_be_encoded), ..full_checks(expect)? };
     Ok(Expectation {
         status: expect.status,
         body,
