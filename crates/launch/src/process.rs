@@ -144,7 +144,7 @@ impl Process {
         workspace.guard.watch_cookie(&workspace.name);
         let minded = minder::spawn(&mut command, setup, Descendants::Stay)?;
         workspace.guard.watch_session(minded.first);
-        let (exec_ns, processes) = (minded.began_ns, Processes::Below(minded.minder()));
+        let (exec_ns, processes) = (minded.began_ns, Processes::Descendants(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
         let _keeper = Keeper::new(&log);
         Ok(Process {

@@ -29,7 +29,7 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_launch::{folder, open_files_hard};
-use dyno_observer::kernel_probes::Watching;
+use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
@@ -128,7 +128,7 @@ pub(super) struct Recipe<'a> {
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
-    inside: Option<Arc<Watching>>,
+    inside: Option<Arc<PartyMonitor>>,
     listeners: Vec<Arc<CheckedListener>>,
     settings: Settings,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_analysis::server::watch::{WatchRecord, watch_record};
 use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::kernel_probes::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 
@@ -40,8 +40,9 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let inside = if args.outside { None } else { server.look_inside() };
-    server
-        .print_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
+    server.print_gaps(
+        inside.as_ref().is_some_and(|watching| watching.observer().refusal().is_none()),
+    );
     if args.format == PlanFormat::Text {
         terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
@@ -61,7 +62,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 }
 
 /// Counts system calls until `stop` has a message.
-fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
+fn count(inside: Option<Arc<PartyMonitor>>, stop: &mpsc::Receiver<()>) {
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
     let counting = inside.and_then(|inside| CallCounter::new(vec![vec![inside]]));
@@ -104,7 +105,7 @@ fn watch(
     server: &mut WatchedServer,
     seen: &mut WatchResult,
     args: &WatchArgs,
-    inside: Option<&Watching>,
+    inside: Option<&PartyMonitor>,
     served: Option<&MetricsPage>,
     interrupts: &Interrupts,
 ) -> anyhow::Result<()> {
