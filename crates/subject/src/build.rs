@@ -196,7 +196,7 @@ impl Recipe<'_> {
             }),
             ToolEnd::Ended { status, .. } => failed(format!("ended with {status}")),
             ToolEnd::Interrupted => Err(INTERRUPTED.into()),
-            ToolEnd::Late | ToolEnd::Talkative => failed(format!(
+            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => failed(format!(
                 "had not ended after {} (`deadline` in `[build]` sets this limit)",
                 tool::duration_text(deadline)
             )),
@@ -348,7 +348,7 @@ fn key_without_inputs(
         // The build may use files of its folder that are not named as inputs.
         definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
     }
-    if environment.says("native") || spec.command.contains("native") {
+    if environment.mentions("native") || spec.command.contains("native") {
         // An artefact for this CPU model must not run on another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }

@@ -74,7 +74,7 @@ impl Walk {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
         let path = self.root.join(name).canonicalize().map_err(named)?;
         if !path.starts_with(&self.root) {
-            return Err(folder::leads_out(name, &path));
+            return Err(folder::outside_error(name, &path));
         }
         let metadata = fs::metadata(&path).map_err(named)?;
         if metadata.is_file() {

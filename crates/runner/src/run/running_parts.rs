@@ -20,7 +20,7 @@ use dyno_contract::exchange::Business;
 use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::OwnCommand;
+use dyno_launch::tool::ServerCommand;
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
@@ -160,9 +160,9 @@ pub(super) struct RunningPart {
     /// Runtime statistics; `None`: not available, or not requested.
     pub(super) runtime: Option<SampledRuntime>,
     /// Command that resets its data; `None`: it has none.
-    pub(super) reset: Option<OwnCommand>,
+    pub(super) reset: Option<ServerCommand>,
     /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
-    pub(super) list_compiled: Option<OwnCommand>,
+    pub(super) list_compiled: Option<ServerCommand>,
 }
 
 /// Listeners of a part that have to respond.
@@ -198,7 +198,7 @@ pub(super) enum AliveCheck {
     Listens(Vec<u16>),
     /// This command succeeds. It is run only after a failure, because it takes CPU time from all
     /// parts.
-    Says(OwnCommand),
+    Says(ServerCommand),
 }
 
 /// Returns the listener for a workload's protocol. `Err`: there is none, in words.
